@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // took collects what a cache tells that it has taken.
@@ -63,9 +64,9 @@ func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 	want("of the origin", 1, false, "a node")
 	mustGet(t, first, audited, origin)
 	want("of memory", 0, false, "")
-	eventually(t, "Redis gives it to another replica", func() bool {
+	expect.Eventually(t, "Redis gives it to another replica", func() bool {
 		other := start(cache.Options{OnNewEntry: tk.note})
-		eventually(t, "it has taken over", func() bool { return !other.Warming() })
+		expect.Eventually(t, "it has taken over", func() bool { return !other.Warming() })
 		_, ok := other.Fresh(audited, time.Now(), nil)
 		if ok {
 			t.Error("preloaded entry was served before the audit received it")
@@ -82,13 +83,13 @@ func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 		want("of memory again", 0, true, "")
 		return true
 	})
-	eventually(t, "the key is noted as hot", func() bool {
+	expect.Eventually(t, "the key is noted as hot", func() bool {
 		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
 		return len(noted) == 2
 	})
-	eventually(t, "it is taken over at the start", func() bool {
+	expect.Eventually(t, "it is taken over at the start", func() bool {
 		other := start(cache.Options{OnNewEntry: tk.note})
-		eventually(t, "it has taken over", func() bool { return !other.Warming() })
+		expect.Eventually(t, "it has taken over", func() bool { return !other.Warming() })
 		if metric(t, other, "warmed_total") != 2 {
 			return false
 		}

@@ -14,6 +14,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
@@ -34,7 +35,7 @@ func newCache(t testing.TB, o cache.Options) *cache.Cache {
 		o.Registerer = prometheus.NewRegistry()
 	}
 	c, err := cache.New(o)
-	must(t, err)
+	expect.NoError(t, err)
 	registries.Store(c, o.Registerer)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -78,7 +79,7 @@ func labelled(m *dto.Metric, values []string) bool {
 // idle waits for the flights and the writes in the background.
 func idle(t testing.TB, c *cache.Cache) {
 	t.Helper()
-	eventually(t, "the background is idle", func() bool { return metric(t, c, "background_flights")+metric(t, c, "shared_writes") == 0 })
+	expect.Eventually(t, "the background is idle", func() bool { return metric(t, c, "background_flights")+metric(t, c, "shared_writes") == 0 })
 }
 
 // entry returns an entry read now.
@@ -131,7 +132,7 @@ func TestCloseEndsFlightsAndWaitsForThem(t *testing.T) {
 		go func() { _, _ = c.Get(t.Context(), cache.Query{Key: "cold", Policy: live, Tip: 100}, endless) }()
 		synctest.Wait()
 
-		must(t, c.Close())
+		expect.NoError(t, c.Close())
 		if ended.Load() != 2 {
 			t.Errorf("Close returned after %d flights, want 2", ended.Load())
 		}
@@ -145,9 +146,3 @@ func TestCloseEndsFlightsAndWaitsForThem(t *testing.T) {
 }
 
 // must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

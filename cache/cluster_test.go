@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
@@ -24,12 +25,12 @@ func startCluster(t testing.TB, masters int, args ...string) (addrs []string) {
 		bus := portOf(porttest.Address(t))
 		addr := startRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", bus}, args...)...).addr
 		addrs = append(addrs, addr)
-		must(t, client(t, addr).ClusterAddSlotsRange(t.Context(), i*slots/masters, (i+1)*slots/masters-1).Err())
-		must(t, client(t, addrs[0]).Do(t.Context(), "cluster", "meet", "127.0.0.1", portOf(addr), bus).Err())
+		expect.NoError(t, client(t, addr).ClusterAddSlotsRange(t.Context(), i*slots/masters, (i+1)*slots/masters-1).Err())
+		expect.NoError(t, client(t, addrs[0]).Do(t.Context(), "cluster", "meet", "127.0.0.1", portOf(addr), bus).Err())
 	}
 	for _, addr := range addrs {
 		rdb := client(t, addr)
-		eventually(t, "the cluster is up", func() bool {
+		expect.Eventually(t, "the cluster is up", func() bool {
 			info := rdb.ClusterInfo(t.Context()).Val()
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters))
 		})
@@ -114,7 +115,7 @@ func TestReplicasAreWokenWhereAShardHasMoved(t *testing.T) {
 	a, b := replicaOf(t, clusterClient(t, addrs), o), replicaOf(t, clusterClient(t, addrs), o)
 	first, second := client(t, addrs[0]), client(t, addrs[1])
 	listening := func(rdb *goredis.Client) int { return len(rdb.PubSubShardChannels(t.Context(), "*").Val()) }
-	eventually(t, "all shards are listened to", func() bool { return listening(first)+listening(second) == 16 })
+	expect.Eventually(t, "all shards are listened to", func() bool { return listening(first)+listening(second) == 16 })
 	from, to := first.ClusterMyID(t.Context()).Val(), second.ClusterMyID(t.Context()).Val()
 	for _, channel := range first.PubSubShardChannels(t.Context(), "*").Val() {
 		slot := first.ClusterKeySlot(t.Context(), channel).Val()
@@ -127,7 +128,7 @@ func TestReplicasAreWokenWhereAShardHasMoved(t *testing.T) {
 			t.Fatal(moved)
 		}
 	}
-	eventually(t, "all shards are listened to at the second", func() bool { return listening(second) == 16 })
+	expect.Eventually(t, "all shards are listened to at the second", func() bool { return listening(second) == 16 })
 	mustWake(t, a, b, "k", "l", "m")
 }
 

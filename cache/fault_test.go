@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A fault hits a replica at the moment it writes what the origin gave it.
@@ -46,7 +47,7 @@ func TestWriteFaults(t *testing.T) {
 			if got := tell(resA, nil); got != "miss uri-miss: x at 100" {
 				t.Errorf("the replica with the fault got %s, want miss uri-miss: x at 100", got)
 			}
-			eventually(t, "the fault is counted", func() bool { return metric(t, a, "shared_errors_total") > 0 })
+			expect.Eventually(t, "the fault is counted", func() bool { return metric(t, a, "shared_errors_total") > 0 })
 			if got := tell(mustGet(t, b, q, origin(func() {})), nil); got != tt.wantB {
 				t.Errorf("the other replica got %s, want %s", got, tt.wantB)
 			}

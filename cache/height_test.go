@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestEntryAboveTipIsNotServed(t *testing.T) {
@@ -17,7 +18,7 @@ func TestEntryAboveTipIsNotServed(t *testing.T) {
 	liar, honest := replica(t, store.Addr(), redis.Options{}), replica(t, store.Addr(), redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, liar, q, answer(1<<52, []byte("lie")))
-	eventually(t, "the lie is shared", func() bool { return store.Exists("tipcache:1:{story-1:k}") })
+	expect.Eventually(t, "the lie is shared", func() bool { return store.Exists("tipcache:1:{story-1:k}") })
 
 	q.MaxHeight = 110
 	for name, c := range map[string]*cache.Cache{"from the shared store": honest, "from memory": liar} {
@@ -25,7 +26,7 @@ func TestEntryAboveTipIsNotServed(t *testing.T) {
 			t.Errorf("%s: got %s at %d, want truth at 100", name, res.Entry.Body, res.Entry.Height)
 		}
 	}
-	eventually(t, "the truth is shared", func() bool {
+	expect.Eventually(t, "the truth is shared", func() bool {
 		return strings.HasPrefix(store.HGet("tipcache:1:{story-1:k}", "m"), "1 100 ")
 	})
 }

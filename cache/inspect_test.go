@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestInspectionPredictsOutcomeOfGet(t *testing.T) {
@@ -109,7 +110,7 @@ func TestInspectionNamesReplicaThatReadsOrigin(t *testing.T) {
 		t.Errorf("lease = %v, want at most 3s", i.Lease)
 	}
 	close(goOn)
-	eventually(t, "the lease is given back", func() bool { return b.Inspect(t.Context(), q).Lease == 0 })
+	expect.Eventually(t, "the lease is given back", func() bool { return b.Inspect(t.Context(), q).Lease == 0 })
 }
 
 func TestInspectionReportsFailingSharedStore(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // replica returns a cache of a chain that shares a store, and listens.
@@ -40,7 +41,7 @@ func replicaOf(t testing.TB, rdb goredis.UniversalClient, so redis.Options) *cac
 // listening waits until somebody is subscribed.
 func listening(t testing.TB, rdb goredis.UniversalClient) {
 	t.Helper()
-	eventually(t, "a replica listens", func() bool {
+	expect.Eventually(t, "a replica listens", func() bool {
 		channels, err := rdb.PubSubChannels(t.Context(), "tipcache:*").Result()
 		return err == nil && len(channels) > 0
 	})
@@ -117,7 +118,7 @@ func follow(t *testing.T, c *cache.Cache, q cache.Query) <-chan cache.Result {
 	t.Helper()
 	got := make(chan cache.Result, 1)
 	go func() { got <- mustGet(t, c, q, answer(q.Tip, []byte("of the follower"))) }()
-	eventually(t, "the follower waits", func() bool { return metric(t, c, "lease_waiting") > 0 || len(got) > 0 })
+	expect.Eventually(t, "the follower waits", func() bool { return metric(t, c, "lease_waiting") > 0 || len(got) > 0 })
 	return got
 }
 
@@ -164,7 +165,7 @@ func TestFollowersOfALease(t *testing.T) {
 		got := follow(t, b, q)
 		const lease = "tipcache:1:{story-1:k}:l"
 		store.SetTTL(lease, time.Millisecond)
-		eventually(t, "the lease is renewed", func() bool { return store.TTL(lease) == short.Lease })
+		expect.Eventually(t, "the lease is renewed", func() bool { return store.TTL(lease) == short.Lease })
 		answers <- nil
 		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
 			t.Errorf("follower got %s, want hit shared: of the holder at 100", line)
@@ -188,7 +189,7 @@ func TestFollowersOfALease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startRedis(t)
 			b := replica(t, s.addr, short)
-			must(t, client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", expiry).Err())
+			expect.NoError(t, client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", expiry).Err())
 			if line := tell(mustGet(t, b, q, answer(100, []byte("b"))), nil); line != "miss uri-miss: b at 100" {
 				t.Errorf("got %s, want miss uri-miss: b at 100", line)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestMemoryNeverGoesBack(t *testing.T) {
@@ -56,7 +57,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 2000 {
 		mustGet(t, c, cache.Query{Key: strings.Repeat("k", i+1), Policy: live, Tip: 100}, answer(100, page))
 	}
-	eventually(t, "memory is within its bound", func() bool { return metric(t, c, "memory_bytes") <= 1<<20 })
+	expect.Eventually(t, "memory is within its bound", func() bool { return metric(t, c, "memory_bytes") <= 1<<20 })
 	if metric(t, c, "evictions_total") == 0 {
 		t.Error("no eviction was counted")
 	}

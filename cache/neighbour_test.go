@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -99,7 +100,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 		if token == "" {
 			t.Fatal("no replica acquired the lease")
 		}
-		must(t, client(t, addr).FlushAll(t.Context()).Err())
+		expect.NoError(t, client(t, addr).FlushAll(t.Context()).Err())
 		return token
 	}
 	for name, token := range map[string]func(t *testing.T, addr string) string{
@@ -116,7 +117,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 			addr := startRedis(t).addr
 			rdb, holder := client(t, addr), token(t, addr)
 			c := replica(t, addr, long)
-			must(t, rdb.Set(t.Context(), at, holder, time.Hour).Err())
+			expect.NoError(t, rdb.Set(t.Context(), at, holder, time.Hour).Err())
 			if line := tell(mustGet(t, c, q, answer(100, []byte("x"))), nil); line != "miss uri-miss: x at 100" {
 				t.Errorf("got %s, want miss uri-miss: x at 100", line)
 			}
@@ -130,7 +131,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 		addr := startRedis(t).addr
 		token := stolen(t, addr, "k", long, cache.Options{})
 		c := replica(t, addr, long)
-		must(t, client(t, addr).Set(t.Context(), at, token, time.Hour).Err())
+		expect.NoError(t, client(t, addr).Set(t.Context(), at, token, time.Hour).Err())
 		got := follow(t, c, q)
 		if len(got) > 0 {
 			t.Errorf("got %s at once, want a wait for the lease", tell(<-got, nil))

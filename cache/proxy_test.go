@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // proxy stands between a replica and Redis, and breaks on demand.
@@ -36,7 +38,7 @@ const (
 func startProxy(t testing.TB, target string) *proxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	expect.NoError(t, err)
 	p := &proxy{addr: ln.Addr().String(), target: target, ln: ln, conns: map[net.Conn]bool{}}
 	p.tasks.Go(p.accept)
 	t.Cleanup(func() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // stocked are keys as the proxy has them.
@@ -65,7 +66,7 @@ func TestSelectionsPurgeMatchingEntries(t *testing.T) {
 				}
 				heard(t, a, b) // what it announced purges a itself once more
 				for name, c := range map[string]*cache.Cache{"the one asked": a, "the other": b} {
-					eventually(t, "memory is purged: "+name, func() bool {
+					expect.Eventually(t, "memory is purged: "+name, func() bool {
 						return cmp.Equal(missing(t, c, inMemory), test.want)
 					})
 				}
@@ -84,7 +85,7 @@ func TestSelectionsPurgeMatchingEntries(t *testing.T) {
 func member(t *testing.T, rdb goredis.UniversalClient, chain string) *cache.Cache {
 	channel := "tipcache:1:" + chain
 	listeners := func() (n int64) {
-		eventually(t, "Redis counts its subscribers", func() bool {
+		expect.Eventually(t, "Redis counts its subscribers", func() bool {
 			counts, err := rdb.PubSubNumSub(t.Context(), channel).Result()
 			n = counts[channel]
 			return err == nil
@@ -94,7 +95,7 @@ func member(t *testing.T, rdb goredis.UniversalClient, chain string) *cache.Cach
 	before := listeners()
 	c := sharing(t, rdb, cache.Options{}, redis.Options{})
 	c.SetNamespace(chain)
-	eventually(t, "the replica listens", func() bool { return listeners() > before })
+	expect.Eventually(t, "the replica listens", func() bool { return listeners() > before })
 	return c
 }
 
@@ -108,7 +109,7 @@ func heard(t *testing.T, c, another *cache.Cache) {
 	if _, err := another.PurgeKeys(t.Context(), cache.Selection{Path: q.Key}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the announcement is heard", func() bool { return !inMemory(c.Inspect(t.Context(), q)) })
+	expect.Eventually(t, "the announcement is heard", func() bool { return !inMemory(c.Inspect(t.Context(), q)) })
 }
 
 // stock fills every store of the replicas. It asks an origin only for what is
@@ -145,7 +146,7 @@ func TestPurgeScansManyKeysAndKeepsLeases(t *testing.T) {
 		entries[fmt.Sprintf("many/%d", i)] = entry(100, "x")
 	}
 	c.Save(t.Context(), entries, time.Hour)
-	must(t, rdb.Set(t.Context(), "tipcache:1:{story-1:many/1}:l", "another replica's", time.Hour).Err())
+	expect.NoError(t, rdb.Set(t.Context(), "tipcache:1:{story-1:many/1}:l", "another replica's", time.Hour).Err())
 	done, err := c.PurgeKeys(t.Context(), cache.Selection{Prefix: "many/"})
 	if err != nil || done.Shared != 5000 || done.Memory != 5000 {
 		t.Errorf("got %+v, %v; want 5000 each", done, err)
@@ -175,7 +176,7 @@ func TestAnswerInFlightDuringAPurgeIsStoredWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(goOn)
-	eventually(t, "the answer is stored with its body", func() bool {
+	expect.Eventually(t, "the answer is stored with its body", func() bool {
 		i := c.Inspect(t.Context(), q)
 		return i.Shared.Entry != nil && i.Shared.Height == 200 && len(i.Shared.Body) == len(page) && i.Lease == 0
 	})

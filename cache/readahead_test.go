@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // byTheBlock is a policy by which every block makes an answer stale.
@@ -285,7 +286,7 @@ func TestReplicasReadAfterReadAheadYields(t *testing.T) {
 	addr := startRedis(t).addr
 	first, others := patient(t, addr), []*cache.Cache{patient(t, addr), patient(t, addr)}
 	rdb := client(t, addr)
-	eventually(t, "all listen", func() bool { return listeners(t, rdb) == 3 })
+	expect.Eventually(t, "all listen", func() bool { return listeners(t, rdb) == 3 })
 	f := newFollower(t, first)
 	f.budget = 5 * time.Minute
 	for range 3 {
@@ -295,14 +296,14 @@ func TestReplicasReadAfterReadAheadYields(t *testing.T) {
 	f.ask(t, 2)
 	idle(t, first)
 	f.does = func(ctx context.Context) error {
-		eventually(t, "the others wait", func() bool { return metric(t, others[0], "lease_waiting")+metric(t, others[1], "lease_waiting") == 2 })
+		expect.Eventually(t, "the others wait", func() bool { return metric(t, others[0], "lease_waiting")+metric(t, others[1], "lease_waiting") == 2 })
 		return cache.ErrYielded
 	}
 	var reads atomic.Int64
 	height, q := f.tip+1, f.q
 	var all sync.WaitGroup
 	all.Go(func() { f.block(t) })
-	eventually(t, "the first has the lease", func() bool { return first.Inspect(t.Context(), q).Lease > 0 })
+	expect.Eventually(t, "the first has the lease", func() bool { return first.Inspect(t.Context(), q).Lease > 0 })
 	for _, c := range others {
 		all.Go(func() {
 			q := cache.Query{Key: "k", Policy: byTheBlock, Tip: height, MinHeight: height}

@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"cmp"
-	"context"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
@@ -32,10 +32,10 @@ func startRedis(t testing.TB, args ...string) *server {
 	addr := porttest.Address(t)
 	args = append([]string{"--port", portOf(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
 	s := &server{addr: addr, cmd: exec.Command(path, args...)}
-	must(t, s.cmd.Start())
+	expect.NoError(t, s.cmd.Start())
 	t.Cleanup(s.kill)
 	rdb := client(t, s.addr)
-	eventually(t, "Redis answers", func() bool { return rdb.Ping(t.Context()).Err() == nil })
+	expect.Eventually(t, "Redis answers", func() bool { return rdb.Ping(t.Context()).Err() == nil })
 	return s
 }
 
@@ -65,21 +65,7 @@ func sharing(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redi
 	so.Now, so.Registerer, so.Timeout = o.Now, o.Registerer, cmp.Or(so.Timeout, time.Minute)
 	o.FlightTimeout, o.Patience = cmp.Or(o.FlightTimeout, 5*time.Minute), cmp.Or(o.Patience, time.Minute)
 	store, err := redis.New(rdb, so)
-	must(t, err)
+	expect.NoError(t, err)
 	o.Shared = store
 	return newCache(t, o)
-}
-
-// eventually waits for what has no event to wait for.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("timed out waiting: %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // asked notes the commands by which entries and leases are asked for.
@@ -80,7 +81,7 @@ func startTold(t *testing.T, sealOfWriter string) *told {
 	w.other, _ = start("ours")
 	w.reads, rdb = start("ours")
 	rdb.AddHook(w.asked)
-	eventually(t, "all replicas listen", func() bool {
+	expect.Eventually(t, "all replicas listen", func() bool {
 		counts, err := rdb.PubSubNumSub(t.Context(), "tipcache:1:story-1").Result()
 		return err == nil && counts["tipcache:1:story-1"] == 3
 	})

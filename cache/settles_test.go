@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // storeOf is the part of a replica that talks to Redis.
@@ -17,7 +18,7 @@ func storeOf(t *testing.T, rdb goredis.UniversalClient, o redis.Options) *redis.
 	t.Helper()
 	o.Lease = time.Minute
 	s, err := redis.New(rdb, o)
-	must(t, err)
+	expect.NoError(t, err)
 	return s
 }
 
@@ -53,7 +54,7 @@ func TestFullStoreRefusesWholeBatchOfWrites(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	s := storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second})
 	leases := leasesOf(t, s, "0", "1", "2", "3")
-	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	expect.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	e := entry(100, "answer")
 	for i, err := range together(leases, func(l cache.Lease) error { return l.Publish(t.Context(), e, time.Hour) }) {
 		if !goredis.HasErrorPrefix(err, "OOM") {
@@ -107,7 +108,7 @@ func TestWritesOnClusterAreOneScriptPerSlot(t *testing.T) {
 	if found, err := saving.Load(t.Context(), "story-1", keys...); err != nil || len(found) != len(keys) {
 		t.Errorf("%d entries saved, error %v; want %d, nil", len(found), err, len(keys))
 	}
-	must(t, rdb.FlushAll(t.Context()).Err())
+	expect.NoError(t, rdb.FlushAll(t.Context()).Err())
 	for i, err := range together(leasesOf(t, publishing, keys...), func(l cache.Lease) error { return l.Publish(t.Context(), entries["0"], time.Hour) }) {
 		if err != nil {
 			t.Errorf("answer %d: error %v, want nil", i, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // mustServe asks for many keys, and wants the origin's answer for each.
@@ -56,7 +57,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		}
 		way.heal()
 		tried := 0
-		eventually(t, "the store is used again", func() bool {
+		expect.Eventually(t, "the store is used again", func() bool {
 			tried++
 			mustGet(t, c, cache.Query{Key: fmt.Sprint("again", tried), Policy: live, Tip: 101}, answer(101, page))
 			return c.SharedState() == "closed"
@@ -72,7 +73,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		mustServe(t, c, 101, 20)
 		way.heal()
 		other, tried := replica(t, s.addr, redis.Options{}), 0
-		eventually(t, "the store is used again", func() bool {
+		expect.Eventually(t, "the store is used again", func() bool {
 			tried++
 			q := cache.Query{Key: fmt.Sprint("again", tried), Policy: live, Tip: 101}
 			mustGet(t, c, q, answer(101, []byte("x")))
@@ -91,7 +92,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		addr := startRedis(t).addr
 		c := replica(t, addr, redis.Options{})
 		mustServe(t, c, 100, 1)
-		must(t, client(t, addr).ScriptFlush(t.Context()).Err())
+		expect.NoError(t, client(t, addr).ScriptFlush(t.Context()).Err())
 		mustServe(t, c, 101, 1)
 		idle(t, c)
 		other := replica(t, addr, redis.Options{})
@@ -146,8 +147,8 @@ func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 	addr := startRedis(t).addr
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			must(t, client(t, addr).FlushAll(t.Context()).Err())
-			must(t, tt.put(t.Context(), client(t, addr)))
+			expect.NoError(t, client(t, addr).FlushAll(t.Context()).Err())
+			expect.NoError(t, tt.put(t.Context(), client(t, addr)))
 			a, b := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
 			if found := a.Load(t.Context(), []string{"k"}); len(found) != 0 {
 				t.Errorf("Load found %v, want nothing", found)
@@ -249,7 +250,7 @@ func TestMetrics(t *testing.T) {
 
 	got := map[string]float64{}
 	families, err := reg.Gather()
-	must(t, err)
+	expect.NoError(t, err)
 	for _, f := range families {
 		for _, m := range f.Metric {
 			name := f.GetName()
@@ -277,6 +278,6 @@ func TestMetrics(t *testing.T) {
 	if _, err := cache.New(cache.Options{Registerer: reg}); err == nil {
 		t.Error("second cache with the same metrics: error = nil, want one")
 	}
-	must(t, c.Close())
+	expect.NoError(t, c.Close())
 	newCache(t, cache.Options{Registerer: reg})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 var all = []codings.Coding{codings.Gzip, codings.Zstd, codings.Brotli}
@@ -28,11 +29,11 @@ func decoded(t *testing.T, coding codings.Coding, body []byte) string {
 	switch coding {
 	case codings.Gzip:
 		r, err := gzip.NewReader(from)
-		must(t, err)
+		expect.NoError(t, err)
 		from = r
 	case codings.Zstd:
 		r, err := zstd.NewReader(from)
-		must(t, err)
+		expect.NoError(t, err)
 		defer r.Close()
 		from = r
 	case codings.Brotli:
@@ -49,7 +50,7 @@ func TestEncodedBodiesAreCreatedOnceAndCounted(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)).Entry.Content
 	weigh := func() int { return metric(t, c, "memory_bytes") }
-	eventually(t, "the entry weighs", func() bool { return weigh() > len(page) })
+	expect.Eventually(t, "the entry weighs", func() bool { return weigh() > len(page) })
 	weight := weigh()
 	for i, coding := range all {
 		first, as := c.Encoded("k", content, coding, false, false)
@@ -57,7 +58,7 @@ func TestEncodedBodiesAreCreatedOnceAndCounted(t *testing.T) {
 			t.Errorf("Encoded in %s returned %s, which must be the same and decode to the body", codings.Names[coding], codings.Names[as])
 		}
 		weight += len(first)
-		eventually(t, "what was made weighs", func() bool { return weigh() >= weight })
+		expect.Eventually(t, "what was made weighs", func() bool { return weigh() >= weight })
 		weight = weigh()
 		if again, _ := c.Encoded("k", content, coding, false, true); &again[0] != &first[0] {
 			t.Errorf("%s was not kept", codings.Names[coding])
@@ -72,7 +73,7 @@ func TestEncodedBodiesAreCreatedOnceAndCounted(t *testing.T) {
 	if _, as := c.Encoded("k", later.Entry.Content, codings.Gzip, false, false); as != codings.Gzip || metric(t, c, "encodings_total") != 3 {
 		t.Error("derived content lost by the confirmation")
 	}
-	eventually(t, "it weighs after confirming, too", func() bool { return weigh() == weight })
+	expect.Eventually(t, "it weighs after confirming, too", func() bool { return weigh() == weight })
 }
 
 // What takes long is made while its first callers have something else.
@@ -82,7 +83,7 @@ func TestBrotliOfALongBodyIsMadeInTheBackground(t *testing.T) {
 	if body, as := c.Encoded("k", content, codings.Brotli, false, false); as != codings.Identity || &body[0] != &content.Body[0] {
 		t.Errorf("the first caller got %s, want the plain body", codings.Names[as])
 	}
-	eventually(t, "it is made", func() bool { return content.Encodings[codings.Brotli].Load() != nil })
+	expect.Eventually(t, "it is made", func() bool { return content.Encodings[codings.Brotli].Load() != nil })
 	body, as := c.Encoded("k", content, codings.Brotli, false, false)
 	if as != codings.Brotli || decoded(t, as, body) != string(content.Body) || metric(t, c, "encodings_total") != 1 {
 		t.Errorf("the next caller got %s, and %d bodies were encoded; want br, 1", codings.Names[as], metric(t, c, "encodings_total"))
@@ -228,7 +229,7 @@ func TestDerivedContentIsCachedForAFewNames(t *testing.T) {
 	if calls != 4 {
 		t.Errorf("derived %d times, want 4", calls)
 	}
-	eventually(t, "what was derived weighs", func() bool { return metric(t, c, "memory_bytes") > plain+4*len(page) })
+	expect.Eventually(t, "what was derived weighs", func() bool { return metric(t, c, "memory_bytes") > plain+4*len(page) })
 	last := derive("one too many")
 	if derive("one too many"); calls != 6 {
 		t.Errorf("derived %d times, want one more at each call", calls-4)

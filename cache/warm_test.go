@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestStartingReplicaPreloadsMostUsedEntries(t *testing.T) {
@@ -19,14 +20,14 @@ func TestStartingReplicaPreloadsMostUsedEntries(t *testing.T) {
 	}
 	const keys = 600 // more than one round trip
 	mustServe(t, start(20*time.Millisecond), 100, keys)
-	eventually(t, "the keys are noted", func() bool {
+	expect.Eventually(t, "the keys are noted", func() bool {
 		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
 		return len(noted) == keys
 	})
 	var other *cache.Cache
-	eventually(t, "all are taken over within the time for that", func() bool {
+	expect.Eventually(t, "all are taken over within the time for that", func() bool {
 		other = start(time.Hour)
-		eventually(t, "it has taken over", func() bool { return !other.Warming() })
+		expect.Eventually(t, "it has taken over", func() bool { return !other.Warming() })
 		return metric(t, other, "warmed_total") == keys
 	})
 	for i := range keys {
@@ -46,13 +47,13 @@ func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 		entries[fmt.Sprint("k", i)] = entry(100, "body")
 	}
 	first.Save(t.Context(), entries, time.Hour)
-	eventually(t, "the keys are noted", func() bool {
+	expect.Eventually(t, "the keys are noted", func() bool {
 		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
 		return len(noted) == 2000
 	})
-	eventually(t, "some are taken over within the time for that", func() bool {
+	expect.Eventually(t, "some are taken over within the time for that", func() bool {
 		small := named(t, store.Addr(), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})
-		eventually(t, "it has taken over", func() bool { return !small.Warming() })
+		expect.Eventually(t, "it has taken over", func() bool { return !small.Warming() })
 		n := metric(t, small, "warmed_total")
 		if n > 900 {
 			t.Fatalf("%d entries were preloaded, want at most 900", n)
@@ -74,5 +75,5 @@ func TestSilentSharedStoreDoesNotDelayStart(t *testing.T) {
 	rdb.Options().ReadTimeout = 100 * time.Millisecond // a subscription that begins ends with it
 	c := sharing(t, rdb, cache.Options{}, redis.Options{Timeout: 50 * time.Millisecond})
 	c.SetNamespace("story-1")
-	eventually(t, "it is ready", func() bool { return !c.Warming() })
+	expect.Eventually(t, "it is ready", func() bool { return !c.Warming() })
 }

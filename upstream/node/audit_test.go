@@ -4,13 +4,15 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestOnlyAndAvoidSelectTheNode(t *testing.T) {
 	a, b := newFakeNode(t, 100), newFakeNode(t, 100)
 	p := run(t, Options{}, a, b)
 	wantTip(t, p, 100)
-	eventually(t, "both are read from", func() bool { return p.Ready() == nil && p.Health()[1].Height == 100 })
+	expect.Eventually(t, "both are read from", func() bool { return p.Ready() == nil && p.Health()[1].Height == 100 })
 	for name, test := range map[string]struct {
 		only, avoid, want string
 	}{
@@ -45,7 +47,7 @@ func TestNodeThatFailedIsPreferredToTheAvoidedOne(t *testing.T) {
 func TestFetchWaitsForLaggingNodeInsteadOfAvoidedOne(t *testing.T) {
 	a, b := newFakeNode(t, 100), newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: 10 * time.Second}, a, b)
-	eventually(t, "both are followed", func() bool { return p.Health()[0].Connected && p.Health()[1].Connected })
+	expect.Eventually(t, "both are followed", func() bool { return p.Health()[0].Connected && p.Health()[1].Connected })
 	a.commit(101)
 	wantTip(t, p, 101)
 	answered := make(chan *Answer)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const success = `{"code":200,"msg":{},"error":""}` + "\n"
@@ -145,7 +146,7 @@ func TestRequestPathQueryAndHeaders(t *testing.T) {
 	answer, err := p.Fetch(within(t, time.Minute), Request{
 		Path: "/upgrade/applied_plan/a b?c", Query: "pagination.limit=5&pagination.key=%14%BB", Height: 7,
 	})
-	must(t, err)
+	expect.NoError(t, err)
 	r := got.Load()
 	user, password, _ := r.BasicAuth()
 	want := []string{"GET", "/node/upgrade/applied_plan/a%20b%3Fc?pagination.limit=5&pagination.key=%14%BB", "7", "", "me", "secret"}

@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // newDevnet runs a simulated chain of a dialect, whose blocks the test makes.
@@ -27,7 +28,7 @@ func newDevnet(t *testing.T, dialect Dialect, o devnet.Options) *devnet.Devnet {
 func running(t *testing.T, o Options) *Pool {
 	t.Helper()
 	p, err := New(o)
-	must(t, err)
+	expect.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(context.Background()) }()
 	t.Cleanup(func() { _ = p.Close(); <-ended })
@@ -53,7 +54,7 @@ func waitFor(t *testing.T, p *Pool, height int64) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !p.Tip().Known || p.Tip().Height < height {
-		must(t, p.WaitHeight(ctx, height))
+		expect.NoError(t, p.WaitHeight(ctx, height))
 	}
 }
 
@@ -127,7 +128,7 @@ func TestTipComesFromAnswersWithoutCometBFT(t *testing.T) {
 // end: its REST server still runs, its application no longer does.
 func TestGatewayWithoutApplicationIsABadAnswer(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, true)
-	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}))
 	a, err := p.Fetch(t.Context(), Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip})
 	if silent, ok := errors.AsType[*upstream.Error](err); !ok || silent.Kind != upstream.BadAnswer {
 		t.Errorf("Fetch = %+v, %v, want an error of kind %v", a, err, upstream.BadAnswer)
@@ -165,7 +166,7 @@ func TestFetchFailsBeforeDialectIsKnown(t *testing.T) {
 	if a, err := p.Fetch(t.Context(), pool); err == nil || p.Ready() == nil || d.Stats().Node.Requests > 0 {
 		t.Errorf("answer %+v, ready: %v, want an error, not ready and no request", a, p.Ready())
 	}
-	must(t, p.SetDialect(Cosmos))
+	expect.NoError(t, p.SetDialect(Cosmos))
 	waitFor(t, p, d.Height())
 	if a, err := p.Fetch(t.Context(), pool); err != nil || a.Height != d.Height() {
 		t.Errorf("Fetch = %+v, %v, want height %d", a, err, d.Height())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A memoryLedger is a Ledger of one process.
@@ -82,9 +83,9 @@ func anchored(t *testing.T) *memoryLedger {
 	l := new(memoryLedger)
 	n := newFakeNode(t, 99)
 	p := sharing(t, l, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	n.commit(100)
-	eventually(t, "an anchor", func() bool {
+	expect.Eventually(t, "an anchor", func() bool {
 		a, _ := l.Agreement(t.Context(), "", 0)
 		return a.Anchors[99] != ""
 	})
@@ -96,7 +97,7 @@ func anchored(t *testing.T) *memoryLedger {
 func epochOf(t *testing.T, l *memoryLedger) int64 {
 	t.Helper()
 	a, err := l.Agreement(t.Context(), "", 0)
-	must(t, err)
+	expect.NoError(t, err)
 	return a.Epoch
 }
 
@@ -109,7 +110,7 @@ func TestReplicasAgreeOnAnEpoch(t *testing.T) {
 	n.stop()
 	n.height = 950
 	n.start(n.address)
-	eventually(t, "the epoch of both", func() bool { return a.Tip().Epoch > 0 && a.Tip().Epoch == b.Tip().Epoch })
+	expect.Eventually(t, "the epoch of both", func() bool { return a.Tip().Epoch > 0 && a.Tip().Epoch == b.Tip().Epoch })
 	heardFor(t, time.Second, a, b)
 	if a.Tip().Epoch != epochOf(t, l) || b.Tip().Epoch != epochOf(t, l) {
 		t.Errorf("epochs %d and %d, want the agreed %d", a.Tip().Epoch, b.Tip().Epoch, epochOf(t, l))
@@ -137,9 +138,9 @@ func TestStartingReplicaDetectsAnotherChain(t *testing.T) {
 			tt.node(n)
 			p := sharing(t, l, n)
 			if !tt.same {
-				eventually(t, "another epoch", func() bool { return p.Tip().Epoch > 0 && epochOf(t, l) == p.Tip().Epoch })
+				expect.Eventually(t, "another epoch", func() bool { return p.Tip().Epoch > 0 && epochOf(t, l) == p.Tip().Epoch })
 				if n.height < 99 {
-					eventually(t, "that the others' block is lost", func() bool { return p.Replaced(99, lost) })
+					expect.Eventually(t, "that the others' block is lost", func() bool { return p.Replaced(99, lost) })
 				}
 				return
 			}
@@ -164,7 +165,7 @@ func TestForgedAnchorsBeginOneEpochPerInterval(t *testing.T) {
 	t.Parallel()
 	o := Options{Ledger: new(forger), RollbackAfter: 3 * time.Second} // which is asked each second
 	p := run(t, o, newFakeNode(t, 120))
-	eventually(t, "an epoch", func() bool { return p.Tip().Epoch > 0 })
+	expect.Eventually(t, "an epoch", func() bool { return p.Tip().Epoch > 0 })
 	first := p.Tip().Epoch
 	heardFor(t, o.RollbackAfter/2, p)
 	if now := p.Tip().Epoch; now != first {
@@ -179,7 +180,7 @@ func TestOnEpochWaitsForTheLedger(t *testing.T) {
 	told := make(chan int64, 10)
 	p := run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond, OnEpoch: func(_ string, epoch int64) { told <- epoch }}, n)
 	wantTip(t, p, 100)
-	eventually(t, "that the others were asked for it", func() bool {
+	expect.Eventually(t, "that the others were asked for it", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.refusals > 3

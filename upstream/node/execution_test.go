@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestErrNoExecutionNeedsAResponse(t *testing.T) {
@@ -24,7 +25,7 @@ func TestErrNoExecutionNeedsAResponse(t *testing.T) {
 		t.Errorf("Executed for blocks without a payload = %v, want ErrNoExecution", err)
 	}
 	without.stop()
-	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].snapshot().CometDown && p.endpoints()[1].snapshot().CometDown })
+	expect.Eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].snapshot().CometDown && p.endpoints()[1].snapshot().CometDown })
 	_, _, err := p.Executed(within(t, time.Minute), 100, 1)
 	wantKind(t, err, upstream.Unreachable)
 
@@ -66,7 +67,7 @@ func TestExecutedReturnsTheLowestKnownHeight(t *testing.T) {
 		}
 	}
 	n.stop()
-	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].snapshot().CometDown })
+	expect.Eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].snapshot().CometDown })
 	if since, _, err := p.Executed(within(t, time.Minute), 500, 1099); since != 100 || err != nil {
 		t.Errorf("Executed with CometBFT down = %d, %v; want 100", since, err)
 	}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 func wantTip(t *testing.T, p *Pool, height int64) {
 	t.Helper()
-	eventually(t, "the tip", func() bool { return p.Tip().Height == height })
+	expect.Eventually(t, "the tip", func() bool { return p.Tip().Height == height })
 	if !p.Tip().Known {
 		t.Error("Known = false, want true")
 	}
@@ -23,7 +24,7 @@ func wantTip(t *testing.T, p *Pool, height int64) {
 // subscribed waits for a subscription, and gives its socket.
 func subscribed(t *testing.T, p *Pool, n *fakeNode, before *websocket.Conn) (conn *websocket.Conn) {
 	t.Helper()
-	eventually(t, "a subscription", func() bool {
+	expect.Eventually(t, "a subscription", func() bool {
 		n.change(func() {
 			if conn = nil; len(n.sockets) == 1 && n.sockets[0] != before {
 				conn = n.sockets[0]
@@ -43,7 +44,7 @@ func TestTipFollowsHeaders(t *testing.T) {
 	n.ahead = 1 // /status runs ahead and is not believed
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	wantTip(t, p, 100)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	for height := int64(101); height < 120; height++ {
 		n.commit(height)
 		wantTip(t, p, height)
@@ -60,7 +61,7 @@ func TestTipFollowsHeaders(t *testing.T) {
 func TestWaitHeightReturnsWhenTheBlockArrives(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	if err := p.WaitHeight(within(t, time.Minute), 100); err != nil {
 		t.Errorf("WaitHeight of an existing block = %v, want nil", err)
 	}
@@ -109,13 +110,13 @@ func TestEndedSubscriptionIsRenewed(t *testing.T) {
 func TestNodeIsFollowedAfterRestart(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{RollbackAfter: time.Hour}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	n.stop()
-	eventually(t, "the loss", func() bool { return !p.Health()[0].Connected })
+	expect.Eventually(t, "the loss", func() bool { return !p.Health()[0].Connected })
 
 	n.height = 90 // back from an older state
 	n.start(n.address)
-	eventually(t, "a new subscription", func() bool { return connected(p)() && p.Health()[0].Height == 90 })
+	expect.Eventually(t, "a new subscription", func() bool { return connected(p)() && p.Health()[0].Height == 90 })
 	wantTip(t, p, 100)
 	n.commit(101)
 	wantTip(t, p, 101)
@@ -126,7 +127,7 @@ func TestHeadersOfNodeCatchingUpDoNotMoveTheTip(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.catchingUp = true
 	p := run(t, Options{}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	if err := p.Ready(); err == nil {
 		t.Error("Ready = nil while catching up, want an error")
 	}
@@ -134,7 +135,7 @@ func TestHeadersOfNodeCatchingUpDoNotMoveTheTip(t *testing.T) {
 	n.change(func() { n.height = 110 })
 	wantTip(t, p, 110) // from a poll
 	n.change(func() { n.catchingUp = false; n.height = 111 })
-	eventually(t, "the end of catching up", func() bool { return !p.Health()[0].CatchingUp })
+	expect.Eventually(t, "the end of catching up", func() bool { return !p.Health()[0].CatchingUp })
 	n.commit(112)
 	wantTip(t, p, 112)
 }
@@ -160,7 +161,7 @@ func TestNodeOfAnotherChainIsRefused(t *testing.T) {
 	}
 	n.change(func() { n.chain = "story-1" })
 	wantTip(t, p, 100)
-	eventually(t, "a read", func() bool { // an answer that names the other chain may still arrive
+	expect.Eventually(t, "a read", func() bool { // an answer that names the other chain may still arrive
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 		return err == nil
 	})
@@ -169,10 +170,10 @@ func TestNodeOfAnotherChainIsRefused(t *testing.T) {
 func TestChangeOfChainIsDetectedInHeaders(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	n.change(func() { n.chain = "other-1" })
 	n.commit(101)
-	eventually(t, "the refusal", func() bool { return p.Health()[0].WrongChain })
+	expect.Eventually(t, "the refusal", func() bool { return p.Health()[0].WrongChain })
 	if got := p.Tip().Height; got != 100 {
 		t.Errorf("tip = %d, want it unchanged by another chain", got)
 	}
@@ -231,7 +232,7 @@ func TestCloseEndsRunAndWaits(t *testing.T) {
 			t.Error("WaitHeight returned nil after Close, want an error")
 		}
 	}()
-	eventually(t, "the end of all", func() bool {
+	expect.Eventually(t, "the end of all", func() bool {
 		select {
 		case <-closed:
 			return true

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -58,7 +59,7 @@ func startGRPC(t *testing.T, address, chain string, options ...grpc.ServerOption
 	t.Helper()
 	n := &grpcNode{t: t, chain: chain}
 	l, err := net.Listen("tcp", address)
-	must(t, err)
+	expect.NoError(t, err)
 	n.address = l.Addr().String()
 	n.server = grpc.NewServer(append(options, grpc.ForceServerCodecV2(Bytes{}), grpc.UnknownServiceHandler(n.serve))...)
 	n.served.Go(func() { _ = n.server.Serve(l) })
@@ -146,7 +147,7 @@ func runGRPC(t *testing.T, o Options, addresses ...string) *Pool {
 // said waits until the n-th node's gRPC is in a state that begins so.
 func said(t *testing.T, p *Pool, n int, state string) {
 	t.Helper()
-	eventually(t, "gRPC "+state, func() bool { return strings.HasPrefix(p.Health()[n].GRPC, state) })
+	expect.Eventually(t, "gRPC "+state, func() bool { return strings.HasPrefix(p.Health()[n].GRPC, state) })
 }
 
 func invoke(t *testing.T, p *Pool, method string, height int64) (*Answer, error) {
@@ -211,7 +212,7 @@ func TestReconnectedGRPCServerIsCheckedAgain(t *testing.T) {
 	for _, chain := range []string{"other-1", "story-1"} {
 		said(t, p, 0, map[string]string{"other-1": "ok", "story-1": "serves"}[chain])
 		n.stop()
-		eventually(t, "away", func() bool { return p.Health()[0].GRPC != "ok" })
+		expect.Eventually(t, "away", func() bool { return p.Health()[0].GRPC != "ok" })
 		n = startGRPC(t, n.address, chain)
 	}
 	said(t, p, 0, "ok")
@@ -312,7 +313,7 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	for range 2 {
 		s, err := p.Stream(ctx, "/a.Service/Follow")
-		must(t, err)
+		expect.NoError(t, err)
 		var sent, got []byte
 		if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || string(got) != n.address {
 			t.Errorf("message %q, error %v, want %q", got, err, n.address)

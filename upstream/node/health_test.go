@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestNewRejectsInvalidOptions(t *testing.T) {
@@ -34,7 +36,7 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 func TestHealthOfEachEndpoint(t *testing.T) {
 	ahead, behind := newFakeNode(t, 105), newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, ahead, behind)
-	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
+	expect.Eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
 	probed(t, p)
 	got := p.Health()
 	for i := range got {
@@ -79,7 +81,7 @@ func TestReadyNamesTheReason(t *testing.T) {
 			tt.first(first)
 			tt.other(other)
 			p := run(t, Options{ChainID: "story-1", MaxBlockAge: time.Minute}, first, other)
-			eventually(t, "the right answer", func() bool {
+			expect.Eventually(t, "the right answer", func() bool {
 				err := p.Ready()
 				if tt.want == nil || err == nil {
 					return err == nil && tt.want == nil
@@ -107,7 +109,7 @@ func TestEndpointNamesAreUnique(t *testing.T) {
 func gather(t *testing.T, registry *prometheus.Registry, node string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	must(t, err)
+	expect.NoError(t, err)
 	all := make(map[string]float64)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {

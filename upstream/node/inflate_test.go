@@ -14,6 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func gzipped(t testing.TB, text string) []byte {
@@ -23,7 +24,7 @@ func gzipped(t testing.TB, text string) []byte {
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	must(t, w.Close())
+	expect.NoError(t, w.Close())
 	return b.Bytes()
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -24,7 +25,7 @@ func logged(t *testing.T, o Options, nodes ...*fakeNode) (*Pool, *logtest.Log) {
 // it once.
 func wantOneLine(t *testing.T, log *logtest.Log, text string) {
 	t.Helper()
-	eventually(t, "a line with "+text, func() bool { return log.Count(text) > 0 })
+	expect.Eventually(t, "a line with "+text, func() bool { return log.Count(text) > 0 })
 	if got := log.Count(text); got != 1 {
 		t.Errorf("%d lines with %q, want one", got, text)
 	}
@@ -34,7 +35,7 @@ func TestFalseHeightIsIgnored(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p, log := logged(t, Options{}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	n.change(func() { n.lie = 1_000_000 })
 	for height := int64(101); height < 105; height++ {
 		n.commit(height)
@@ -42,11 +43,11 @@ func TestFalseHeightIsIgnored(t *testing.T) {
 			t.Errorf("answer %+v, want OK at height %d at most", a, height)
 		}
 	}
-	eventually(t, "the doubt", func() bool { return p.Health()[0].Distrusted })
+	expect.Eventually(t, "the doubt", func() bool { return p.Health()[0].Distrusted })
 	wantTip(t, p, 104) // read from the REST server
 	n.change(func() { n.lie = 0 })
 	n.commit(105)
-	eventually(t, "the trust", func() bool { return !p.Health()[0].Distrusted })
+	expect.Eventually(t, "the trust", func() bool { return !p.Health()[0].Distrusted })
 	wantTip(t, p, 105)
 	wantOneLine(t, log, "ignoring the node")
 	wantOneLine(t, log, "trusting the node")
@@ -56,7 +57,7 @@ func TestPlausibleFalseHeightIsFoundByRequests(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Second}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	n.change(func() { n.lie = 5 })
 	n.commit(101)
 	wantTip(t, p, 106)
@@ -142,12 +143,12 @@ func TestTipOutOfReachIsReported(t *testing.T) {
 	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
 	behind.catchingUp = true
 	p := run(t, Options{Registerer: registry, BlockInterval: time.Minute}, ahead, behind)
-	eventually(t, "that it is ready", func() bool { return p.Ready() == nil })
+	expect.Eventually(t, "that it is ready", func() bool { return p.Ready() == nil })
 	ahead.stop()
 	ahead.height, ahead.catchingUp = 500, true
 	ahead.start(ahead.address)
-	eventually(t, "that it is not", func() bool { return p.Ready() != nil })
-	eventually(t, "the metric", func() bool { return gather(t, registry, behind.address)["tipcache_node_tip_out_of_reach"] == 1 })
+	expect.Eventually(t, "that it is not", func() bool { return p.Ready() != nil })
+	expect.Eventually(t, "the metric", func() bool { return gather(t, registry, behind.address)["tipcache_node_tip_out_of_reach"] == 1 })
 }
 
 func TestOutageIsLoggedOnce(t *testing.T) {
@@ -158,10 +159,10 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	for p.Health()[0].Breaker == "closed" {
 		_, _ = p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	}
-	eventually(t, "the time for a trial", func() bool { return p.Health()[0].Breaker != "open" })
+	expect.Eventually(t, "the time for a trial", func() bool { return p.Health()[0].Breaker != "open" })
 	_, _ = p.Fetch(within(t, time.Minute), Request{Path: "/x"}) // a trial that fails
 	n.change(func() { n.front = nil })
-	eventually(t, "the end", func() bool {
+	expect.Eventually(t, "the end", func() bool {
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 		return err == nil
 	})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestReplacedNodesFailNoRequest(t *testing.T) {
@@ -35,9 +37,9 @@ func TestReplacedNodesFailNoRequest(t *testing.T) {
 		for _, n := range nodes {
 			endpoints = append(endpoints, n.endpoint())
 		}
-		must(t, p.SetEndpoints(endpoints))
+		expect.NoError(t, p.SetEndpoints(endpoints))
 		before := reads.Load()
-		eventually(t, "more reads", func() bool { return reads.Load() > before+20 })
+		expect.Eventually(t, "more reads", func() bool { return reads.Load() > before+20 })
 		for _, h := range p.Health() {
 			if !slices.ContainsFunc(nodes, func(n *fakeNode) bool { return n.address == h.Name }) {
 				t.Errorf("%s is a node, want only the configured ones", h.Name)
@@ -48,7 +50,7 @@ func TestReplacedNodesFailNoRequest(t *testing.T) {
 	if err := readers.Wait(); err != nil {
 		t.Errorf("request failed: %v, want answers", err)
 	}
-	eventually(t, "the end of the subscriptions to removed nodes", func() bool {
+	expect.Eventually(t, "the end of the subscriptions to removed nodes", func() bool {
 		open := 0
 		for _, n := range []*fakeNode{two, three} {
 			n.change(func() { open += len(n.sockets) })
@@ -63,7 +65,7 @@ func TestClaimOfARemovedNodeIsForgotten(t *testing.T) {
 	high, low := newFakeNode(t, 105), newFakeNode(t, 100)
 	p := run(t, Options{}, low, high)
 	wantTip(t, p, 105)
-	must(t, p.SetEndpoints([]Endpoint{low.endpoint()}))
+	expect.NoError(t, p.SetEndpoints([]Endpoint{low.endpoint()}))
 	for _, h := range p.Health() {
 		if h.Name != low.address || h.Height != 100 {
 			t.Errorf("health = %+v, want that of the remaining node", h)
@@ -91,7 +93,7 @@ func TestNodeOfLowerPriorityIsReadOnlyWhileNoBetterOneCanAnswer(t *testing.T) {
 	second.Priority = 1
 	p := running(t, Options{Endpoints: []Endpoint{second, own.endpoint()}, BlockInterval: time.Minute})
 	wantTip(t, p, 101)
-	eventually(t, "both subscriptions", func() bool { return p.Health()[0].Connected && p.Health()[1].Connected })
+	expect.Eventually(t, "both subscriptions", func() bool { return p.Health()[0].Connected && p.Health()[1].Connected })
 	done := make(chan *Answer)
 	go func() { done <- mustFetch(t, p, Request{Height: AtTip}) }()
 	time.Sleep(20 * time.Millisecond) // the request waits, though the other node has the block
@@ -127,7 +129,7 @@ func TestHeadersOfANodeGoWithEveryRequestAndAreHidden(t *testing.T) {
 	e.Headers = http.Header{"X-Key": {"provider-secret"}}
 	p := running(t, Options{Endpoints: []Endpoint{e}})
 	wantTip(t, p, 100)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	mustFetch(t, p, Request{Height: AtTip})
 	if without.Load() > 0 {
 		t.Errorf("%d requests without the header, want 0", without.Load())

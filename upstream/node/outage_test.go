@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
@@ -36,19 +37,19 @@ func TestServerThatFailsEveryRequestIsDegraded(t *testing.T) {
 				t.Parallel()
 				n := newFakeNode(t, 100)
 				p, log := logged(t, Options{retry: quickProbes, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
-				eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
+				expect.Eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
 				n.change(func() { n.front, n.frontRPC = front, rpc })
 				n.drop() // what follows the chain asks again
 				probeSoon(p)
 				name := server + n.address
-				eventually(t, "an outage of "+name, func() bool {
+				expect.Eventually(t, "an outage of "+name, func() bool {
 					return slices.Equal(slices.Collect(maps.Keys(p.Outages().Causes())), []string{name})
 				})
 				if err := p.Ready(); (err == nil) != rpc || err != nil && !strings.Contains(err.Error(), "has been failing for") {
 					t.Errorf("ready: %v, want nil %t, or how long it has been failing", err, rpc)
 				}
 				n.change(func() { n.front = nil })
-				eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 && p.Ready() == nil })
+				expect.Eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 && p.Ready() == nil })
 				wantOneLine(t, log, `msg="upstream unreachable" origin="`+name+`"`)
 				wantOneLine(t, log, `msg="upstream reachable again" origin="`+name+`"`)
 			})
@@ -62,7 +63,7 @@ func TestMissingGRPCServerIsDegraded(t *testing.T) {
 	n.grpc = porttest.Address(t)
 	p, _ := logged(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
 	name := "gRPC of node " + n.address
-	eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], "connection refused") })
+	expect.Eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], "connection refused") })
 	if err := p.Ready(); err != nil || len(p.Outages().Causes()) != 1 {
 		t.Errorf("ready: %v, outages %v; want gRPC alone to be degraded", err, p.Outages().Causes())
 	}
@@ -72,21 +73,21 @@ func TestNodeThatRefusesToReadTheNewestBlockIsDegraded(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
-	eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
+	expect.Eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
 	n.change(func() { n.lowest = 200 })
 	name := "node " + n.address
-	eventually(t, "an outage of "+name, func() bool {
+	expect.Eventually(t, "an outage of "+name, func() bool {
 		_, _ = p.Fetch(within(t, time.Second), Request{Path: "/x", Height: AtTip}) // half of it is spent on waiting for the block
 		return strings.Contains(p.Outages().Causes()[name], "refuses to read the newest block")
 	})
 	n.change(func() { n.lowest = 0 })
-	eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 && p.Ready() == nil })
+	expect.Eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 && p.Ready() == nil })
 }
 
 func TestFailureOfOneRequestIsFollowedByAProbe(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{retry: 20 * time.Millisecond, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
-	eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
+	expect.Eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
 	n.change(func() { n.rest = broken["drops connections"] }) // but not the probe
 	for range 5 {
 		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err == nil {
@@ -94,5 +95,5 @@ func TestFailureOfOneRequestIsFollowedByAProbe(t *testing.T) {
 		}
 	}
 	outage := p.Outages()[0]
-	eventually(t, "a probe to complete", func() bool { return !outage.Failing() })
+	expect.Eventually(t, "a probe to complete", func() bool { return !outage.Failing() })
 }

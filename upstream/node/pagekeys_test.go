@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const (
@@ -27,7 +28,7 @@ func storyNodes(t *testing.T, o Options) (p *Pool, d *devnet.Devnet, older, newe
 	t.Helper()
 	d = newDevnet(t, Story, devnet.Options{})
 	newer, err := d.AddNode()
-	must(t, err)
+	expect.NoError(t, err)
 	older = d.Node()
 	newer.SetBase64Keys(true)
 	for _, n := range []*devnet.Node{older, newer} {
@@ -36,7 +37,7 @@ func storyNodes(t *testing.T, o Options) (p *Pool, d *devnet.Devnet, older, newe
 	o.BlockInterval = 100 * time.Millisecond
 	p = running(t, o)
 	waitFor(t, p, d.Height())
-	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
+	expect.Eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
 	return p, d, older, newer
 }
 
@@ -50,7 +51,7 @@ func page(t *testing.T, p *Pool, r Request) (body string, nextKey string) {
 		t.Fatalf("%s?%s with page key %q: answer %+v, error %v, want OK", r.Path, r.Query, r.PageKey, a, err)
 	}
 	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "msg.pagination.next_key").Str)
-	must(t, err)
+	expect.NoError(t, err)
 	return gjson.GetBytes(a.Body, "msg").Raw, string(raw)
 }
 
@@ -101,8 +102,8 @@ func TestKeyFormFollowsTheRelease(t *testing.T) {
 	if err := newer.SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Reset}); err != nil { // its connections end
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the subscription", func() bool { return p.endpoints()[1].blocks.State().Lost > lost })
-	must(t, newer.SetFaults(devnet.Fault{}, devnet.Fault{}))
+	expect.Eventually(t, "the end of the subscription", func() bool { return p.endpoints()[1].blocks.State().Lost > lost })
+	expect.NoError(t, newer.SetFaults(devnet.Fault{}, devnet.Fault{}))
 	waitFor(t, p, d.Height())
 	wantSecondPage(t, p, newer, validatorList)
 }
@@ -162,7 +163,7 @@ func TestNodeWithUnknownKeyFormGetsNoPageRequest(t *testing.T) {
 
 func TestVerbatimPageKeyGoesToNodeOfItsForm(t *testing.T) {
 	p, d, older, newer := storyNodes(t, Options{VerbatimKeys: true})
-	eventually(t, "the forms", func() bool { return p.MixedKeys() })
+	expect.Eventually(t, "the forms", func() bool { return p.MixedKeys() })
 	forms := []KeyForm{p.Health()[0].PageKeys, p.Health()[1].PageKeys}
 	if want := []KeyForm{RawKeys, Base64Keys}; !slices.Equal(forms, want) {
 		t.Errorf("forms = %v, want %v", forms, want)
@@ -181,7 +182,7 @@ func TestVerbatimPageKeyGoesToNodeOfItsForm(t *testing.T) {
 		want, _ = page(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
 	}
 
-	must(t, newer.SetFaults(devnet.Fault{Outage: devnet.Refuse}, devnet.Fault{}))
+	expect.NoError(t, newer.SetFaults(devnet.Fault{Outage: devnet.Refuse}, devnet.Fault{}))
 	r := Request{Path: validatorList, Query: withKey("pagination.limit=3", Base64Keys.encode(raw)), Keys: Base64Keys, Height: AtTip}
 	if a, err := p.Fetch(within(t, 10*time.Second), r); err == nil {
 		t.Errorf("answer %s of a node that reads keys in another form, want an error", a.Body)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // newParent returns a node behind another tipcache, which answers at the given heights, or without a height for 0.
@@ -51,7 +52,7 @@ func newParent(t *testing.T, status int, heights ...int64) *fakeNode {
 
 func isParent(t *testing.T, p *Pool) {
 	t.Helper()
-	eventually(t, "the parent to be detected", func() bool { return p.endpoints()[0].client.isParent.Load() })
+	expect.Eventually(t, "the parent to be detected", func() bool { return p.endpoints()[0].client.isParent.Load() })
 }
 
 func TestParentIsReadAtItsNewestBlock(t *testing.T) {
@@ -155,12 +156,12 @@ func TestParentThatRefusesEveryRequestIsDegraded(t *testing.T) {
 			n.change(func() { n.front = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) } })
 			probeSoon(p)
 			name, refused := "node "+n.address, fmt.Sprintf("status %d", status)
-			eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], refused) })
+			expect.Eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], refused) })
 			if p.endpoints()[0].restServer.isOpen() {
 				t.Error("the breaker is open, want it closed")
 			}
 			n.change(func() { n.front = answers })
-			eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 })
+			expect.Eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 })
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
@@ -24,7 +25,7 @@ func mustFetch(t *testing.T, p *Pool, r Request) *Answer {
 	t.Helper()
 	r.Path = "/staking/pool"
 	answer, err := p.Fetch(within(t, time.Minute), r)
-	must(t, err)
+	expect.NoError(t, err)
 	return answer
 }
 
@@ -33,7 +34,7 @@ func from(a *Answer, n *fakeNode) bool { return strings.Contains(string(a.Body),
 func TestAtTipReadsTheNewestKnownBlock(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 100 {
 		t.Errorf("height %d, want 100", a.Height)
 	}
@@ -50,13 +51,13 @@ func TestAtTipReadsTheNewestKnownBlock(t *testing.T) {
 func TestHeightIsChosenWhenRequestLeavesTheQueue(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	turn, err := p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{})
-	must(t, err)
+	expect.NoError(t, err)
 	var a *Answer
 	var asking sync.WaitGroup
 	asking.Go(func() { a = mustFetch(t, p, Request{Height: AtTip}) })
-	eventually(t, "the queue", func() bool { return p.endpoints()[0].queue.Load().Waiting > 0 }) // a probe may wait, too
+	expect.Eventually(t, "the queue", func() bool { return p.endpoints()[0].queue.Load().Waiting > 0 }) // a probe may wait, too
 	n.commit(105)
 	wantTip(t, p, 105)
 	turn.End(false)
@@ -82,7 +83,7 @@ func TestFetchWaitsForABlockThatNoEndpointHas(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	p.Raise(102) // another replica has read at it
 	_, err := p.Fetch(within(t, 50*time.Millisecond), Request{Path: "/x", Height: 102})
 	if got := wantKind(t, err, upstream.Timeout); got.RetryAfter < time.Second {
@@ -132,7 +133,7 @@ func TestFutureHeightIsRetried(t *testing.T) {
 func TestReadIsRepeatedWhenTheTipFalls(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	n.commit(105)
 	wantTip(t, p, 105)
 	var asked atomic.Int32
@@ -203,7 +204,7 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 	pruned, archive := newFakeNode(t, 100), newFakeNode(t, 100)
 	pruned.lowest, pruned.earliest, archive.earliest = 50, 50, 1
 	p := run(t, Options{}, pruned, archive)
-	eventually(t, "the lowest heights", func() bool { h := p.Health(); return h[0].Lowest == 50 && h[1].Lowest == 1 })
+	expect.Eventually(t, "the lowest heights", func() bool { h := p.Health(); return h[0].Lowest == 50 && h[1].Lowest == 1 })
 	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
 		t.Errorf("answer %s, want OK of the archive", a.Body)
 	}
@@ -213,7 +214,7 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 	pruned.stop()
 	pruned.lowest, pruned.earliest = 5, 5 // a restored snapshot
 	pruned.start(pruned.address)
-	eventually(t, "what the restart brought", func() bool { return p.Health()[0].Lowest == 5 })
+	expect.Eventually(t, "what the restart brought", func() bool { return p.Health()[0].Lowest == 5 })
 }
 
 func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
@@ -236,7 +237,7 @@ func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
 		}
 	}
 	begun := time.Now()
-	eventually(t, "a request to the silent node", func() bool { // it may seem slower while the machine is busy
+	expect.Eventually(t, "a request to the silent node", func() bool { // it may seem slower while the machine is busy
 		prefer(p, 0)
 		fetch()
 		return len(silent.heights()) > 0
@@ -260,14 +261,14 @@ func TestOnlyEndpointIsRetried(t *testing.T) {
 			wantKind(t, err, upstream.Timeout)
 		}
 	}
-	eventually(t, "a refusal without a trial", func() bool {
+	expect.Eventually(t, "a refusal without a trial", func() bool {
 		before := len(n.heights())
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 		got, ok := errors.AsType[*upstream.Error](err)
 		return ok && got.Kind == upstream.Unreachable && got.RetryAfter > 0 && len(n.heights()) == before
 	})
 	n.change(func() { n.rest = nil })
-	eventually(t, "a trial", func() bool {
+	expect.Eventually(t, "a trial", func() bool {
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 		return err == nil
 	})
@@ -306,7 +307,7 @@ func TestBusyNodeGetsLimitedRequests(t *testing.T) {
 	for range 2 {
 		all.Go(func() { mustFetch(t, p, Request{}) })
 	}
-	eventually(t, "two in flight", func() bool { return inFlight.Load() == 2 })
+	expect.Eventually(t, "two in flight", func() bool { return inFlight.Load() == 2 })
 	all.Go(func() { mustFetch(t, p, Request{Background: true}) }) // waits
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	if got := wantKind(t, err, upstream.Overloaded); got.RetryAfter < time.Second {
@@ -332,7 +333,7 @@ func TestRESTServerWithoutHeightsIsReadUnpinned(t *testing.T) {
 	if diff := cmp.Diff([]string{"", "50"}, n.heights()); diff != "" {
 		t.Errorf("heights read (-want +got):\n%s", diff)
 	}
-	eventually(t, "readiness", func() bool { return p.Ready() == nil })
+	expect.Eventually(t, "readiness", func() bool { return p.Ready() == nil })
 }
 
 func TestRequestWaitsUntilTheChainIsKnown(t *testing.T) {
@@ -356,19 +357,19 @@ func TestRequestWaitsUntilTheChainIsKnown(t *testing.T) {
 func TestReadAheadYieldsToOtherRequests(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 2, BlockInterval: time.Minute}, n)
-	eventually(t, "the subscription", connected(p))
+	expect.Eventually(t, "the subscription", connected(p))
 	ahead := Request{Path: "/staking/pool", Height: AtTip, Ahead: true}
 	answered := func() bool { // a probe of the pool may have a slot at times
 		_, err := p.Fetch(within(t, time.Minute), ahead)
 		return p.Spare() && err == nil
 	}
-	eventually(t, "an answer while there is room", answered)
+	expect.Eventually(t, "an answer while there is room", answered)
 	turn, err := p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{})
-	must(t, err)
+	expect.NoError(t, err)
 	if _, err := p.Fetch(within(t, time.Minute), ahead); p.Spare() || !errors.Is(err, upstream.ErrYielded) {
 		t.Errorf("spare %v, error %v, want false and %v", p.Spare(), err, upstream.ErrYielded)
 	}
 	mustFetch(t, p, Request{Height: AtTip})
 	turn.End(false)
-	eventually(t, "an answer when there is room again", answered)
+	expect.Eventually(t, "an answer when there is room again", answered)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestFirstAnswerAfterAnOutageHasAHeight(t *testing.T) {
@@ -19,7 +21,7 @@ func TestFirstAnswerAfterAnOutageHasAHeight(t *testing.T) {
 			n.stop()
 			p := newPool(t, Options{Endpoints: []Endpoint{e}, BlockInterval: time.Minute})
 			go func() { _ = p.Run(context.Background()) }()
-			eventually(t, "that it was looked for", func() bool { return !p.endpoints()[0].snapshot().Unseen })
+			expect.Eventually(t, "that it was looked for", func() bool { return !p.endpoints()[0].snapshot().Unseen })
 			time.Sleep(300 * time.Millisecond) // the pauses between two looks become longer than a request takes
 			n.start(n.address)
 			if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 3 {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A recording is an exchange with a real node that did not end in a 200; want
@@ -30,11 +31,11 @@ type recording struct {
 func recordings(t testing.TB) (all []recording) {
 	t.Helper()
 	file, err := os.Open("testdata/failures.jsonl")
-	must(t, err)
+	expect.NoError(t, err)
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var r recording
-		must(t, json.Unmarshal(lines.Bytes(), &r))
+		expect.NoError(t, json.Unmarshal(lines.Bytes(), &r))
 		all = append(all, r)
 	}
 	return all

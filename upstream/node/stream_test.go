@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // streamFrom returns a stream to a server that answers with serve.
@@ -26,7 +27,7 @@ func streamFrom(t *testing.T, a *account.Account, maxBody int64, serve func(w ht
 	o := Options{Memory: a.Upstream()}.WithDefaults()
 	o.maxBody = maxBody
 	c, err := newGRPCClient("node", Endpoint{GRPC: n.Listener.Addr().String(), Headers: http.Header{"X-Api-Key": {"secret"}}}, o)
-	must(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(c.close)
 	s := c.stream(metadata.AppendToOutgoingContext(t.Context(), heightKey, "7"), "/a.Service/Follow")
 	t.Cleanup(s.Close)
@@ -54,7 +55,7 @@ func TestMessageOfAStreamIsReservedWhileItArrives(t *testing.T) {
 	received := make(chan error, 1)
 	var message []byte
 	go func() { received <- s.RecvMsg(&message) }()
-	eventually(t, "half of the message is reserved", func() bool { return a.Used() >= size/2 })
+	expect.Eventually(t, "half of the message is reserved", func() bool { return a.Used() >= size/2 })
 	close(resume)
 	if err := <-received; err != nil || len(message) != size || a.Used() < size {
 		t.Errorf("RecvMsg = %d bytes, %v, with %d reserved; want %d, nil and at least as many", len(message), err, a.Used(), size)

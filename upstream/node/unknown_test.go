@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // newerNode is a node of a release that has paths which are not known here.
@@ -86,7 +87,7 @@ func TestFailuresOfUnknownRequestsDoNotCountAgainstTheNode(t *testing.T) {
 			t.Errorf("%s: breaker open: %t, failed %v with %v; want no trace", e.name, e.restServer.isOpen(), v.failed, v.restErr)
 		}
 	}
-	eventually(t, "an answer to a known path", func() bool {
+	expect.Eventually(t, "an answer to a known path", func() bool {
 		_, err := p.Fetch(t.Context(), Request{Path: storyProbe, Height: AtTip})
 		return err == nil
 	})

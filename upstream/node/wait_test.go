@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // newPool returns a pool with short intervals. It does not run the pool.
@@ -16,7 +18,7 @@ func newPool(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	}
 	o.BlockInterval = cmp.Or(o.BlockInterval, 50*time.Millisecond)
 	p, err := New(o)
-	must(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -26,20 +28,10 @@ func run(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	t.Helper()
 	p := newPool(t, o, nodes...)
 	go func() { _ = p.Run(context.Background()) }()
-	eventually(t, "every node to be polled", func() bool {
+	expect.Eventually(t, "every node to be polled", func() bool {
 		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool { return e.snapshot().Unseen })
 	})
 	return p
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("timeout waiting for %s", what)
 }
 
 // checked waits for a number of further status requests to a node.
@@ -50,7 +42,7 @@ func checked(t *testing.T, n *fakeNode, times int) {
 		return checks
 	}
 	before := count()
-	eventually(t, "status requests", func() bool { return count() >= before+times })
+	expect.Eventually(t, "status requests", func() bool { return count() >= before+times })
 }
 
 // heardFor waits until each pool has accepted a claim d after now.
@@ -58,14 +50,14 @@ func heardFor(t *testing.T, d time.Duration, pools ...*Pool) {
 	t.Helper()
 	begun := time.Now()
 	for _, p := range pools {
-		eventually(t, "a claim of a height source", func() bool { return p.Tip().Seen.Sub(begun) >= d })
+		expect.Eventually(t, "a claim of a height source", func() bool { return p.Tip().Seen.Sub(begun) >= d })
 	}
 }
 
 // probed waits until the pool has probed all nodes.
 func probed(t *testing.T, p *Pool) {
 	t.Helper()
-	eventually(t, "the probes of all nodes", func() bool {
+	expect.Eventually(t, "the probes of all nodes", func() bool {
 		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool {
 			v := e.snapshot()
 			load := e.queue.Load()
@@ -94,9 +86,3 @@ func within(t *testing.T, d time.Duration) context.Context {
 }
 
 // must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
