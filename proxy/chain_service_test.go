@@ -80,10 +80,7 @@ type exchange struct {
 // wants fails the test unless the answer has this status, and each part in its body.
 func (e exchange) wants(t *testing.T, status int, parts ...string) {
 	t.Helper()
-	expect.Equal(t, e.status, status, "status of %s (%.500s)", e.request, e.body)
-	for _, part := range parts {
-		expect.Contains(t, e.body, part, "body of %s", e.request)
-	}
+	expect.Response(t, e.request, e.status, e.body, status, parts...)
 }
 
 // get asks with pairs of header names and values.

@@ -109,10 +109,7 @@ type reply struct {
 // wants fails the test unless the response has this status, and each part in its body.
 func (r reply) wants(t *testing.T, status int, parts ...string) {
 	t.Helper()
-	expect.Equal(t, r.status, status, "status of %s (%.500s)", r.request, r.body)
-	for _, part := range parts {
-		expect.Contains(t, r.body, part, "body of %s", r.request)
-	}
+	expect.Response(t, r.request, r.status, r.body, status, parts...)
 }
 
 func (r reply) height() string { return r.header.Get("X-Block-Height") }

@@ -65,6 +65,15 @@ func Contains(t testing.TB, text, part, what string, args ...any) {
 	}
 }
 
+// Response fails the test unless the response to a request has a status, and each part in its body.
+func Response(t testing.TB, request string, status int, body string, wantStatus int, parts ...string) {
+	t.Helper()
+	Equal(t, status, wantStatus, "status of %s (%.500s)", request, body)
+	for _, part := range parts {
+		Contains(t, body, part, "body of %s", request)
+	}
+}
+
 // Eventually waits until ok returns true, for at most a minute.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
