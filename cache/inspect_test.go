@@ -86,7 +86,7 @@ func TestInspectionLeavesNoTrace(t *testing.T) {
 	cold.Inspect(t.Context(), q)
 	after := metric(t, c, "requests_total") + metric(t, c, "flights_total")
 	if kept := metric(t, cold, "memory_entries"); after != before || kept != 0 {
-		t.Errorf("%d requests and flights before, %d after, %d entries in the cold replica; want as many as before, and 0", before, after, kept)
+		t.Errorf("requests and flights = %d, want %d; entries in the cold replica = %d, want 0", after, before, kept)
 	}
 	if n := rdb.DBSize(t.Context()).Val(); n != 1 {
 		t.Errorf("Redis has %d keys, want 1", n)

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// BatchPath is the path of batches in every dialect. Its response contains those of several paths, all at one block.
+// BatchPath is the path of batches in every dialect. A batch returns the responses of several paths, all at one block.
 const BatchPath = "/batch"
 
 // Bounds of a batch.

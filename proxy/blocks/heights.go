@@ -100,7 +100,8 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 	return h, err
 }
 
-// readURL adds the heights of removed, the parameters that FilterHeight removed from the URL, to those of the headers.
+// readURL adds the heights in the URL to h, which has the heights in the headers. removed holds the parameters that
+// FilterHeight removed from the URL.
 func (h *Heights) readURL(removed url.Values, minBlock session.Token) error {
 	h.InURL = len(web.Given(removed[HeightParameter])) > 0
 	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, removed, respond.HeightHeader, readHeight)

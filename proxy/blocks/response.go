@@ -104,8 +104,8 @@ func (a *Result) freshUntil(now time.Time) time.Time {
 }
 
 // sharedUntil returns when shared caches must stop serving the response: when the block ends, even if the class is fresh
-// for longer. Otherwise their responses would be from blocks that are further apart than those of ours. Without a tip it
-// is in one second, the shortest lifetime that Cache-Control can express.
+// for longer. Otherwise the blocks of their responses would be further apart than the blocks of our responses. Without a
+// tip it is in one second, the shortest lifetime that Cache-Control can express.
 func (a *Result) sharedUntil(now time.Time) time.Time {
 	if !a.Tip.Known {
 		return now.Add(time.Second)

@@ -35,7 +35,7 @@ var errorTexts = []struct {
 	{anyState, regexp.MustCompile(unreadable + `failed to load state at height \d+; `), Pruned},
 	{anyState, regexp.MustCompile(unreadable + `cannot query with height in the future`), FutureHeight},
 	{anyState, regexp.MustCompile(unreadable + `cannot query with height < 0`), BadInput},
-	{abciQuery, regexp.MustCompile(`^version does not exist$`), Pruned}, // one of the application's stores has pruned the height; the code is that of a success
+	{abciQuery, regexp.MustCompile(`^version does not exist$`), Pruned}, // one of the application's stores has pruned the height; the response has the code of a success
 	{grpcUnrun, regexp.MustCompile(`context did not contain latest block height`), Other},
 
 	{cometRPC, regexp.MustCompile(`^height \d+ must be less than or equal to the current blockchain height`), FutureHeight},
