@@ -175,9 +175,9 @@ func TestValuesAreWithinTheirBounds(t *testing.T) {
 		{"REDIS_TIMEOUT=3s", "TIPCACHE_REDIS_TIMEOUT: redis.timeout: 3s must be shorter than the lease of a read (3s)"},
 		{"CHAIN_DIALECT=klingon", `TIPCACHE_CHAIN_DIALECT: chain.dialect: "klingon" is none of story, cosmos`},
 		{"INDEX_FROM=-1", ""}, // the index is off
-		{"LOG_ACCESS=1.5", `TIPCACHE_LOG_ACCESS: log.access: "1.5" is neither true nor false, nor a share between them such as 0.01`},
+		{"LOG_ACCESS=1.5", `TIPCACHE_LOG_ACCESS: log.access: "1.5" is not true, false, or a share such as 0.01`},
 		{"LOG_ACCESS=0.01", ""},
-		{"LOG_ACCESS=nan", `TIPCACHE_LOG_ACCESS: log.access: "nan" is neither true nor false, nor a share between them such as 0.01`},
+		{"LOG_ACCESS=nan", `TIPCACHE_LOG_ACCESS: log.access: "nan" is not true, false, or a share such as 0.01`},
 		{"INDEX_NETWORK=custom", `TIPCACHE_INDEX_NETWORK: index.network: "custom" is neither story nor aeneid; another network is a list: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule`},
 		{"INDEX_NETWORK=1,2", "TIPCACHE_INDEX_NETWORK: index.network: 2 items, want 4: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule"},
 		{"INDEX_NETWORK=0,1,2,3", `TIPCACHE_INDEX_NETWORK: index.network: "0" is not the chain id of a network`},
@@ -228,7 +228,7 @@ func TestUnknownSettingIsAProblemEvenWhenEmpty(t *testing.T) {
 		"tipcache.yaml:1: chian: no such setting":                        {File: writeFile(t, "chian:\n")},
 		"tipcache.yaml:1: log.levl: no such setting":                     {File: writeFile(t, "log: {levl: {}}\n")},
 		"TIPCACHE_ROUTES: routes: only a file can hold":                  {Environ: []string{"TIPCACHE_ROUTES=x"}},
-		"--redis: redis.url: not a redis:// or rediss:// URL":            {Flags: map[string][]string{"redis": {""}}},
+		"--redis: redis.url: expected a redis:// or rediss:// URL":            {Flags: map[string][]string{"redis": {""}}},
 		"TIPCACHE_CHAIN_TIMEOUT: chain.timeout: \"\" is not a time such": {Environ: []string{"TIPCACHE_CHAIN_TIMEOUT="}},
 	}
 	for want, sources := range tests {
@@ -283,7 +283,7 @@ func TestWithoutNodesNoNodeAPIIsNeeded(t *testing.T) {
 	}{
 		{"neither", "", map[string][]string{"node": {"none"}, "comet": {"none"}, "grpc": {"none"}}},
 		{"CometBFT without a node", "chain.comet: 1 for 0 nodes", map[string][]string{"node": {"none"}, "comet": {"http://127.0.0.1:26657"}}},
-		{"the RPC without CometBFT", "rpc.listen: chain.comet names no node", map[string][]string{"comet": {"none"}, "rpc-listen": {"127.0.0.1:0"}}},
+		{"the RPC without CometBFT", "rpc.listen: chain.comet has no address", map[string][]string{"comet": {"none"}, "rpc-listen": {"127.0.0.1:0"}}},
 		{"gRPC without either", "grpc.listen: neither", map[string][]string{"comet": {"none"}, "grpc-listen": {"127.0.0.1:0"}}},
 	}
 	for _, tt := range tests {

@@ -49,7 +49,7 @@ func (l *loader) secretFile(k Key, variable, path string) {
 		return
 	}
 	if l.places[k.Path] == k.Env {
-		l.problems = append(l.problems, Problem{Place: variable, Key: k.Path, Text: "both the value and a file are given"})
+		l.problems = append(l.problems, Problem{Place: variable, Key: k.Path, Text: "both this file and the value are set: remove one"})
 	}
 	text := strings.TrimRight(string(raw), "\r\n")
 	var lines []string

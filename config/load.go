@@ -72,7 +72,7 @@ func (l *loader) located(all []error) []error {
 func (l *loader) overridden() (all []error) {
 	for _, path := range slices.Sorted(maps.Keys(l.values)) {
 		if at, ok := l.inFile[path]; ok && at != l.places[path] {
-			all = append(all, Problem{Place: at, Key: path, Text: "the file's value is overridden by " + l.places[path]})
+			all = append(all, Problem{Place: at, Key: path, Text: "overridden by " + l.places[path]})
 		}
 	}
 	return all

@@ -11,7 +11,7 @@ import (
 
 const referenceHead = `# Configuration
 
-This page lists every setting of ` + "`tipcache serve`" + `. Settings come from a YAML file, environment variables and flags. The later one wins.
+This page lists every setting of ` + "`tipcache serve`" + `. tipcache reads a YAML file, then environment variables, then flags. The later source wins.
 A variable marked * holds a secret. The same name with the suffix ` + "`_FILE`" + ` names a file with the value.
 Settings marked ↻ change on SIGHUP. Others need a restart.
 Lists are separated by commas in a variable, repeated as a flag, and one value per line in a secret file.

@@ -43,7 +43,7 @@ func TestProblemsOfSecretFiles(t *testing.T) {
 	}{
 		{"a file that is not there", []string{"TIPCACHE_ADMIN_TOKEN_FILE=" + filepath.Join(t.TempDir(), "x")}, "TIPCACHE_ADMIN_TOKEN_FILE: open /"},
 		{"what is no secret has no file", []string{"TIPCACHE_LISTEN_FILE=" + there}, "TIPCACHE_LISTEN_FILE: no such setting"},
-		{"a provider without its kind", []string{"TIPCACHE_METADATA_PROVIDER=http://127.0.0.1:1/x"}, "TIPCACHE_METADATA_PROVIDER: metadata.provider: not alchemy:URL"},
+		{"a provider without its kind", []string{"TIPCACHE_METADATA_PROVIDER=http://127.0.0.1:1/x"}, "TIPCACHE_METADATA_PROVIDER: metadata.provider: expected alchemy:URL"},
 		{"one of both is enough", []string{"TIPCACHE_ADMIN_TOKEN=another, long as well", "TIPCACHE_ADMIN_TOKEN_FILE=" + there}, "admin_token: both"},
 	}
 	for _, tt := range tests {

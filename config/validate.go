@@ -38,7 +38,7 @@ func (c Config) Validate() error {
 	_, err := indexer.ParseNetwork(c.Index.Network...)
 	v.check(err == nil, "index.network", "%v", err)
 	if c.Index.Enabled {
-		v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own")
+		v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own store")
 		v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
 		each("index.evm", c.Index.EVM, v.httpURL)
 	}
@@ -58,11 +58,11 @@ func (v *validation) listeners(c Config) {
 	}
 	if c.RPC.Listen != "" {
 		all = append(all, listener{"rpc.listen", c.RPC.Listen})
-		v.check(slices.ContainsFunc(c.Chain.Comet, isNamed), "rpc.listen", "chain.comet names no node: there is no RPC to serve")
+		v.check(slices.ContainsFunc(c.Chain.Comet, isNamed), "rpc.listen", "chain.comet has no address, so there is no RPC to serve")
 	}
 	if c.GRPC.Listen != "" {
 		all = append(all, listener{"grpc.listen", c.GRPC.Listen})
-		v.check(c.ReadsGRPC() || slices.ContainsFunc(c.Chain.Comet, isNamed), "grpc.listen", "neither chain.grpc nor chain.comet names a node: there is nothing to serve")
+		v.check(c.ReadsGRPC() || slices.ContainsFunc(c.Chain.Comet, isNamed), "grpc.listen", "neither chain.grpc nor chain.comet has an address, so there is nothing to serve")
 	}
 	each("rpc.methods", c.RPC.Methods, func(key, name string) {
 		v.check(rpc.IsName.MatchString(name), key, "%q is not the name of an RPC method", name)
@@ -102,9 +102,9 @@ func each(key string, list []string, check func(key, item string)) {
 
 func (v *validation) address(key, addr string) {
 	_, port, err := net.SplitHostPort(addr)
-	if v.check(err == nil, key, "%q is not host:port", addr); err == nil {
+	if v.check(err == nil, key, "%q is not HOST:PORT", addr); err == nil {
 		_, err = strconv.ParseUint(cmp.Or(port, "0"), 10, 16)
-		v.check(err == nil, key, "%q is not a port: expected a number from 0 to 65535", port)
+		v.check(err == nil, key, "%q is not a port from 0 to 65535", port)
 	}
 }
 
@@ -172,14 +172,14 @@ func (v *validation) chain(c Chain) {
 	if len(c.Comet) == 0 && len(c.Nodes) > 0 {
 		v.check(false, "chain.comet", "not set: name the CometBFT RPC address of each of chain.nodes, as in http://127.0.0.1:26657, or none to take the height from the REST API")
 	} else {
-		v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d for %d nodes: set one for each, with the word none in place of a missing one", len(c.Comet), len(c.Nodes))
+		v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d addresses for %d nodes: list one for each node, or none for a node without one", len(c.Comet), len(c.Nodes))
 	}
 	each("chain.comet", c.Comet, func(key, address string) {
 		if isNamed(address) {
 			v.httpURL(key, address)
 		}
 	})
-	v.check(len(c.GRPC) == 0 || len(c.GRPC) == len(c.Nodes), "chain.grpc", "%d for %d nodes: set one for each, with the word none in place of a missing one", len(c.GRPC), len(c.Nodes))
+	v.check(len(c.GRPC) == 0 || len(c.GRPC) == len(c.Nodes), "chain.grpc", "%d addresses for %d nodes: list one for each node, or none for a node without one", len(c.GRPC), len(c.Nodes))
 	each("chain.grpc", c.GRPC, func(key, address string) {
 		if err := node.CheckTarget(address); isNamed(address) && err != nil {
 			v.check(false, key, "%v", err)
@@ -199,7 +199,7 @@ func (v *validation) class(key string, c Class) {
 }
 
 func (v *validation) redis(c Config) {
-	v.check(c.Redis.SealKey == "" || len(c.Redis.SealKey) >= leastSecret, "redis.seal_key", "shorter than %d characters", leastSecret)
+	v.check(c.Redis.SealKey == "" || len(c.Redis.SealKey) >= leastSecret, "redis.seal_key", "expected at least %d characters", leastSecret)
 	v.check(c.Redis.Timeout < c.Chain.Timeout, "redis.timeout", "%v must be shorter than chain.timeout (%v)", c.Redis.Timeout, c.Chain.Timeout)
 	lease := redis.Options{}.WithDefaults().Lease
 	v.check(c.Redis.Timeout < lease, "redis.timeout", "%v must be shorter than the lease of a read (%v)", c.Redis.Timeout, lease)
@@ -207,17 +207,17 @@ func (v *validation) redis(c Config) {
 		return
 	}
 	u, err := url.Parse(c.Redis.URL)
-	v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "not a redis:// or rediss:// URL, nor none")
+	v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "expected a redis:// or rediss:// URL, or none")
 	blind := !slices.ContainsFunc(c.Chain.Comet, isNamed)
-	v.check(c.Chain.ID != "" || !blind, "chain.id", "needed with a shared Redis when chain.nodes or chain.comet is none: nothing else tells chains apart")
+	v.check(c.Chain.ID != "" || !blind, "chain.id", "required with redis.url if no node has a CometBFT address: Redis needs the chain id to separate chains")
 }
 
 func (v *validation) collections(c Collections) {
 	scheme, rest, _ := strings.Cut(c.Store, ":")
 	v.check(slices.Contains([]string{"sqlite", "postgres", "postgresql", "http", "https"}, scheme) && rest != "",
-		"collections.store", "not sqlite:PATH, postgres://... or an https:// base")
+		"collections.store", "expected sqlite:PATH, postgres://... or https://...")
 	v.check(c.Auth != "keys" || len(c.Keys) > 0, "collections.keys",
-		"none is set: add the line that tipcache key new NAME prints, or set collections.auth: none")
+		"not set: add the line that tipcache key new NAME prints, or set collections.auth: none")
 	if c.PublicURL != "" {
 		v.httpURL("collections.public_url", c.PublicURL)
 	}
@@ -229,7 +229,7 @@ func (v *validation) metadata(m Metadata) {
 	}
 	scheme, rest, _ := strings.Cut(m.Provider, ":")
 	if scheme != "alchemy" && scheme != "blockscout" {
-		v.check(false, "metadata.provider", "not alchemy:URL, blockscout:URL or none")
+		v.check(false, "metadata.provider", "expected alchemy:URL, blockscout:URL or none")
 		return
 	}
 	v.httpURL("metadata.provider", rest)
@@ -238,7 +238,7 @@ func (v *validation) metadata(m Metadata) {
 // origins checks the texts that the Origin header of browsers is compared with. A text that no
 // browser sends would silently allow no page.
 func (v *validation) origins(key string, origins []string) {
-	v.check(len(origins) > 0, key, "at least one is needed; none lets no page read responses")
+	v.check(len(origins) > 0, key, "at least one is needed; write none to allow no page")
 	each(key, origins, func(item, origin string) {
 		if origin == "*" || origin == "none" {
 			v.check(len(origins) == 1, key, "%s cannot be combined with other origins", origin)
@@ -266,7 +266,7 @@ func (v *validation) access(c Config) {
 	v.keys(c.Collections.Keys)
 	v.rate("collections.rate", c.Collections.Rate)
 	v.rate("http.rate", c.HTTP.Rate)
-	v.check(c.HTTP.ProxyProtocol != "required" || len(c.HTTP.TrustedProxies) > 0, "http.proxy_protocol", "required, but http.trusted_proxies names no proxy: no client could connect")
+	v.check(c.HTTP.ProxyProtocol != "required" || len(c.HTTP.TrustedProxies) > 0, "http.proxy_protocol", "required, but http.trusted_proxies is empty, so no client could connect")
 	each("http.trusted_proxies", c.HTTP.TrustedProxies, func(key, network string) {
 		_, err := ParseNetwork(network)
 		v.check(err == nil, key, "%v", err)
@@ -300,7 +300,7 @@ func (v *validation) keys(lines []string) {
 		}
 		v.check(!seen[k.SHA256], at, "the key of %s is listed twice", k.Name)
 		rate, named := rates[k.Name]
-		v.check(!named || rate == k.Rate, at, "the keys of %s share a rate, but have two", k.Name)
+		v.check(!named || rate == k.Rate, at, "keys with the same name share a rate, but %s has two rates", k.Name)
 		seen[k.SHA256], rates[k.Name] = true, k.Rate
 	})
 }
@@ -317,9 +317,9 @@ func (v *validation) admin(address, token string) {
 	if address == "none" || token == "none" {
 		return
 	}
-	v.check(token == "" || len(token) >= leastSecret, "admin_token", "%d characters are too few: at least %d are needed", len(token), leastSecret)
+	v.check(token == "" || len(token) >= leastSecret, "admin_token", "has %d characters; expected at least %d", len(token), leastSecret)
 	v.check(token != "" || isLoopback(address), "admin_token",
-		"needed, because other machines can reach admin (%s): set it, or set admin: none", address)
+		"required, because other machines can reach admin (%s): set a token, or set admin: none", address)
 }
 
 func isLoopback(address string) bool {

@@ -152,7 +152,7 @@ func (s *Share) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || !(n > 0 && n <= 1) { // also false for NaN
-		return fmt.Errorf("%q is neither true nor false, nor a share between them such as 0.01", text)
+		return fmt.Errorf("%q is not true, false, or a share such as 0.01", text)
 	}
 	*s = Share(n)
 	return nil
@@ -173,7 +173,7 @@ var keyLine = regexp.MustCompile(`^([\w.-]{1,64}):([0-9A-Fa-f]{64})(?::(.+))?$`)
 func ParseAPIKey(line string) (key limits.Key, err error) {
 	parts := keyLine.FindStringSubmatch(line)
 	if parts == nil {
-		return key, errors.New("not NAME:HEX or NAME:HEX:RATE with a name of letters, digits, - _ and . and the 64 hex digits of a SHA-256 digest")
+		return key, errors.New("expected NAME:HEX or NAME:HEX:RATE, with letters, digits, - _ and . in NAME, and HEX the 64 hex digits of a SHA-256 digest")
 	}
 	key.Name = parts[1]
 	_, _ = hex.Decode(key.SHA256[:], []byte(parts[2])) // cannot fail
@@ -199,11 +199,11 @@ func ParseRate(s string) (r limits.Rate, err error) {
 	}
 	parts := rateForm.FindStringSubmatch(s)
 	if parts == nil || !count(&r.Requests, parts[1]) || !count(&r.Burst, cmp.Or(parts[3], parts[1])) {
-		return limits.Rate{}, fmt.Errorf("%q is not a rate such as 300/s, 300/s burst 600 or 1000/h, nor 0 for none", s)
+		return limits.Rate{}, fmt.Errorf("%q is not a rate: expected 300/s, 300/s burst 600, 1000/h, or 0 for no limit", s)
 	}
 	r.Per = rateUnit[parts[2]]
 	if float64(r.Per)/float64(r.Requests)*float64(r.Burst) > float64(time.Hour) {
-		return limits.Rate{}, fmt.Errorf("%q allows a burst that takes more than an hour to be allowed again", s)
+		return limits.Rate{}, fmt.Errorf("%q has a burst that takes more than an hour to refill", s)
 	}
 	return r, nil
 }
@@ -234,7 +234,7 @@ func ParseRule(line string) (r limits.Rule, err error) {
 	case "cost":
 		words = append([]string{"cost"}, words...)
 	default:
-		return r, fmt.Errorf("%q begins with none of deny, allow, limit and cost", line)
+		return r, fmt.Errorf("%q does not begin with deny, allow, limit or cost", line)
 	}
 	if len(words) > 1 && words[0] == "cost" && !r.Deny {
 		if !count(&r.Cost, words[1]) {
@@ -286,7 +286,7 @@ func parseNode(line string) (e node.Endpoint, err error) {
 	return e, nil
 }
 
-var errNodeForm = errors.New("expected URL, and after it priority N with N of at least 1, or header NAME=VALUE")
+var errNodeForm = errors.New("expected URL, optionally followed by priority N (at least 1) and header NAME=VALUE")
 
 // ParseNetwork parses a network such as 10.0.0.0/8, or an address.
 func ParseNetwork(s string) (netip.Prefix, error) {

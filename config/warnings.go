@@ -15,7 +15,7 @@ import (
 // grpcWarnings returns a warning if gRPC is served without a node's gRPC.
 func (c Config) grpcWarnings() (warnings []error) {
 	if c.GRPC.Listen != "" && !c.ReadsGRPC() {
-		warnings = append(warnings, Problem{Key: "grpc.listen", Text: "without chain.grpc, it serves only reads of state and methods of the RPC"})
+		warnings = append(warnings, Problem{Key: "grpc.listen", Text: "without chain.grpc, only reads of state and methods of the RPC are served"})
 	}
 	return warnings
 }
@@ -45,7 +45,7 @@ func (c Config) unaffordable(rule limits.Rule) (problem string, affordable bool)
 	all := c.Limits()
 	check := func(name string, r limits.Rate) {
 		if r != (limits.Rate{}) && r.Burst < rule.Cost && problem == "" {
-			problem = fmt.Sprintf("cost %d is more than %s ever admits at once (%d)", rule.Cost, name, r.Burst)
+			problem = fmt.Sprintf("cost %d exceeds the burst of %s (%d)", rule.Cost, name, r.Burst)
 		}
 	}
 	check("http.rate", all.Address)
