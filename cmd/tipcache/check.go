@@ -13,7 +13,7 @@ func checkCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check", Short: "validate the configuration and report all problems", Args: operands,
 	}
-	reach := c.Flags().Bool("connect", false, "also connect to nodes, Redis, store and provider, and report the results")
+	reach := c.Flags().Bool("connect", false, "also connect to nodes, Redis, collection store, metadata provider and execution clients, and report the results")
 	settings := addSettingFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := settings.load()
@@ -28,7 +28,7 @@ func checkCommand(std streams) *cobra.Command {
 			fmt.Fprintf(std.out, "Warning: %v\n", warning)
 		}
 		for _, m := range cfg.HTTP.Mounts {
-			fmt.Fprintf(std.out, "Below %s: shape %s, fallback %s.\n", m.Path, cmp.Or(m.Shape, cfg.Chain.Shape), cmp.Or(m.Fallback, "none"))
+			fmt.Fprintf(std.out, "Base path %s: shape %s, fallback %s.\n", m.Path, cmp.Or(m.Shape, cfg.Chain.Shape), cmp.Or(m.Fallback, "none"))
 		}
 		if *reach {
 			return connect.Check(c.Context(), cfg, std.out)

@@ -15,8 +15,8 @@ func demoCommand(std streams) *cobra.Command {
 	cfg, o, fs := config.Default(), devnet.Options{}, c.Flags()
 	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "`address` of the public listener; any port if the default is taken")
 	fs.StringVar(&cfg.Admin, "admin", cfg.Admin, "`address` of the admin listener; any port if the default is taken")
-	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the CometBFT RPC listener (default none; with --dialect cosmos 127.0.0.1:8082, or any port if that is taken)")
-	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the gRPC listener (default none; with --dialect cosmos 127.0.0.1:8083, or any port if that is taken)")
+	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the CometBFT RPC listener (default none, or 127.0.0.1:8082 with --dialect cosmos; any port if that is taken)")
+	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the gRPC listener (default none, or 127.0.0.1:8083 with --dialect cosmos; any port if that is taken)")
 	fs.StringVar(&cfg.Chain.Shape, "shape", cfg.Chain.Shape, "documented or node")
 	fs.StringVar(&cfg.Log.Level, "log-level", "warn", "debug, info, warn or error")
 	demo.AddFlags(fs, &o)
@@ -38,7 +38,7 @@ func demoCommand(std streams) *cobra.Command {
 
 func devnetCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "devnet", Short: "run only the simulated node, CometBFT, execution client and metadata provider, for load tests", Args: operands,
+		Use: "devnet", Short: "run a simulated node, CometBFT, execution client and metadata provider, without tipcache in front", Args: operands,
 	}
 	o, fs := devnet.Options{
 		NodeAddr: "127.0.0.1:1317", CometAddr: "127.0.0.1:26657", GRPCAddr: "127.0.0.1:9090",
@@ -50,8 +50,8 @@ func devnetCommand(std streams) *cobra.Command {
 	fs.StringVar(&o.GRPCAddr, "grpc-listen", o.GRPCAddr, "`address` of the gRPC server, with --dialect cosmos")
 	fs.StringVar(&o.EVMAddr, "evm-listen", o.EVMAddr, "`address` of the execution client")
 	fs.StringVar(&o.MetadataAddr, "metadata-listen", o.MetadataAddr, "`address` of the metadata provider")
-	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` of the server that changes faults")
-	dump := fs.String("write-collections", "", "write the seeded collections to `FILE`, for tipcache import")
+	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` of the server that injects faults")
+	dump := fs.String("write-collections", "", "write the simulated collections to `FILE`, for tipcache import")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return demo.Simulate(c.Context(), o, *dump, std.out)
 	}

@@ -19,7 +19,7 @@ func openAPICommand(std streams) *cobra.Command {
 		Use: "openapi", Short: "print the OpenAPI document of the served API", Args: operands,
 		Example: "  tipcache openapi --dialect cosmos > openapi.json\n  tipcache openapi --config tipcache.yaml --mount /api",
 	}
-	mount := c.Flags().String("mount", "/", "base path of http.mounts")
+	mount := c.Flags().String("mount", "/", "base `path` of http.mounts whose document to print")
 	settings := addSettingFlags(c.Flags())
 	c.RunE = func(*cobra.Command, []string) error {
 		cfg, err := settings.load()
@@ -42,7 +42,7 @@ func configCommand(std streams) *cobra.Command {
 		Use: "config", Short: "print every setting with its variable, flag, default and meaning, or an example file", Args: operands,
 		Example: "  tipcache config --example > tipcache.yaml",
 	}
-	example := c.Flags().Bool("example", false, "print a commented configuration file for a real network instead")
+	example := c.Flags().Bool("example", false, "print an example configuration file with comments instead")
 	c.RunE = func(*cobra.Command, []string) error {
 		text := config.Reference()
 		if *example {

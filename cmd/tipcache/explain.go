@@ -32,15 +32,16 @@ type inquiry struct {
 
 func explainCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain URL", Short: "report how a running serve would answer a request now, and why, without sending it", Args: operands,
-		Long:    "Reports how a running serve would answer a request now, and why, without sending it. For a method of RPC or gRPC, such as tx_search or cosmos.bank.v1beta1.Query/Balance, it reports the access rule.",
+		Use: "explain URL", Short: "report how a running serve would answer a request, and why", Args: operands,
+		Long: "Report how a running serve would answer a request for a URL now, and why. The request is not sent.\n" +
+			"With the name of an RPC or gRPC method instead of a URL, such as tx_search or cosmos.bank.v1beta1.Query/Balance, report its access rule.",
 		Example: "  tipcache explain '/staking/validators?status=bonded'",
 	}
 	var q inquiry
 	fs := c.Flags()
 	q.admin = addAdminFlags(fs)
-	fs.StringVar(&q.height, "height", "", "X-Block-Height of the request")
-	fs.StringVar(&q.body, "body", "", "`BODY` of a collection listing, in JSON")
+	fs.StringVar(&q.height, "height", "", "`BLOCK` in the X-Block-Height of the request")
+	fs.StringVar(&q.body, "body", "", "JSON `BODY` of a request for collections")
 	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error { return q.explain(c.Context(), args[0], std.out) }
 	return c

@@ -18,11 +18,12 @@ import (
 
 func importCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "import FILE.jsonl", Short: "load collections into a store, one JSON object per line; the whole file or nothing", Args: operands,
-		Long: "Load collections into a store, one JSON object per line; the whole file or nothing. - reads standard input.",
+		Use: "import FILE.jsonl", Short: "load collections into a store from a file with one JSON object per line", Args: operands,
+		Long: "Load collections into a store from a file with one JSON object per line. If a line is invalid, nothing is loaded.\n" +
+			"The file name - reads standard input.",
 	}
 	settings := addFlagsOf(c.Flags(), func(k config.Key) bool { return k.Path == "collections.store" })
-	force := c.Flags().Bool("force", false, "import even if an indexer fills the store; replaced collections then differ from the chain")
+	force := c.Flags().Bool("force", false, "import into an indexed store: the imported counts replace those of the chain")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return runImport(c.Context(), settings, args[0], *force, std)
 	}
@@ -64,7 +65,7 @@ func checkNotIndexed(ctx context.Context, store *collections.Store) error {
 	case errors.Is(err, collections.ErrNotIndexed):
 		return nil // Import returns the reason
 	case err == nil && at.Chain != 0:
-		return fmt.Errorf("an indexer fills the store from chain %d, up to block %d, and would add to imported counts; --force imports nevertheless", at.Chain, at.Block)
+		return fmt.Errorf("the store is indexed from chain %d up to block %d, and the indexer would add to imported counts: use --force to import nevertheless", at.Chain, at.Block)
 	}
 	return err
 }

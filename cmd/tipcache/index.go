@@ -20,14 +20,14 @@ import (
 
 func indexCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "index", Short: "fill a store from the events of the chain's execution client; an interrupted run continues", Args: operands,
+		Use: "index", Short: "fill a store from the events of the chain's execution client, or continue an interrupted run", Args: operands,
 	}
 	settings := addFlagsOf(c.Flags(), func(k config.Key) bool {
 		return k.Path == "collections.store" || strings.HasPrefix(k.Path, "index.") && k.Path != "index.enabled"
 	})
 	follow := c.Flags().Bool("follow", false, "continue with new blocks until interrupted")
-	admin := c.Flags().String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics; not that of serve in the configuration")
-	again := c.Flags().Bool("rebuild", false, "count everything again next to the store and swap the result in; imported collections are lost")
+	admin := c.Flags().String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics; the setting admin is for serve only")
+	again := c.Flags().Bool("rebuild", false, "count everything again into a second store, then replace the first one; imported collections are lost")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return runIndex(c.Context(), settings, *admin, *follow, *again, std)
 	}

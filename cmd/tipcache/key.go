@@ -18,7 +18,7 @@ func keyCommand(std streams) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return errors.New("expected tipcache key new NAME") },
 	}
 	c.AddCommand(&cobra.Command{
-		Use: "new NAME", Short: "create an API key, which is shown only once, and its line for collections.keys", Args: operands,
+		Use: "new NAME", Short: "print a new API key, and its line for collections.keys", Args: operands,
 		RunE: func(_ *cobra.Command, args []string) error { return newKey(args[0], std.out) },
 	})
 	return c

@@ -53,7 +53,7 @@ func TestCheckReportsMounts(t *testing.T) {
 	expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	var out bytes.Buffer
 	err := run(t.Context(), []string{"check", "--config", file}, streams{&out, io.Discard})
-	if want := "Below /: shape documented, fallback none.\nBelow /api: shape node, fallback http://indexer:8080.\n"; err != nil || !strings.Contains(out.String(), want) {
+	if want := "Base path /: shape documented, fallback none.\nBase path /api: shape node, fallback http://indexer:8080.\n"; err != nil || !strings.Contains(out.String(), want) {
 		t.Errorf("check = %v:\n%s\nwant\n%s", err, out.String(), want)
 	}
 }

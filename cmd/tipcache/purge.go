@@ -11,9 +11,9 @@ import (
 
 func purgeCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "purge SELECTION", Short: "remove entries from the cache of a running serve, of all replicas and of Redis", Args: operands,
-		Long: "Remove entries from the cache of a running serve, of all replicas and of Redis.\n" +
-			"SELECTION is one of route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... and all.",
+		Use: "purge SELECTION", Short: "remove entries from the caches of all replicas, and from Redis", Args: operands,
+		Long: "Ask a running serve to remove entries from its memory, from Redis, and from all replicas with the same Redis.\n" +
+			"SELECTION is route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... or all.",
 		Example: "  tipcache purge route=staking_params",
 	}
 	admin := addAdminFlags(c.Flags())

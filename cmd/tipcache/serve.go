@@ -14,7 +14,7 @@ import (
 
 func serveCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "serve", Short: "serve the APIs from nodes, a collection store and a metadata provider", Args: operands,
+		Use: "serve", Short: "serve the chain's APIs from its nodes, and collections from a store", Args: operands,
 	}
 	settings := addSettingFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error { return serve(c.Context(), settings, std) }

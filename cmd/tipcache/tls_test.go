@@ -121,8 +121,8 @@ func TestExpiringCertificateIsReported(t *testing.T) {
 		state        string
 	}{
 		{"much time is left", 20 * 24 * time.Hour, "", "", `"state":"ok"`},
-		{"two weeks are not left", 13 * 24 * time.Hour, `"level":"WARN","msg":"certificate expires soon"`, "it expires soon: ", `"state":"expiring"`},
-		{"it has expired", -time.Hour, `"level":"ERROR","msg":"certificate has expired"`, "it has expired: ", `"state":"expired"`},
+		{"two weeks are not left", 13 * 24 * time.Hour, `"level":"WARN","msg":"certificate expires soon"`, "it expires soon, at ", `"state":"expiring"`},
+		{"it has expired", -time.Hour, `"level":"ERROR","msg":"certificate has expired"`, "it expired at ", `"state":"expired"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

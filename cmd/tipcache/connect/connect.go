@@ -93,7 +93,7 @@ func probesOf(cfg config.Config) []probe {
 		}
 	}
 	if len(cfg.Chain.Nodes) > 0 && !cfg.ReadsGRPC() && (cfg.RPC.Listen != "" || cfg.GRPC.Listen != "") {
-		probes = append(probes, absent("grpc", "chain.grpc is not set: state is read by abci_query, during which a node makes no blocks, and gRPC methods that neither read the state nor exist in the RPC are refused"))
+		probes = append(probes, absent("grpc", "chain.grpc is not set: state is read by abci_query, during which a node makes no blocks. gRPC methods that neither read state nor exist in the RPC are refused"))
 	}
 	for _, e := range endpoints {
 		if e.GRPC != "" {

@@ -79,9 +79,9 @@ func findCertificate(files config.TLS) (string, error) {
 	at := expires.UTC().Format(time.RFC3339)
 	switch v {
 	case listener.Expired:
-		return "", errors.New("it has expired: " + at)
+		return "", errors.New("it expired at " + at)
 	case listener.Expiring:
-		return "", errors.New("it expires soon: " + at)
+		return "", errors.New("it expires soon, at " + at)
 	}
 	return "it expires at " + at, nil
 }

@@ -58,11 +58,11 @@ Statistics:     curl %[4]s/devnet/stats
 // AddFlags adds the flags for sizes, limits and faults that demo and devnet share.
 func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "`API` of the node: story or cosmos")
-	fs.BoolVar(&o.NoGRPC, "no-grpc", false, "with --dialect cosmos: a node with grpc.enable = false")
-	fs.BoolVar(&o.Base64Keys, "base64-keys", false, "with --dialect story: a node that reads page keys in base64, as newer releases do")
-	fs.Uint64Var(&o.Seed, "seed", 1, "varies amounts and addresses")
-	fs.IntVar(&o.Validators, "validators", 71, "validators of the chain")
-	fs.IntVar(&o.Delegators, "delegators", 1600, "delegations of the most popular validator")
+	fs.BoolVar(&o.NoGRPC, "no-grpc", false, "with --dialect cosmos: simulate a node with grpc.enable = false")
+	fs.BoolVar(&o.Base64Keys, "base64-keys", false, "with --dialect story: simulate a newer node, which reads page keys in base64")
+	fs.Uint64Var(&o.Seed, "seed", 1, "seed of the simulated amounts and addresses")
+	fs.IntVar(&o.Validators, "validators", 71, "number of validators")
+	fs.IntVar(&o.Delegators, "delegators", 1600, "number of delegations to the most popular validator")
 	fs.IntVar(&o.Collections, "collections", 500, "number of collections")
 	fs.DurationVar(&o.Interval, "block-time", 0, "time between blocks (default 2s)")
 	fs.Int64Var(&o.EVMRange, "evm-range", 10_000, "maximum number of blocks in one eth_getLogs")
@@ -79,7 +79,7 @@ func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 		fs.DurationVar(&f.Jitter, target.flag+"-jitter", 0, "maximum additional random delay")
 		fs.Float64Var(&f.ErrorRate, target.flag+"-error-rate", 0, "share of the responses of "+target.name+" that are errors, 0 to 1")
 		fs.BoolVar(&f.Stall, target.flag+"-stall", false, "make "+target.name+" accept requests and never answer")
-		fs.StringVar(&f.Outage, target.flag+"-outage", "", "refuse or reset connections to "+target.name)
+		fs.StringVar(&f.Outage, target.flag+"-outage", "", "how connections to "+target.name+" fail: refuse or reset (default: they work)")
 	}
 }
 
