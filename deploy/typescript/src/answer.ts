@@ -15,12 +15,12 @@ export interface Violation {
   value?: unknown
 }
 
-/** A response other than success, or none at all. */
+/** The error of a request: the server refused it, failed, or could not be reached. */
 export class TipcacheError extends Error {
   /**
-   * @param status of HTTP; 0 if the server cannot be reached
-   * @param retryAfter seconds after which to retry, if the server says so
-   * @param violations of the collection listing's schema
+   * @param status HTTP status; 0 if the server cannot be reached
+   * @param retryAfter seconds after which to retry; undefined if the server does not say
+   * @param violations what is invalid in a request for collections
    */
   constructor(readonly status: number, message: string, readonly retryAfter?: number, readonly violations: Violation[] = [], options?: ErrorOptions) {
     super(message, options)
@@ -28,7 +28,7 @@ export class TipcacheError extends Error {
   }
 }
 
-/** A body: the envelope of Story's paths. For a Cosmos SDK chain, `msg` is the whole body. */
+/** Reads the envelope of a Story response, or an error of a Cosmos SDK chain. In other bodies, `msg` is the whole body. */
 export function unwrap(body: any): { msg: any; status: number; error: string } {
   if (typeof body?.code === 'number' && 'msg' in body && typeof body.error === 'string') return { msg: body.msg, status: body.code, error: body.error }
   if (typeof body?.code === 'number' && typeof body.message === 'string') return { msg: {}, status: statusOf(body.code), error: body.message }
@@ -40,16 +40,16 @@ function statusOf(code: number): number {
   return { 3: 400, 5: 404, 9: 400, 11: 400, 12: 501, 14: 503 }[code] ?? 500
 }
 
-/** The JSON of a response. Any status other than success is thrown. */
+/** Returns the JSON of a successful response, and throws a TipcacheError for any other one. */
 export async function bodyOf(response: Response): Promise<any> {
   const body = await response.json().catch(() => undefined)
   if (response.ok && body !== undefined) return body
   const after = Number(response.headers.get('Retry-After') ?? NaN)
-  const said = response.ok ? 'the answer is not JSON' : body?.detail || (body && unwrap(body).error) || response.statusText || `status ${response.status}`
+  const said = response.ok ? 'the response is not JSON' : body?.detail || (body && unwrap(body).error) || response.statusText || `status ${response.status}`
   throw new TipcacheError(response.status, said, Number.isNaN(after) ? undefined : after, body?.errors ?? [])
 }
 
-/** Statuses that a retry does not change. */
+/** Reports whether the server refused the request for a reason that a retry does not change. */
 export function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && ![408, 425, 429].includes(status)
 }

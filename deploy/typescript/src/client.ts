@@ -8,9 +8,9 @@ import { Session } from './session.js'
 import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg, OfParts, Part, Parts } from './types.js'
 
 // Milliseconds.
-const firstWait = 1_000 // before a wait for a block is repeated
+const firstWait = 1_000 // pause before a failed attempt is repeated
 const longestWait = 15_000
-const receiptTime = 30_000 // for the block of a receipt to be included
+const receiptTime = 30_000 // default timeout of waitForReceipt
 
 export interface ClientOptions {
   /** Sent with every request, if the server requires a key. */
@@ -24,9 +24,9 @@ export interface ClientOptions {
 export interface ReadOptions {
   /** Read at this block. */
   height?: number
-  /** Wait until this block has arrived, to see one's own write. */
+  /** Wait until this block has arrived, so that the response includes one's own transaction. */
   minHeight?: number
-  /** Wait until this block of the execution chain is included, to see one's own transaction. */
+  /** The same for a block of the execution chain. */
   minEvmBlock?: number
   signal?: AbortSignal
 }
@@ -34,10 +34,10 @@ export interface ReadOptions {
 /** The receipt of a transaction of the execution chain, from ethers, viem or JSON-RPC. */
 export interface Receipt { blockNumber: number | bigint | string }
 
-/** Responses that are all read at one block. */
+/** Responses that were all read at one block. */
 export interface Batch<A> { height: number; answers: A; etag: string; response: Response }
 
-// The blocks that a request names. The minimum may be a session token.
+// Blocks are the blocks that a request names. minHeight may also be a session token.
 type Blocks = Omit<ReadOptions, 'minHeight'> & { minHeight?: number | string | undefined }
 
 export class Client<D extends Dialect> {
@@ -50,21 +50,21 @@ export class Client<D extends Dialect> {
   /** @param probe a path that is cheap to read */
   constructor(baseUrl: string, options: ClientOptions = {}, private readonly probe = '/staking/params') {
     const request = options.fetch ?? globalThis.fetch
-    if (typeof request !== 'function') throw new TypeError('tipcache needs fetch, which Node has from version 18 on; give one as an option: new Tipcache(url, { fetch })')
+    if (typeof request !== 'function') throw new TypeError('tipcache needs fetch, which Node has since version 18: pass one as an option, new Tipcache(url, { fetch })')
     this.#base = baseUrl.replace(/\/+$/, '')
     this.#options = options
-    this.#fetch = (input, init) => request(input, init).catch(unreachable) // called without a receiver, as browsers require
+    this.#fetch = (input, init) => request(input, init).catch(unreachable) // browsers reject fetch as a method of another object
   }
 
-  /** Reads an answer. Throws a TipcacheError if the server refuses or cannot be reached. */
+  /** Reads a path. Throws a TipcacheError if the server refuses, fails or cannot be reached. */
   async get<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): Promise<Answer<Msg<P, D>>> {
     return this.read(target(path, options?.params), options)
   }
 
   /**
-   * Reads a path and query that the document does not have, such as those of a custom module.
-   * Answers never go back to an earlier block, unless Cache-Status says so or the chain was
-   * rolled back. Answers at a height and later pages of a walk are from their own block.
+   * Reads a path and query that the OpenAPI document does not list, such as those of a custom module.
+   * The answer is not from an earlier block than those before it, unless Cache-Status says that it is stale,
+   * the chain was rolled back, or the request names a height or a page key.
    */
   async read<M = any>(pathAndQuery: string, options: ReadOptions = {}): Promise<Answer<M>> {
     const response = await this.#respond(pathAndQuery, options)
@@ -74,9 +74,8 @@ export class Client<D extends Dialect> {
   }
 
   /**
-   * Walks over a list, page by page, at one block: later pages are read at the
-   * block of the first. If no node has that block any more, the walk continues at
-   * the newest, and the height of the answers says so.
+   * Reads a list page by page. All pages are from the block of the first one. If no node has that block
+   * any more, later pages are from the newest block, as their height shows.
    */
   async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>>, void, undefined> {
     const params: Record<string, unknown> = { ...options?.params }
@@ -90,7 +89,7 @@ export class Client<D extends Dialect> {
     }
   }
 
-  /** Reads up to twenty answers at one block. An error of a path is an answer with its status. */
+  /** Reads up to twenty paths at one block. For a path that fails, the answer has its status and error. */
   async batch<const T extends readonly Part<D>[]>(parts: Parts<T, D>, options: ReadOptions = {}): Promise<Batch<OfParts<T, D, 'batch'>>> {
     return this.#batch(parts, options)
   }
@@ -102,7 +101,7 @@ export class Client<D extends Dialect> {
     return { height, answers: answers.map(member), etag: response.headers.get('ETag') ?? '', response }
   }
 
-  /** Lists collections: a page, or one if its address is the filter. Most servers require an API key. */
+  /** Returns a page of collections. Filter by an address to get a single one. Most servers require an API key. */
   async collections(request: CollectionsRequest<D> = {} as CollectionsRequest<D>, options: Pick<ReadOptions, 'minEvmBlock' | 'signal'> = {}): Promise<CollectionsPage<D> & { evmBlock: number | undefined }> {
     const headers = { ...this.#headers(options), 'Content-Type': 'application/json' }
     const response = await this.#fetch(this.#base + this.#named('/api/v4/collections', options), { method: 'POST', headers, body: JSON.stringify(request), signal: options.signal ?? null })
@@ -110,7 +109,7 @@ export class Client<D extends Dialect> {
     return { ...await bodyOf(response), evmBlock: block ? Number(block) : undefined }
   }
 
-  /** Waits until the server has seen a block. Only the signal or an error of the server ends the wait earlier. */
+  /** Waits until the server has seen a block. It has no timeout: pass a signal. It throws if the server refuses the request. */
   async waitFor(height: number, options: { signal?: AbortSignal } = {}): Promise<void> {
     await repeated(() => this.read(this.probe, { minHeight: height, ...options }), options.signal)
   }
@@ -138,9 +137,9 @@ export class Client<D extends Dialect> {
   }
 
   /**
-   * Follows an answer: now, and again whenever a block changes it. All followed
-   * answers share as few connections as possible. The loss of a connection is
-   * reported at once, and a new one resumes where it ended.
+   * Follows a path: calls `listener.answer` now, and again whenever a block changes the answer. Up to twenty
+   * paths share a connection. If the connection is lost, `listener.failure` is called at once, and a new
+   * connection continues where the old one ended.
    */
   live<P extends GetPath<D>>(path: P, listener: LiveListener<Msg<P, D>>, ...[options]: Arguments<{}, P, D>): Live<Msg<P, D>> {
     this.#follower ??= new Follower(this.#base, this.#fetch, () => this.#headers({}), this.#session)
@@ -148,8 +147,8 @@ export class Client<D extends Dialect> {
   }
 
   /**
-   * Follows up to twenty answers, and passes them to `draw` whenever a block is complete.
-   * All answers of a frame without a failure are from its block.
+   * Follows up to twenty paths, and calls `draw` with all answers once a block is complete. Answers without
+   * a `failure` are from the block `height`.
    */
   frames<const T extends readonly Part<D>[]>(parts: Parts<T, D>, draw: (frame: { height: number; answers: OfParts<T, D, 'frame'> }) => void): { close(): void } {
     const all = targets(parts)
@@ -159,7 +158,8 @@ export class Client<D extends Dialect> {
     return { close: () => lives.forEach(l => l.close()) }
   }
 
-  // respond requests in the client's session, and again with the session in the URL if a cache in between returned an older answer.
+  // respond sends a request with the client's session. If a cache in between returns an older answer, it repeats the request with
+  // the session in the URL.
   async #respond(pathAndQuery: string, options: Blocks): Promise<Response> {
     const ask = (target: string, headers: Record<string, string>) => this.#fetch(this.#base + target, { headers, signal: options.signal ?? null })
     const target = this.#named(pathAndQuery, options), headers = this.#headers(options)
@@ -175,7 +175,7 @@ export class Client<D extends Dialect> {
     return response
   }
 
-  // named returns the target with the requested blocks.
+  // named returns the target with the blocks as parameters, if heightsInUrl is set.
   #named(pathAndQuery: string, options: Blocks): string {
     return withQuery(pathAndQuery, this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', 'x-min-evm-block', options) : {})
   }
@@ -188,8 +188,8 @@ export class Client<D extends Dialect> {
   }
 }
 
-// repeated retries until it succeeds, is refused, or the signal ends it. The time that the server
-// has waited before a 504 counts as part of the pause.
+// repeated retries an attempt until it succeeds, is refused, or the signal aborts. The time that the server
+// waited before a 504 counts as part of the pause.
 async function repeated<R>(attempt: () => Promise<R>, signal: AbortSignal | undefined): Promise<R> {
   for (let wait = firstWait; ; wait = Math.min(2 * wait, longestWait)) {
     signal?.throwIfAborted()
@@ -204,7 +204,7 @@ async function repeated<R>(attempt: () => Promise<R>, signal: AbortSignal | unde
   }
 }
 
-// unreachable replaces the TypeError of a fetch without a response. It keeps an abort.
+// unreachable replaces the TypeError of a fetch that got no response. It rethrows other errors, such as an abort.
 function unreachable(err: unknown): never {
   if (err instanceof TypeError) throw new TipcacheError(0, `the server cannot be reached: ${err.message}`, undefined, [], { cause: err })
   throw err
@@ -229,7 +229,7 @@ function member({ path, status, body, text, link }: any) {
   return { path, status, msg: unwrap(body).msg, link }
 }
 
-// drawn returns an answer for a complete block. A connection that was lost before is back.
+// drawn returns an answer of a complete block. A failure with code 0 is outdated, because the connection is back.
 function drawn({ answer, failure }: Live<any>) {
   return { answer, failure: failure?.code === 0 ? undefined : failure }
 }

@@ -1,4 +1,4 @@
-// A connection to /live, which carries several answers.
+// A connection to /live, which carries the answers of several paths.
 
 import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
 import type { Session } from './session.js'
@@ -9,7 +9,7 @@ export const maxPaths = 20
 
 // Milliseconds.
 const openTime = 10_000 // until a stream begins
-const idleTime = 40_000 // without data: the server sends some every 15 s
+const idleTime = 40_000 // without data. The server sends some every 15 s
 const leastTime = 6_000
 const firstWait = 1_000 // before a lost connection is opened again
 const longestWait = 30_000
@@ -18,13 +18,13 @@ const mostBarren = 2 // consecutive streams without data
 
 export interface Server {
   fetch(pathAndQuery: string, init: RequestInit): Promise<Response>
-  /** The server refuses this path. */
+  /** Called if the server refuses a path. */
   refused(topic: Topic, err: TipcacheError): void
-  /** All answers of a block have arrived. */
+  /** Called once all answers of a block have arrived. */
   block?: ((height: number) => void) | undefined
-  /** How far the client has seen the chain. Streams and polls send and update it. */
+  /** The client's session. Streams and polls send and update it. */
   session: Session
-  /** Streams begin but bring no data: a proxy in between holds them or cuts them off. */
+  /** Called if streams begin but deliver no data, because a proxy buffers or cuts them. */
   unstreamable?(): void
 }
 
@@ -46,7 +46,7 @@ export class Connection {
 
   get topics(): readonly Topic[] { return this.#topics }
 
-  /** Carries these answers from now on. Answers that it already carries continue. */
+  /** Replaces the topics of the connection. Topics that it already carried keep their answers. */
   carry(topics: Topic[]): void {
     if (topics.length === this.#topics.length && topics.every((t, i) => t === this.#topics[i])) return
     this.#topics = topics
@@ -68,7 +68,7 @@ export class Connection {
     this.#blockAt = this.#gap = 0
     const ended = this.#ended = new AbortController()
     this.#listen(openTime)
-    this.#run(ended.signal).then(() => new Error('it ended'), (err: Error) => err).then(why => {
+    this.#run(ended.signal).then(() => new Error('the server ended it'), (err: Error) => err).then(why => {
       if (this.#ended !== ended) return // replaced by a newer request
       if (why instanceof TipcacheError && isRefusal(why.status)) void this.#refused(why, ended)
       else this.#lost(`the connection is lost: ${why.message}`)
@@ -81,7 +81,7 @@ export class Connection {
     if (!response.ok) await bodyOf(response)
     this.server.session.note(response, sent)
     this.#begun = true
-    if (!response.headers.get('Content-Type')?.startsWith('text/event-stream')) throw new Error('the server gives no stream')
+    if (!response.headers.get('Content-Type')?.startsWith('text/event-stream')) throw new Error('the server did not send a stream')
     this.#heard()
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
     let text = ''
@@ -125,9 +125,8 @@ export class Connection {
     else if (!fields.has('event')) topic?.take({ ...unwrap(told.answer), height: told.height, id })
   }
 
-  // block confirms unchanged answers: at the block that was the newest before the
-  // connection was lost, and at any block after the first, before which everything
-  // was read.
+  // block confirms answers that did not arrive again. Those are unchanged at the block that was the newest before
+  // the connection was lost, and at every block after the first one on this connection.
   #block(height: number, session: string | undefined): void {
     this.server.session.reach(session)
     this.#first ??= height
@@ -144,12 +143,12 @@ export class Connection {
     }
   }
 
-  // heard restarts the idle timer: a dead server closes no connection.
+  // heard restarts the idle timer, because a dead server does not close its connections.
   #heard(): void {
     this.#listen(this.#gap ? Math.min(Math.max(4 * this.#gap, leastTime), idleTime) : idleTime)
   }
 
-  // listen does nothing once the connection is closed, when buffered events may still arrive.
+  // listen starts the idle timer, unless the connection is closed. Buffered events may still arrive then.
   #listen(ms: number): void {
     clearTimeout(this.#silence)
     if (!this.#ended) return
@@ -178,7 +177,7 @@ export class Connection {
         if (alone.ok) await alone.body?.cancel()
         else await bodyOf(alone).catch((err: TipcacheError) => { if (isRefusal(err.status)) refused.push([t, err]) })
       }
-    } catch { /* the connection is lost, then */ }
+    } catch { /* handled below as a lost connection */ }
     if (this.#ended !== ended) return
     clearTimeout(this.#silence)
     if (refused.length === 0) this.#lost(why.message)

@@ -1,5 +1,5 @@
-// Frames by batches, for networks where streams do not pass: each request asks for a batch
-// at the block after the last one, and is answered once that has arrived.
+// Frames read by /batch, for networks where streams do not pass. Each request waits for the block after
+// the last one.
 
 import { bodyOf, TipcacheError, unwrap } from './answer.js'
 import type { Server } from './connection.js'
@@ -37,7 +37,7 @@ export class Frames {
     }
   }
 
-  // read passes on the answers of the newest block at or above least, unless it has done so.
+  // read passes on the answers of the newest block, which is least or later, unless it has passed on that block before.
   async #read(least: number): Promise<void> {
     const query = new URLSearchParams(this.topics.map(t => ['path', t.target]))
     if (least > 0) query.set('x-min-block-height', String(least))
@@ -47,7 +47,7 @@ export class Frames {
     const reset = response.headers.has('X-Session-Reset')
     const { height, answers } = await bodyOf(response)
     if (signal.aborted) return
-    if (height < least && !reset) throw new Error(`the batch is of block ${height} and not ${least} or later: a cache on the way may ignore the query`)
+    if (height < least && !reset) throw new Error(`the batch is from block ${height} instead of ${least} or later: a cache in between may ignore the query`)
     if (height <= this.#height && !reset) return
     this.server.session.note(response, sent)
     this.#height = height

@@ -1,4 +1,4 @@
-// Followed answers, over as few connections as possible: browsers allow six per
+// Followed paths, on as few connections as possible, because browsers allow six per
 // origin over HTTP/1.
 
 import { Connection, maxPaths, type Server } from './connection.js'
@@ -9,8 +9,8 @@ import { Topic, type Live, type LiveListener } from './topic.js'
 
 export type { Failure, Live, LiveAnswer, LiveListener } from './topic.js'
 
-// Milliseconds for which changes are collected: before the first connection, and
-// before a connection with answers is replaced.
+// Milliseconds for which changes are collected before the first connection is opened, and
+// before a connection is replaced.
 const firstPause = 20
 const pause = 250
 
@@ -43,7 +43,7 @@ export class Follower {
     this.#timer ??= setTimeout(() => { this.#timer = undefined; this.#arrange() }, this.#connections.length ? pause : firstPause)
   }
 
-  // arrange assigns every answer to a connection. Answers stay where they are, unless
+  // arrange assigns every topic to a connection. Topics keep their connection, unless
   // fewer connections suffice.
   #arrange(): void {
     for (const [target, t] of this.#topics) if (!t.followed) this.#topics.delete(target)
@@ -64,7 +64,7 @@ export class Follower {
     }
   }
 
-  // arrangePolls gives every answer a poll. Streams are tried again after pollingTime, and when the first answer is followed.
+  // arrangePolls starts a poll for every topic. Streams are tried again after pollingTime, or once nothing is followed any more.
   #arrangePolls(): void {
     for (const [topic, poll] of this.#polls) {
       if (this.#topics.get(topic.target) === topic) continue

@@ -1,5 +1,5 @@
-// An answer that is polled, for networks where streams do not pass: each poll is
-// answered once the answer has changed.
+// Polls for one path, for networks where streams do not pass. The server responds to a
+// poll once the answer has changed.
 
 import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
 import type { Server } from './connection.js'
@@ -7,14 +7,14 @@ import { pause } from './pause.js'
 import type { Topic } from './topic.js'
 
 // Milliseconds.
-const pollTime = 60_000 // per poll: the server responds after 20 s at most
+const pollTime = 60_000 // per poll. The server responds after 20 s at most
 const firstWait = 1_000 // before a failed poll is repeated
 const longestWait = 30_000
-const atOnce = 1_000 // a server that has nothing newer keeps a poll open for longer than this
+const atOnce = 1_000 // without a newer answer, the server keeps a poll open for longer than this
 
-const mostIdle = 3 // polls in a row that return nothing newer at once, before that is a failure
+const mostIdle = 3 // number of polls in a row that return at once with nothing newer, until a failure is reported
 
-const start = '0' // for a client without an answer
+const start = '0' // the version of a client without an answer
 
 export class Poll {
   readonly #ended = new AbortController()
@@ -40,7 +40,7 @@ export class Poll {
         if (signal.aborted) return
         const status = err instanceof TipcacheError ? err.status : 0
         if (isRefusal(status) && next === this.#after(start)) return this.server.refused(this.topic, err as TipcacheError)
-        if (isRefusal(status)) { // the server does not know the client's answer
+        if (isRefusal(status)) { // the server does not know the version that the client has
           next = this.#after(start)
           this.#restarted = true
         }
@@ -55,7 +55,7 @@ export class Poll {
   // poll returns the next URL.
   async #poll(target: string): Promise<string> {
     const late = new AbortController(), end = () => late.abort(this.#ended.signal.reason)
-    const timer = setTimeout(() => late.abort(new Error('no answer in time')), pollTime)
+    const timer = setTimeout(() => late.abort(new Error('no response in time')), pollTime)
     this.#ended.signal.addEventListener('abort', end)
     try {
       const response = await this.server.fetch(target, { signal: late.signal, cache: 'default' })
@@ -63,7 +63,7 @@ export class Poll {
       const query = /^<\?([^>]*)>; *rel="next"/.exec(response.headers.get('Link') ?? '')?.[1]
       if (query === undefined) {
         await bodyOf(response)
-        throw new Error('the server answers no polls')
+        throw new Error('the server does not support polls')
       }
       if (response.status === 204) this.topic.holds()
       else this.#take(response, await response.json())
@@ -94,5 +94,5 @@ export class Poll {
 
 // Idle is a poll that returned at once with nothing newer.
 class Idle extends Error {
-  constructor() { super('polls return nothing newer: a cache on the way may ignore the query') }
+  constructor() { super('polls return nothing newer: a cache in between may ignore the query') }
 }

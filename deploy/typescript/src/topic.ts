@@ -1,10 +1,10 @@
 // A followed answer and its listeners.
 
 export interface LiveAnswer<M> {
-  /** Empty if the server answers 404; see `status`. */
+  /** Empty if `status` is 404. */
   msg: M
   status: number
-  /** The block that the answer was read at. */
+  /** The block at which the answer was read. */
   height: number
   id: string
 }
@@ -13,14 +13,14 @@ export interface Failure {
   /** HTTP status of the server's error; 0 if the connection is lost or silent. */
   code: number
   error: string
-  /** Whether the server refuses the path for good. Other failures are retried. */
+  /** Whether the server refuses the path, so that the client does not retry. */
   final: boolean
 }
 
 export interface LiveListener<M> {
-  /** A new answer or, after a failure, the same one once it is confirmed. */
+  /** Called with a new answer, and after a failure also with the same answer once it is confirmed. */
   answer(answer: LiveAnswer<M>): void
-  /** The answer could not be refreshed, or the connection is lost. `old` is the last answer, which may be outdated. */
+  /** Called if the answer could not be refreshed, or if the connection is lost. `old` is the last answer, which may be outdated. */
   failure?(failure: Failure, old: LiveAnswer<M> | undefined): void
 }
 
@@ -36,7 +36,7 @@ export interface Live<M> {
 export class Topic {
   answer: LiveAnswer<any> | undefined
   failure: Failure | undefined
-  /** Id of the last answer on a connection with several; '' for none. */
+  /** Id of the last answer on a connection with several paths; '' for none. */
   digest = ''
   readonly #listeners = new Map<object, LiveListener<any>>()
 
@@ -64,14 +64,14 @@ export class Topic {
     if (!known) this.#tell()
   }
 
-  /** An answer that could not be refreshed is still current. */
+  /** Clears the failure, because the server confirmed that the answer is still current. */
   holds(): void {
     if (!this.failure || !this.answer) return
     this.failure = undefined
     this.#tell()
   }
 
-  /** The lost connection is back and brought nothing newer. */
+  /** Clears the failure of a lost connection, because it is back and delivered nothing newer. */
   confirm(): void {
     if (this.failure?.code === 0) this.holds()
   }

@@ -5,7 +5,7 @@ import type { Failure, LiveAnswer } from './topic.js'
 /** The paths of each dialect. Each entry point adds its own, so that only those types are loaded. */
 export interface Documents {}
 
-/** The nodes' API: Story's paths, or those of any Cosmos SDK chain. */
+/** The dialect of the nodes: story or cosmos. */
 export type Dialect = keyof Documents
 
 type Paths<D extends Dialect> = Documents[D]
@@ -15,10 +15,10 @@ type BodyOf<Item> = Item extends { get: { responses: { 200: { content: { 'applic
 /** The paths that are read with GET. */
 export type GetPath<D extends Dialect = Dialect> = Exclude<{ [P in keyof Paths<D>]: [BodyOf<Paths<D>[P]>] extends [never] ? never : P }[keyof Paths<D>] & string, '/batch'>
 
-// An object without documented members may have any.
+// Described allows any members in an object without documented ones.
 type Described<T> = [T] extends [Record<string, never>] ? Record<string, any> : T
 
-/** The answer of a path: `msg` of the envelope or, for Cosmos SDK chains, the body. */
+/** The `msg` of a path: that of the envelope or, for Cosmos SDK chains, the whole body. */
 export type Msg<P extends GetPath<D>, D extends Dialect = Dialect> =
   BodyOf<Paths<D>[P]> extends { msg: infer M } ? Described<M> : Described<BodyOf<Paths<D>[P]>>
 
@@ -38,7 +38,7 @@ export type Arguments<O, P extends GetPath<D>, D extends Dialect> = {} extends P
   ? [options?: O & { params?: Parameters<P, D> }]
   : [options: O & { params: Parameters<P, D> }]
 
-/** One of several paths that are read at one block: just the path if it needs no parameters. */
+/** A path to read, or a path with its parameters. */
 export type Part<D extends Dialect = Dialect> = GetPath<D> | { path: GetPath<D>; params?: object }
 
 // The path of a part, and the part with the parameters that its path takes.
@@ -46,7 +46,7 @@ type PathOf<T, D extends Dialect> = T extends GetPath<D> ? T : T extends { path:
 type Checked<T, D extends Dialect> = T extends GetPath<D> ? ({} extends Parameters<T, D> ? T : never)
   : T extends { path: infer P extends GetPath<D> } ? { path: P } & ({} extends Parameters<P, D> ? { params?: Parameters<P, D> } : { params: Parameters<P, D> }) : never
 
-/** Parts whose parameters are those of their paths. */
+/** Parts checks the parameters of each part against its path. */
 export type Parts<T extends readonly Part<D>[], D extends Dialect> = T & { readonly [K in keyof T]: Checked<T[K], D> }
 
 /** The result of each part, in order. */
@@ -59,12 +59,12 @@ export type BatchAnswer<M> =
   | { path: string; status: number; msg: M; error?: undefined; link: string | undefined }
   | { path: string; status: number; msg?: undefined; error: string; link?: undefined }
 
-/** One answer of a frame: the last one, and why it is not from the frame's block. */
+/** One answer of a frame. `failure` says why `answer` is not from the frame's block. */
 export type FrameAnswer<M> = { answer: LiveAnswer<M> | undefined; failure: Failure | undefined }
 
 type Listing<D extends Dialect> = Paths<D> extends { '/api/v4/collections': { post: infer L } } ? L : never
 
-/** A request for a page of collections: order, filter and page. */
+/** A request for collections, with order, filter and page. */
 export type CollectionsRequest<D extends Dialect = Dialect> = Listing<D> extends { requestBody?: { content: { 'application/json': infer B } } } ? B : never
 
 /** A page of collections. */
