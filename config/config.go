@@ -49,14 +49,14 @@ type Config struct {
 
 // Chain is the upstream node, or several of one chain.
 type Chain struct {
-	Dialect       string        `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"Dialect of the nodes: story, or cosmos for any Cosmos SDK chain. Empty detects it, and until a node answers, requests for the chain get 503."`
+	Dialect       string        `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"Dialect of the nodes: story, or cosmos for any Cosmos SDK chain. If empty, tipcache asks the nodes. Until one has answered, requests for the chain get 503."`
 	Rows          []string      `yaml:"rows" doc:"Additional routes, each as NAME PATTERN CLASS COST PARAMETERS: pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap. PATTERN is a path, where {name:kind} is one segment and {name=**} the rest, or a gRPC method: clob /dydxprotocol.clob.Query/StatefulOrder never cheap. CLASS is live or params (state at a block, see classes), block or found (data by height or hash that never changes once it exists), latest (valid until the next block), or never (not part of the state, so it must not be cached): prices /oracle/{path=**} never cheap *. COST is what a read costs the node: cheap for one item, page for a list, scan for a whole set. PARAMETERS are the allowed query parameters: pagination stands for all of a page, * for any. These rows win over the built-in ones, and earlier rows over later ones. A row that no request can reach is an error."`
 	UnknownPaths  string        `yaml:"unknown_paths" oneof:"pass, refuse" doc:"What happens to GET requests for paths that tipcache does not know. Only for dialect story. pass: tipcache sends them to a node, where they use at most a quarter of chain.in_flight. Responses are cached until the next block and cannot be streamed. A line in chain.rows lifts these limits. refuse: they get 404."`
 	PostRate      string        `yaml:"post_rate" doc:"Rate of transactions that tipcache passes to the nodes, for example to broadcast or simulate them. It applies to all clients and APIs together. Client addresses take turns."`
 	MaxTxBytes    Bytes         `yaml:"max_tx_bytes" doc:"Maximum size of a request body (RPC, and REST of dialect cosmos) and of a WebSocket or gRPC message, at most 14MiB. In JSON, a transaction is a third larger than in binary. Nodes have their own limits."`
 	ID            string        `yaml:"id" flag:"chain-id" doc:"Chain id that the nodes must have. Empty accepts the first chain id seen."`
 	Nodes         []string      `yaml:"nodes" flag:"node" forms:"none" secret:"true" reload:"true" doc:"REST addresses of the nodes. none serves only collections. Options after the address apply to all APIs of the node. priority N: tipcache reads the node only while no node with a lower number (default 0) can answer. header NAME=VALUE: tipcache sends this header with every request. Example: https://provider.example priority 1 header X-Key=SECRET."`
-	Comet         []string      `yaml:"comet" flag:"comet" forms:"none" secret:"true" reload:"true" doc:"CometBFT RPC addresses, in the order of chain.nodes. none for nodes whose height comes from the REST API."`
+	Comet         []string      `yaml:"comet" flag:"comet" forms:"none" secret:"true" reload:"true" doc:"CometBFT RPC addresses, in the order of chain.nodes. none for a node without one, whose height then comes from its REST API."`
 	GRPC          []string      `yaml:"grpc" flag:"grpc" forms:"none" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. tipcache then reads the state for RPC and gRPC clients by gRPC, which does not block the consensus of a node. If empty, it uses abci_query of chain.comet, which does."`
 	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"Format of Story responses. documented: as in the documented API. node: the node's own bytes."`
 	Timeout       time.Duration `yaml:"timeout" doc:"Timeout of one node request. A client request may take three times as long, and at least 15s."`
@@ -101,13 +101,13 @@ type GRPC struct {
 
 // Cache is the memory store and the flights.
 type Cache struct {
-	Memory Bytes         `yaml:"memory" doc:"Memory for cached responses, of which streams, request bodies, unread responses and responses of nodes may use half. The process uses at most 1.5 times this setting plus 100MiB plus 40KiB per connection. auto: a quarter of the container's memory limit, or 256MiB without a limit."`
+	Memory Bytes         `yaml:"memory" doc:"Memory for cached responses. Streams, request bodies, unread responses and responses of nodes may use half of it. The process uses at most 1.5 times this setting plus 100MiB plus 40KiB per connection. auto: a quarter of the container's memory limit, or 256MiB without a limit."`
 	Flight time.Duration `yaml:"-"` // longest duration of one read of an upstream
 }
 
 // Redis is the optional shared store.
 type Redis struct {
-	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://" secret:"true" doc:"redis:// or rediss:// URL, or none. With several hosts it is a Cluster, and with ?master_name= Sentinel."`
+	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel."`
 	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one Redis exchange. After it, the request continues without Redis."`
 	SealKey string        `yaml:"seal_key" secret:"true" doc:"Secret of at least 16 characters, the same on all replicas. tipcache signs entries, block hashes, the dialect, leases and purges in Redis with it, and ignores unsigned ones. Empty disables signatures."`
 }
@@ -126,7 +126,7 @@ type Collections struct {
 
 // Index fills the collection store from the chain.
 type Index struct {
-	Enabled bool          `yaml:"enabled" flag:"index" doc:"Fill collections.store from the execution client of the chain. One replica at a time does it."`
+	Enabled bool          `yaml:"enabled" flag:"index" doc:"Whether this process fills collections.store from the execution client of the chain. Only one replica at a time does it."`
 	EVM     []string      `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first."`
 	Network []string      `yaml:"network" flag:"network" forms:"story, aeneid" doc:"Network whose contracts are indexed: story, aeneid, or a list of four values: the chain id of the execution chain, and the addresses of IPAssetRegistry, LicensingModule and DisputeModule. The name of the network is also the value of chain in collectionMetadata."`
 	From    int64         `yaml:"from" flag:"from" must:"not negative" doc:"First block to index into an empty store. 0 searches for the block in which the contracts appear, or for the earliest possible block if the client has pruned old state. Required for a store with imported collections: the first block that they do not include."`

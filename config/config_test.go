@@ -228,7 +228,7 @@ func TestUnknownSettingIsAProblemEvenWhenEmpty(t *testing.T) {
 		"tipcache.yaml:1: chian: no such setting":                        {File: writeFile(t, "chian:\n")},
 		"tipcache.yaml:1: log.levl: no such setting":                     {File: writeFile(t, "log: {levl: {}}\n")},
 		"TIPCACHE_ROUTES: routes: only a file can hold":                  {Environ: []string{"TIPCACHE_ROUTES=x"}},
-		"--redis: redis.url: expected a redis:// or rediss:// URL":            {Flags: map[string][]string{"redis": {""}}},
+		"--redis: redis.url: expected a redis:// or rediss:// URL":       {Flags: map[string][]string{"redis": {""}}},
 		"TIPCACHE_CHAIN_TIMEOUT: chain.timeout: \"\" is not a time such": {Environ: []string{"TIPCACHE_CHAIN_TIMEOUT="}},
 	}
 	for want, sources := range tests {
