@@ -282,7 +282,7 @@ func TestWithoutNodesNoNodeAPIIsNeeded(t *testing.T) {
 		flags         map[string][]string
 	}{
 		{"neither", "", map[string][]string{"node": {"none"}, "comet": {"none"}, "grpc": {"none"}}},
-		{"CometBFT without a node", "chain.comet: 1 for 0 nodes", map[string][]string{"node": {"none"}, "comet": {"http://127.0.0.1:26657"}}},
+		{"CometBFT without a node", "chain.comet: 1 addresses for 0 nodes", map[string][]string{"node": {"none"}, "comet": {"http://127.0.0.1:26657"}}},
 		{"the RPC without CometBFT", "rpc.listen: chain.comet has no address", map[string][]string{"comet": {"none"}, "rpc-listen": {"127.0.0.1:0"}}},
 		{"gRPC without either", "grpc.listen: neither", map[string][]string{"comet": {"none"}, "grpc-listen": {"127.0.0.1:0"}}},
 	}
