@@ -15,8 +15,11 @@ const (
 	outageFailures = 3
 )
 
+// outageMemory is how long an outage lasts after the last failure if no request follows.
+const outageMemory = 5 * time.Minute
+
 // An Outage detects outages of one upstream. An outage begins when requests have failed for long enough, or when Begin is
-// called. It ends with the next completed request. It is logged when it begins and when it ends. An Outage is safe for
+// called. It ends with the next completed request, or if no request has been made for outageMemory. It is logged when it begins and when it ends. An Outage is safe for
 // concurrent use.
 type Outage struct {
 	log  *slog.Logger
@@ -25,6 +28,7 @@ type Outage struct {
 	mu       sync.Mutex
 	failures int       // since the last completed request
 	first    time.Time // time of the first of these failures
+	last     time.Time // time of the last of these failures
 	cause    error     // of the last failure
 	began    time.Time // zero while there is no outage
 }
@@ -55,10 +59,7 @@ func (o *Outage) Begin(cause error) {
 func (o *Outage) End() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.began.IsZero() {
-		o.log.Info("upstream reachable again", "origin", o.name, "after", time.Since(o.began).Round(time.Millisecond).String())
-	}
-	o.failures, o.cause, o.began = 0, nil, time.Time{}
+	o.end("upstream reachable again")
 }
 
 // Record records the outcome of a request. nil means that it completed.
@@ -81,6 +82,9 @@ func (o *Outage) Failing() bool {
 func (o *Outage) Cause() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.failures > 0 && time.Since(o.last) >= outageMemory {
+		o.end("upstream not requested any more, no longer degraded")
+	}
 	if o.check(); o.began.IsZero() {
 		return nil
 	}
@@ -92,7 +96,15 @@ func (o *Outage) fail(cause error) {
 	if o.failures == 0 {
 		o.first = time.Now()
 	}
-	o.failures, o.cause = o.failures+1, cause
+	o.failures, o.cause, o.last = o.failures+1, cause, time.Now()
+}
+
+// end forgets the failures and logs the end of an outage. The caller must hold mu.
+func (o *Outage) end(message string) {
+	if !o.began.IsZero() {
+		o.log.Info(message, "origin", o.name, "after", time.Since(o.began).Round(time.Millisecond).String())
+	}
+	o.failures, o.cause, o.began = 0, nil, time.Time{}
 }
 
 // check begins the outage if enough requests have failed. The caller must hold mu.

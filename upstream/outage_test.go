@@ -14,6 +14,21 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
+func TestOutageEndsWithoutRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		o := upstream.NewOutage(slog.New(slog.NewTextHandler(&log, nil)), "node a")
+		o.Begin(errors.New("refused"))
+		time.Sleep(5*time.Minute - time.Second)
+		expect.Equal(t, o.Cause() != nil, true, "degraded 5 minutes after the last failure, less a second")
+		time.Sleep(time.Second)
+		expect.Equal(t, o.Cause() != nil, false, "degraded 5 minutes after the last failure")
+		expect.Contains(t, log.String(), "no longer degraded", "log")
+		o.Failed(errors.New("refused"))
+		expect.Equal(t, o.Cause() != nil, false, "degraded after one more failure")
+	})
+}
+
 func TestOutageBeginsAfterThreeFailuresInThreeSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
