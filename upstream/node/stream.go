@@ -31,6 +31,7 @@ const grpcType = "application/grpc"
 // streamTransport returns a transport for streams. CloseIdleConnections and the end of life close its connections.
 func streamTransport(life context.Context, dial time.Duration) *http.Transport {
 	t := &http.Transport{
+		Proxy: tlsProxy,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{Timeout: dial}).DialContext(ctx, network, address)
 			if err != nil {
@@ -50,6 +51,14 @@ func streamTransport(life context.Context, dial time.Duration) *http.Transport {
 	t.Protocols.SetHTTP2(true)
 	t.Protocols.SetUnencryptedHTTP2(true)
 	return t
+}
+
+// tlsProxy returns the proxy for requests by TLS. A proxy for plain HTTP does not forward HTTP/2.
+func tlsProxy(r *http.Request) (*url.URL, error) {
+	if r.URL.Scheme != "https" {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 // A lifeConn is closed at the end of a context.
@@ -96,12 +105,23 @@ func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
 	for name, value := range map[string]string{"Content-Type": grpcType, "Te": "trailers", "Grpc-Accept-Encoding": "gzip", "User-Agent": "tipcache"} {
 		r.Header.Set(name, value)
 	}
+	if due, ok := ctx.Deadline(); ok {
+		r.Header.Set("Grpc-Timeout", encodeTimeout(time.Until(due)))
+	}
 	s := &Stream{ctx: ctx, cancel: cancel, send: send, held: c.memory.Open("", true), maxBody: c.maxBody, opened: make(chan struct{})}
 	go func() { // ends with the context at the latest
 		defer close(s.opened)
 		s.response, s.err = c.streams.RoundTrip(r) //nolint:bodyclose // Close does
 	}()
 	return s
+}
+
+// encodeTimeout returns the value of the header grpc-timeout, which has at most eight digits.
+func encodeTimeout(d time.Duration) string {
+	if ms := max(d.Milliseconds(), 1); ms < 100_000_000 {
+		return strconv.FormatInt(ms, 10) + "m"
+	}
+	return strconv.FormatInt(min(int64(d/time.Second), 99_999_999), 10) + "S"
 }
 
 // Close ends the stream and releases its memory. It must not be called during RecvMsg.

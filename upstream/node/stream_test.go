@@ -1,12 +1,14 @@
 package node
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -17,7 +19,7 @@ import (
 )
 
 // streamFrom returns a stream to a server that answers with serve.
-func streamFrom(t *testing.T, a *account.Account, maxBody int64, serve func(w http.ResponseWriter, r *http.Request)) *Stream {
+func streamFrom(ctx context.Context, t *testing.T, a *account.Account, maxBody int64, serve func(w http.ResponseWriter, r *http.Request)) *Stream {
 	t.Helper()
 	n := httptest.NewUnstartedServer(http.HandlerFunc(serve))
 	n.Config.Protocols = new(http.Protocols)
@@ -29,7 +31,7 @@ func streamFrom(t *testing.T, a *account.Account, maxBody int64, serve func(w ht
 	c, err := newGRPCClient("node", Endpoint{GRPC: n.Listener.Addr().String(), Headers: http.Header{"X-Api-Key": {"secret"}}}, o)
 	expect.NoError(t, err)
 	t.Cleanup(c.close)
-	s := c.stream(metadata.AppendToOutgoingContext(t.Context(), heightKey, "7"), "/a.Service/Follow")
+	s := c.stream(metadata.AppendToOutgoingContext(ctx, heightKey, "7"), "/a.Service/Follow")
 	t.Cleanup(s.Close)
 	return s
 }
@@ -44,7 +46,7 @@ func TestMessageOfAStreamIsReservedWhileItArrives(t *testing.T) {
 	const size = 1 << 20
 	a := account.New(8<<20, nil)
 	resume := make(chan struct{})
-	s := streamFrom(t, a, 4<<20, func(w http.ResponseWriter, _ *http.Request) {
+	s := streamFrom(t.Context(), t, a, 4<<20, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", grpcType)
 		_, _ = w.Write(append(frameOf(0, size), make([]byte, size/2)...))
 		_ = http.NewResponseController(w).Flush()
@@ -62,6 +64,30 @@ func TestMessageOfAStreamIsReservedWhileItArrives(t *testing.T) {
 	}
 	if err := s.RecvMsg(&message); !errors.Is(err, io.EOF) || a.Used() != 0 {
 		t.Errorf("RecvMsg = %v at the end, with %d bytes reserved, want EOF and 0", err, a.Used())
+	}
+}
+
+func TestStreamForwardsItsDeadline(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		timeout time.Duration
+		unit    byte
+	}{"in milliseconds": {time.Hour, 'm'}, "in seconds if there are too many digits": {1000 * time.Hour, 'S'}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), tt.timeout)
+			defer cancel()
+			sent := make(chan string, 1)
+			streamFrom(ctx, t, account.New(8<<20, nil), 1<<20, func(_ http.ResponseWriter, r *http.Request) {
+				sent <- r.Header.Get("Grpc-Timeout")
+			})
+			got := <-sent
+			units := map[byte]string{'m': "ms", 'S': "s"}
+			left, err := time.ParseDuration(got[:len(got)-1] + units[got[len(got)-1]])
+			if err != nil || got[len(got)-1] != tt.unit || len(got) > 9 || left > tt.timeout || left < tt.timeout-30*time.Minute {
+				t.Errorf("grpc-timeout = %q, want about %v in %c, at most eight digits", got, tt.timeout, tt.unit)
+			}
+		})
 	}
 }
 
@@ -90,7 +116,7 @@ func TestStreamEndsWithAStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := account.New(free/3*4, nil)
-			s := streamFrom(t, a, maxBody, func(w http.ResponseWriter, r *http.Request) {
+			s := streamFrom(t.Context(), t, a, maxBody, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != "/a.Service/Follow" || r.Header.Get("X-Api-Key") != "secret" || r.Header.Get(heightKey) != "7" {
 					t.Errorf("path = %s, header = %v; want the method, the key of the node and the height", r.URL.Path, r.Header)
 				}
