@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -43,6 +46,11 @@ func TestIndexCommandReportsProgress(t *testing.T) {
 	}
 	taken := strings.TrimPrefix(admin, "http://")
 	expect.NoError(t, run(t.Context(), []string{"health", "--admin", taken}, streams{io.Discard, io.Discard}))
+	dir := t.TempDir()
+	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
+	certify(t, files, 1)
+	_, err := runs(t, "health", "--config", configFile(t, files), "--admin", taken)
+	expect.Contains(t, fmt.Sprint(err), "the admin listener does not speak TLS", "error of health")
 	args := []string{"index", "--admin", taken, "--evm", d.EVMURL(), "--network", "aeneid", "--store", "sqlite::memory:"}
 	if err := run(t.Context(), args, streams{io.Discard, io.Discard}); err == nil || !strings.Contains(err.Error(), "admin: ") {
 		t.Errorf("an address that is taken: %v", err)

@@ -19,6 +19,8 @@ const maxAnswer = 1 << 20
 
 var errSpeaksTLS = errors.New("the admin listener speaks TLS, but http.tls is not set here: pass --config or the variables of serve, or a URL with https://")
 
+var errSpeaksNoTLS = errors.New("the admin listener does not speak TLS, as that of tipcache index: pass a URL with http://")
+
 // AdminURL returns the URL of the admin listener that serve opens at an address. It returns a URL unchanged.
 func AdminURL(cfg config.Config, address string) (string, error) {
 	switch host, port, err := net.SplitHostPort(address); {
@@ -76,6 +78,9 @@ func dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	name, _, _ := net.SplitHostPort(address)
 	c := tls.Client(raw, &tls.Config{ServerName: name, InsecureSkipVerify: isThisMachine(raw)}) //nolint:gosec // see above
 	if err := c.HandshakeContext(ctx); err != nil {
+		if errors.As(err, new(tls.RecordHeaderError)) {
+			err = errSpeaksNoTLS
+		}
 		return nil, errors.Join(err, raw.Close())
 	}
 	return c, nil
