@@ -11,7 +11,7 @@ import (
 )
 
 func demoCommand(std streams) *cobra.Command {
-	c := &cobra.Command{Use: "demo", Short: "serve a simulated chain, provider, Redis and store, all in this process", Args: operands}
+	c := &cobra.Command{Use: "demo", Short: "serve a simulated chain, with a simulated metadata provider, Redis and store in the same process", Args: operands}
 	cfg, o, fs := config.Default(), devnet.Options{}, c.Flags()
 	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "`address` of the public listener; any port if the default is taken")
 	fs.StringVar(&cfg.Admin, "admin", cfg.Admin, "`address` of the admin listener; any port if the default is taken")
