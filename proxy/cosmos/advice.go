@@ -17,8 +17,8 @@ var varying = []string{"auth_module_accounts"}
 
 // Varies reports whether a key of the cache, without the parameters, or a method of gRPC belongs to such a row.
 func Varies(keyOrMethod string) bool {
-	return slices.ContainsFunc(table, func(r dialect.Row) bool {
-		return slices.Contains(varying, r.Name) && (keyOrMethod == keyPrefix+r.Pattern || keyOrMethod == methodOf(r))
+	return slices.ContainsFunc(table(), func(r dialect.Row) bool {
+		return slices.Contains(varying, r.Name) && (keyOrMethod == keyPrefix+r.Pattern || keyOrMethod == r.Method)
 	})
 }
 
@@ -38,7 +38,7 @@ func (h *Handler) RowOfPath(key string) string {
 		return ""
 	case ep.Name == dialect.Other:
 		return rowLine(path, " "+dialect.Anything)
-	case slices.ContainsFunc(table, func(r dialect.Row) bool { return r.Name == ep.Name }):
+	case slices.ContainsFunc(table(), func(r dialect.Row) bool { return r.Name == ep.Name }):
 		return ""
 	default:
 		return rowLine(ep.Pattern, " "+dialect.Anything)
@@ -47,7 +47,7 @@ func (h *Handler) RowOfPath(key string) string {
 
 // RowOfMethod returns the same for the values of a method of gRPC.
 func RowOfMethod(method string) string {
-	if slices.ContainsFunc(table, func(r dialect.Row) bool { return methodOf(r) == method }) {
+	if slices.ContainsFunc(table(), func(r dialect.Row) bool { return r.Method == method }) {
 		return ""
 	}
 	return rowLine(method, "")

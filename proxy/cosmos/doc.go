@@ -2,7 +2,7 @@
 //
 // A request passes, in this order:
 //
-//  1. package dialect finds the row of the path (rows.go), and makes the canonical query by the kinds of its fields (kinds.go);
+//  1. package dialect finds the row of the path (row.go reads rows.txt and outside.txt), and makes the canonical query by the kinds of its fields (kinds.go);
 //  2. heights.go reads the blocks that the request names;
 //  3. on a miss, origin.go makes an entry of the node's answer;
 //  4. endpoint.go adds the heights to the response;

@@ -24,7 +24,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *record.Record) error {
 	switch {
 	case err != nil:
 		return ep.refuse(c, rec, q, err)
-	case ep.Class == Never:
+	case ep.Class == blocks.Never:
 		return ep.Pass(c, rec, q)
 	}
 	return ep.Reply(c, rec, q)

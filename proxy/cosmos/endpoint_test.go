@@ -53,6 +53,16 @@ func keyOf(t testing.TB, x *Handler, target string) string {
 	return q.Key
 }
 
+// Prefixes of modules.
+const (
+	auth    = "/cosmos/auth/v1beta1"
+	bank    = "/cosmos/bank/v1beta1"
+	comet   = "/cosmos/base/tendermint/v1beta1"
+	gov     = "/cosmos/gov/v1"
+	staking = "/cosmos/staking/v1beta1"
+	wasm    = "/cosmwasm/wasm/v1"
+)
+
 const (
 	d0   = "cosmos1t3mw6fkk9nr558qy6jphu726glyjpl0w8kalv8"
 	val1 = "cosmosvaloper1js736jheaahhg0jmqdxl0qwsqg02w70v2gxt2u"

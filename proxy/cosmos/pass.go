@@ -11,12 +11,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+// txs begins the paths about transactions.
+const txs = "/cosmos/tx/v1beta1"
+
 // posts are the paths that accept POST. Their responses are not cached.
 var posts = []post{
 	{path: txs + "/txs", name: "tx_broadcast"}, {path: txs + "/simulate", name: "tx_simulate"},
 	{path: txs + "/decode", name: "tx_decode"}, {path: txs + "/encode", name: "tx_encode"},
 	{path: txs + "/decode/amino", name: "tx_decode_amino"}, {path: txs + "/encode/amino", name: "tx_encode_amino"},
-	{path: client + "/verify_membership", name: "ibc_verify_membership", reads: true},
+	{path: "/ibc/core/client/v1/verify_membership", name: "ibc_verify_membership", reads: true},
 }
 
 // A post passes the bodies that clients post to a path on to a node, each once, when it is complete and it is the client's turn.

@@ -1,25 +1,45 @@
 package cosmos
 
 import (
+	"cmp"
+	_ "embed" // the rows
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// The classes, by their names in the table.
-const (
-	Live   = blocks.Live
-	Params = blocks.Params
-	Block  = blocks.Block
-	Found  = blocks.Found
-	Latest = blocks.Latest
-	Never  = blocks.Never
+var (
+	//go:embed rows.txt
+	tableText string
+	//go:embed outside.txt
+	outsideText string
+
+	table   = sync.OnceValue(func() []dialect.Row { return parseRows(tableText) })
+	outside = sync.OnceValue(func() []dialect.Row { return parseRows(outsideText) })
 )
+
+// parseRows returns the rows of an embedded file, whose first lines describe its format.
+func parseRows(text string) (rows []dialect.Row) {
+	for line := range strings.Lines(text) {
+		line, method, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		r, err := ParseRow(line)
+		if err != nil {
+			panic(err) // tests read both files
+		}
+		r.Method = cmp.Or(method, r.Method)
+		rows = append(rows, r)
+	}
+	return rows
+}
 
 // ParseRow parses a row of an operator: name, pattern, class, cost and parameters of the query, separated by blanks.
 func ParseRow(line string) (dialect.Row, error) {
@@ -39,23 +59,6 @@ func ParseRow(line string) (dialect.Row, error) {
 	return r, check(r)
 }
 
-// version matches the segment that ends the package of a module.
-var version = regexp.MustCompile(`^v[0-9]`)
-
-// methodOf returns the full name of a row's method. The package has the segments of the module's path.
-func methodOf(r dialect.Row) string {
-	if r.Method == "" || r.Method[0] == '/' {
-		return r.Method
-	}
-	segments := strings.Split(r.Pattern[1:], "/")
-	last := slices.IndexFunc(segments, version.MatchString)
-	name := r.Method
-	if !strings.Contains(name, "/") {
-		name = "Query/" + name
-	}
-	return "/" + strings.Join(segments[:last+1], ".") + "." + name
-}
-
 // methodPath matches a gRPC method in place of a pattern. No path of a REST server has a dot before its second slash.
 var methodPath = regexp.MustCompile(`^/[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+/[A-Za-z0-9_]+$`)
 
@@ -65,13 +68,13 @@ const minWords = 4
 // check returns an error if a row of an operator is invalid.
 func check(r dialect.Row) error {
 	switch {
-	case r.Name == "" || strings.ContainsAny(r.Name, " /\"\\"):
+	case strings.ContainsAny(r.Name, "/\"\\"):
 		return fmt.Errorf("the name %q is not a word", r.Name)
 	case r.Pattern == "" && methodPath.MatchString(r.Method):
 		return checkMethod(r)
 	case !strings.HasPrefix(r.Pattern, "/"):
 		return fmt.Errorf("the pattern %q is not a path", r.Pattern)
-	case !slices.Contains([]blocks.Class{Live, Params, Block, Found, Latest, Never}, r.Class):
+	case !slices.Contains([]blocks.Class{blocks.Live, blocks.Params, blocks.Block, blocks.Found, blocks.Latest, blocks.Never}, r.Class):
 		return fmt.Errorf("the class %q is not one of live, params, block, found, latest and never", r.Class)
 	}
 	_, err := dialect.NewParser(r, dialect.Gateway, fieldOf)
@@ -81,7 +84,7 @@ func check(r dialect.Row) error {
 // checkMethod returns an error if a row for a gRPC method is invalid.
 func checkMethod(r dialect.Row) error {
 	switch {
-	case r.Class != Live && r.Class != Never:
+	case r.Class != blocks.Live && r.Class != blocks.Never:
 		return fmt.Errorf("the class %q of a method is not one of live and never", r.Class)
 	case r.Query != "":
 		return fmt.Errorf("a method has no parameters of a query, as %q", r.Query)
@@ -102,25 +105,10 @@ func Split(rows []dialect.Row) (paths, methods []dialect.Row) {
 }
 
 // Rows returns all rows of a chain: the operator's, then the rows of values outside the state, then the table's.
-func Rows(own []dialect.Row) []dialect.Row {
-	known := slices.Clone(own)
-	for _, o := range outside {
-		known = append(known, o.Row)
-	}
-	return withMethods(append(known, table...))
-}
+func Rows(own []dialect.Row) []dialect.Row { return slices.Concat(own, outside(), table()) }
 
 // Described returns the rows that documents describe: the operator's and the table's. The rows of values outside
 // the state belong to chains with modules of their own.
 func Described(own []dialect.Row) []dialect.Row {
-	all := withMethods(slices.Concat(own, table))
-	return slices.DeleteFunc(all, func(r dialect.Row) bool { return r.Pattern == "" })
-}
-
-// withMethods sets the full names of the methods in rows, and returns them.
-func withMethods(rows []dialect.Row) []dialect.Row {
-	for i, r := range rows {
-		rows[i].Method = methodOf(r)
-	}
-	return rows
+	return slices.DeleteFunc(slices.Concat(own, table()), func(r dialect.Row) bool { return r.Pattern == "" })
 }

@@ -3,7 +3,6 @@ package cosmos
 import (
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
@@ -44,11 +43,11 @@ func TestOnlyStateIsPinned(t *testing.T) {
 		recorded[e.Name] = e
 	}
 	for name, class := range map[string]blocks.Class{
-		"pin_block_latest_past": Latest, "pin_tx_past": Found, "pin_tx_block_past": Block, "pin_tx_search_past": Latest,
-		"pin_node_info_past": Never, "pin_syncing_past": Never, "pin_node_config_past": Never, "pin_abci_query_past": Never, "pin_node_status_past": Never,
-		"ok_validatorset_latest": Latest, "ok_validatorset_by_height_100": Block, "pruned_block_50": Block, "pruned_validatorset_50": Block,
-		"pin_historical_past": Live, "pin_bech32_past": Params, "height_pool_past_10": Live, "wasm_smart_recurse_past": Live,
-		"ok_ibc_transfer_params": Params, "ok_group_info": Live, "path_unknown_module": Live,
+		"pin_block_latest_past": blocks.Latest, "pin_tx_past": blocks.Found, "pin_tx_block_past": blocks.Block, "pin_tx_search_past": blocks.Latest,
+		"pin_node_info_past": blocks.Never, "pin_syncing_past": blocks.Never, "pin_node_config_past": blocks.Never, "pin_abci_query_past": blocks.Never, "pin_node_status_past": blocks.Never,
+		"ok_validatorset_latest": blocks.Latest, "ok_validatorset_by_height_100": blocks.Block, "pruned_block_50": blocks.Block, "pruned_validatorset_50": blocks.Block,
+		"pin_historical_past": blocks.Live, "pin_bech32_past": blocks.Params, "height_pool_past_10": blocks.Live, "wasm_smart_recurse_past": blocks.Live,
+		"ok_ibc_transfer_params": blocks.Params, "ok_group_info": blocks.Live, "path_unknown_module": blocks.Live,
 	} {
 		e := recorded[name]
 		expect.Equal(t, rowOf(t, x, e).Class, class, "%s: %s", name, e.Path)
@@ -64,18 +63,17 @@ func TestOnlyStateIsPinned(t *testing.T) {
 }
 
 func TestRowNamesAreUnique(t *testing.T) {
-	var names []string
-	for _, r := range table {
-		expect.NoError(t, check(r))
-		if slices.Contains(names, r.Name) {
-			t.Errorf("%s is there twice", r.Name)
+	names := map[string]bool{}
+	for _, r := range Rows(nil) {
+		if names[r.Name] {
+			t.Errorf("two rows have the name %s", r.Name)
 		}
-		names = append(names, r.Name)
+		names[r.Name] = true
 	}
 }
 
 func TestRowsOfOperatorComeFirst(t *testing.T) {
-	x := handlerOf(t, row("pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination", ""))
+	x := handlerOf(t, expect.Value(ParseRow("pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap denom pagination"))(t))
 	if a, b := keyOf(t, x, "/osmosis/gamm/v1beta1/pools/0x1?x=y"), keyOf(t, x, "/osmosis/gamm/v1beta1/pools/1"); a != b {
 		t.Errorf("%s and %s", a, b)
 	}
@@ -86,31 +84,28 @@ func TestRowsOfOperatorComeFirst(t *testing.T) {
 
 func TestRowIsParsedFromLine(t *testing.T) {
 	r, err := ParseRow("pools /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live page denom pagination")
-	want := row("pools", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Page, "denom pagination", "")
+	want := dialect.Row{Name: "pools", Pattern: "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Class: blocks.Live, Cost: node.Page, Query: "denom pagination"}
 	if diff := gocmp.Diff(want, r); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	for _, line := range []string{"", "pools /a live", "pools /a live dear", "pools /a fresh cheap", "pools a live cheap"} {
-		if r, err := ParseRow(line); err == nil {
-			t.Errorf("%q is taken for %v", line, r)
-		}
 	}
 }
 
 func TestBadRowsAreRefused(t *testing.T) {
-	for name, r := range map[string]dialect.Row{
-		"no name":               row("", "/a", Live, 0, "", ""),
-		"a relative pattern":    row("a", "a", Live, 0, "", ""),
-		"no class":              row("a", "/a", "", 0, "", ""),
-		"an unknown class":      row("a", "/a", "fresh", 0, "", ""),
-		"an unknown kind":       row("a", "/a/{b:float}", Live, 0, "", ""),
-		"an open variable":      row("a", "/a/{b", Live, 0, "", ""),
-		"a list in the path":    row("a", "/a/{denoms}", Live, 0, "", ""),
-		"something behind **":   row("a", "/a/{b=**}/c", Live, 0, "", ""),
-		"an unknown kind below": row("a", "/a", Live, 0, "b:float", ""),
+	for name, line := range map[string]string{
+		"nothing":               "",
+		"no cost":               "a /a live",
+		"an unknown cost":       "a /a live dear",
+		"an unknown class":      "a /a fresh cheap",
+		"a slash in the name":   "a/b /a live cheap",
+		"a relative pattern":    "a a live cheap",
+		"an unknown kind":       "a /a/{b:float} live cheap",
+		"an open variable":      "a /a/{b live cheap",
+		"a list in the path":    "a /a/{denoms} live cheap",
+		"something behind **":   "a /a/{b=**}/c live cheap",
+		"an unknown kind below": "a /a live cheap b:float",
 	} {
-		if check(r) == nil {
-			t.Errorf("%s is taken", name)
+		if r, err := ParseRow(line); err == nil {
+			t.Errorf("%s: %q is read as %+v, want an error", name, line, r)
 		}
 	}
 }
