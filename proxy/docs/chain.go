@@ -29,8 +29,12 @@ func (d *description) addChain() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", rt.Name, err)
 		}
+		op := d.parts.Operations[rt.Name]
+		if op == nil { // a row of the operator
+			op = &huma.Operation{Summary: "Read " + rt.Name}
+		}
 		module, _, _ := strings.Cut(rt.Pattern[1:], "/")
-		d.addRow(rt.Row, module, rt.Summary, rt.Doc, d.chainAnswer(rt), values)
+		d.addRow(rt.Row, module, op.Summary, op.Description, d.chainAnswer(rt), values)
 	}
 	return nil
 }
@@ -53,6 +57,9 @@ func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *
 	}
 	d.add(op)
 }
+
+// textValue is the schema of a parameter without a form of its own.
+var textValue = huma.Schema{Type: huma.TypeString}
 
 // variable matches a variable of a pattern.
 var variable = regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)

@@ -3,7 +3,6 @@ package docs
 import (
 	_ "embed" // examples
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/respond"
 )
@@ -69,13 +67,6 @@ var classTexts = map[blocks.Class]string{
 
 // version matches a path by its module, with the version, and the rest.
 var version = regexp.MustCompile(`^/([a-z_/]+/v[0-9][a-z0-9]*)/(.+)$`)
-
-// aboutCosmos introduces the document of a Cosmos SDK chain.
-var aboutCosmos = "The REST API of a Cosmos SDK chain, served from a cache that measures freshness in blocks. Responses have the node's own bytes, statuses and errors.\n\n" +
-	fmt.Sprintf("`%s` names the height in requests and responses, as `X-Block-Height` does. ", strings.Join(cosmos.HeightHeaders, "` or `")) +
-	"A height may be given once. Responses that come from CometBFT (blocks, validator sets, transactions) are always from the newest block.\n\n" +
-	"Parameters may come in any order, in snake or camel case, with integers in any base and addresses in upper case. All forms share one cache entry. " +
-	"Routes of modules that are not listed are served, too. Post transactions to `/cosmos/tx/v1beta1/txs` and `simulate` as you would to the node, within limits.\n\n"
 
 // sdkExamples has the values for the examples of a Cosmos SDK chain. The accounts exist on the simulated chain.
 type sdkExamples struct {

@@ -14,10 +14,12 @@ import (
 // agree.
 const Version = "1.0.0"
 
-// A description is the OpenAPI document of a server with its options. It is derived from the route tables.
+// A description is the OpenAPI document of a server with its options. It is derived from the route tables and from
+// openapi.yaml.
 type description struct {
 	*huma.OpenAPI
 	o          Options
+	parts      parts
 	examples   map[string]example // by operation id
 	sdk        sdkExamples        // of a Cosmos SDK chain
 	operations []*huma.Operation  // in the order of the route table
@@ -37,24 +39,30 @@ func describe(o Options) (*description, error) {
 	if err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
-	d := &description{o: o, examples: examples, OpenAPI: &huma.OpenAPI{
+	known, err := loadParts()
+	if err != nil {
+		return nil, fmt.Errorf("describe: %w", err)
+	}
+	d := &description{o: o, parts: known, examples: examples, OpenAPI: &huma.OpenAPI{
 		OpenAPI:  "3.1.0",
-		Info:     &huma.Info{Title: "tipcache", Version: Version, Description: about(o)},
+		Info:     &huma.Info{Title: "tipcache", Version: Version},
 		Servers:  []*huma.Server{{URL: cmp.Or(o.Base, "/"), Description: "The server that served this document."}},
 		Security: []map[string][]string{{}}, // none, unless an operation says otherwise
 		Components: &huma.Components{
 			Schemas:    huma.NewMapRegistry(schemaRefs, huma.DefaultSchemaNamer),
 			Headers:    map[string]*huma.Header{},
-			Parameters: sharedParameters(o),
+			Parameters: map[string]*huma.Param{},
 		},
 	}}
+	d.Info.Description = d.about()
 	if o.Cosmos != nil { // the examples belong to Story's paths, and some names are in both tables
 		d.examples = map[string]example{listingTag: examples[listingTag]}
 	}
 	if o.Collections != nil {
 		d.Components.Schemas = collections.Schemas(schemaRefs)
 	}
-	d.tag()
+	d.addTags()
+	d.addSharedParameters()
 	add := d.addChain
 	if o.Cosmos != nil {
 		add = d.addCosmos
@@ -70,11 +78,11 @@ func describe(o Options) (*description, error) {
 	return d, nil
 }
 
-// tag lists the groups of operations.
-func (d *description) tag() {
-	for _, t := range tagTexts {
+// addTags lists the groups of operations.
+func (d *description) addTags() {
+	for _, t := range d.parts.Tags {
 		if listed := t.Name == listingTag; listed && d.o.Collections != nil || !listed && d.o.Cosmos == nil {
-			d.Tags = append(d.Tags, &huma.Tag{Name: t.Name, Description: t.Description})
+			d.Tags = append(d.Tags, t)
 		}
 	}
 }

@@ -2,11 +2,12 @@
 //
 // handler.go serves both. description.go builds the document:
 //
-// - chain.go adds the operations of Story's route table, with the schemas of their responses;
-// - cosmos.go adds the operations of a Cosmos SDK chain;
-// - collections.go adds the collection listing, with the schemas that its requests are validated against;
-// - responses.go has what operations share, texts.go and glossary.go the prose, and examples.go a real response for
-// each operation.
+//   - parts.go reads openapi.yaml, which has what no row of a table implies: the prose, shared parameters and headers,
+//     statuses, and the operations of streams and batches (streams.go);
+//   - chain.go adds the operations of Story's route table, with the schemas of their responses;
+//   - cosmos.go adds the operations of a Cosmos SDK chain, with the schemas of messages.go;
+//   - collections.go adds the collection listing, with the schemas that its requests are validated against;
+//   - responses.go has what operations share, and examples.go a real response for each operation.
 //
 // manual.go renders the page (manual.html, manual.css) from the document, with the texts of manual_text.go. samples.go
 // has the programs of each operation, and interfaces.go those of RPC and gRPC. live.html shows streamed responses.

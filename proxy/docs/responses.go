@@ -3,6 +3,7 @@ package docs
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,12 +27,8 @@ const (
 	cacheStatusHeader  = "Cache-Status"
 	ageHeader          = "Age"
 	linkHeader         = "Link"
-	retryAfterHeader   = "Retry-After"
 	rateLimitHeader    = "RateLimit"
 	ratePolicyHeader   = "RateLimit-Policy"
-	authenticateHeader = "WWW-Authenticate"
-	acceptHeader       = "Accept"
-	acceptCodingHeader = "Accept-Encoding"
 	acceptQueryHeader  = "Accept-Query"
 )
 
@@ -46,21 +43,8 @@ func (d *description) headersOf(own ...string) map[string]*huma.Header {
 
 // header adds a header to the components and returns a reference to it.
 func (d *description) header(name string) *huma.Header {
-	text := headerTexts[name]
-	h := &huma.Header{Description: text.doc, Schema: &huma.Schema{Type: huma.TypeString}, Example: text.example}
-	if n, err := strconv.ParseInt(text.example, 10, 64); err == nil {
-		h.Schema, h.Example = &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, n
-	}
-	d.Components.Headers[name] = h
+	d.Components.Headers[name] = d.parts.Headers[name]
 	return &huma.Header{Ref: headerRefs + name}
-}
-
-// A refusalText describes an error status.
-type refusalText struct {
-	Status  int
-	Doc     string
-	error   string   // example; "" for a status without a body
-	headers []string // headers that only this status has
 }
 
 // component returns the name of the response's component.
@@ -71,7 +55,7 @@ func (r refusalText) component() string {
 // Refusals returns the error statuses of the chain API.
 func (d *description) Refusals() []refusalText {
 	var all []refusalText
-	for _, r := range refusalTexts {
+	for _, r := range d.parts.Statuses {
 		switch {
 		case r.Status == http.StatusUnauthorized && !d.o.Chain.Auth:
 		case r.Status == http.StatusNotFound && d.o.Chain.Shape == story.Node: // a node answers 500 instead
@@ -91,9 +75,9 @@ func (d *description) addRefusals() {
 		body = cosmos.ErrorBody
 	}
 	for _, r := range d.Refusals() {
-		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, respond.HeightHeader, session.Header, session.ResetHeader)...)}
-		if r.error != "" {
-			response.Content = d.content(respond.JSON, "Refusal", json.RawMessage(body(r.Status, r.error)))
+		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.Headers, respond.HeightHeader, session.Header, session.ResetHeader)...)}
+		if r.Error != "" {
+			response.Content = d.content(respond.JSON, "Refusal", json.RawMessage(body(r.Status, r.Error)))
 		}
 		d.Components.Responses[r.component()] = response
 	}
@@ -120,37 +104,22 @@ func urlHeights(o Options) []string {
 	return []string{blocks.HeightParameter, blocks.MinHeightParameter, web.MinEVMParameter}
 }
 
-// urlHeightNames are the names of urlHeights in generated Go clients, which differ from those of the headers.
-var urlHeightNames = []string{"URLBlockHeight", "URLMinBlockHeight", "URLMinEvmBlock"}
-
-// sharedParameters returns the parameters that many operations have.
-func sharedParameters(o Options) map[string]*huma.Param {
-	all := map[string]*huma.Param{}
-	for _, name := range append(urlHeights(o), dialect.PageNames[:]...) {
-		all[name] = &huma.Param{Name: name, In: "query"}
+// addSharedParameters adds the parameters that many operations have.
+func (d *description) addSharedParameters() {
+	names := slices.Concat(urlHeights(d.o), dialect.PageNames[:], []string{stream.SinceParameter}, chainHeaders(d.o))
+	if d.o.Collections != nil {
+		names = append(names, respond.MinEVMHeader)
 	}
-	for i, name := range urlHeights(o) {
-		all[name].Extensions = map[string]any{"x-go-name": urlHeightNames[i]}
-	}
-	all[stream.SinceParameter] = &huma.Param{Name: stream.SinceParameter, In: "query"}
-	headers := chainHeaders(o)
-	if o.Collections != nil {
-		headers = append(headers, respond.MinEVMHeader)
-	}
-	for _, name := range headers {
-		all[name] = &huma.Param{Name: name, In: "header"}
-	}
-	for name, p := range all {
-		text := parameterTexts[name]
-		p.Description, p.Schema = text.doc, &text.schema
+	all := d.Components.Parameters
+	for _, name := range names {
+		all[name] = d.parts.Parameters[name]
 	}
 	switch {
-	case o.Cosmos != nil:
+	case d.o.Cosmos != nil:
 		all[dialect.PageKey].Description = "The `next_key` of the previous page, percent-encoded. Cannot be combined with `pagination.offset`."
-	case o.Chain.Shape == story.Documented:
+	case d.o.Chain.Shape == story.Documented:
 		all[dialect.PageLimit].Description += " At most " + strconv.Itoa(story.MaxPageLimit) + "."
 	default:
 		all[dialect.PageKey].Description = "The `next_key` of the previous page, decoded from base64. Cannot be combined with `pagination.offset`."
 	}
-	return all
 }

@@ -45,7 +45,7 @@ func (m manual) OpeningAnswer() string {
 	}
 	text := "HTTP/1.1 200 OK\nContent-Type: " + respond.JSON + "\n"
 	for _, name := range []string{respond.HeightHeader, cacheStatusHeader, etagHeader} {
-		text += name + ": " + headerTexts[name].example + "\n"
+		text += fmt.Sprintf("%s: %v\n", name, m.parts.Headers[name].Example)
 	}
 	return text + "\n" + indented(answer)
 }
