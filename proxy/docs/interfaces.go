@@ -27,12 +27,12 @@ func (m manual) Interfaces() (all []otherInterface) {
 		all = append(all, otherInterface{"grpc", "gRPC", "Any method of the nodes. No schema is needed. " +
 			"`x-cosmos-block-height` names the height in requests and responses. gRPC has no `X-Session`; send `x-min-block-height` to wait for a height. `grpcurl` reads the schemas by reflection, which works if this server uses the nodes' gRPC (`chain.grpc`).", []sample{
 			{"curl", "grpcurl", "grpcurl -plaintext " + elsewhere + portOf(at.GRPC) + " cosmos.staking.v1beta1.Query/Params"},
-			{"Go", "Go", program(grpcProgram, elsewhere+portOf(at.GRPC))},
+			{"Go", "Go", program("grpc.go", elsewhere+portOf(at.GRPC))},
 		}})
 	}
 	if at.GRPCWeb {
 		all = append(all, otherInterface{"grpc-web", "gRPC-Web", "The same for browsers, at the address of the REST API.", []sample{
-			{"curl", "curl", program(callByCurl, somewhere) + " -H 'Content-Type: application/grpc-web+proto' | od -c"},
+			{"curl", "curl", callByCurl + " -H 'Content-Type: application/grpc-web+proto' | od -c"},
 		}})
 	}
 	return all
@@ -55,9 +55,9 @@ func (m manual) rpc(at string) otherInterface {
 		"By POST and by URI, requests and responses may carry `X-Session`. The WebSocket has none.", []sample{
 		{"curl", "curl", "curl 'http://" + at + "' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'"},
 		{"TypeScript", "CosmJS", "import { StargateClient } from '@cosmjs/stargate'\n\nconst client = await StargateClient.connect('http://" + at + "')\nconsole.log(await client.getHeight(), " + read + ")"},
-		{"Go", "Go", program(cometProgram, at)},
+		{"Go", "Go", program("comet.go", at)},
 	}}
 }
 
 // callByCurl sends an empty message in a gRPC frame.
-const callByCurl = `printf '\0\0\0\0\0' | curl -s '%s/cosmos.staking.v1beta1.Query/Params' --data-binary @-`
+const callByCurl = `printf '\0\0\0\0\0' | curl -s '` + somewhere + `/cosmos.staking.v1beta1.Query/Params' --data-binary @-`

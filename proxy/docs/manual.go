@@ -14,7 +14,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/stream"
 )
@@ -144,21 +143,6 @@ func (m manual) Members(op *huma.Operation) []manualMember {
 	default:
 		return []manualMember{memberOf("msg", msg, false)}
 	}
-}
-
-// Command returns a curl command for the operation's example.
-func (m manual) Command(op *huma.Operation) string {
-	command, options := "curl '"+somewhere+m.Target(op)+"'", ""
-	if op.Security != nil {
-		options = " \\\n  -H '" + limits.KeyHeader + ": <API_KEY>'"
-	}
-	switch {
-	case op.RequestBody != nil:
-		options += " \\\n  -H 'Content-Type: application/json' \\\n  -d '" + indented(m.examples[op.OperationID].Request) + "'"
-	case op.Path == stream.LivePath:
-		options = " -N" + options
-	}
-	return command + options
 }
 
 // Target returns the path and query of the operation's example.

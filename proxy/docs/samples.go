@@ -1,15 +1,15 @@
 package docs
 
 import (
-	_ "embed" // programs
+	"embed"
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
+	"text/template"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/stream"
 )
@@ -52,39 +52,21 @@ func (m manual) OpeningAnswer() string {
 
 // Samples returns the programs that send an operation's example.
 func (m manual) Samples(op *huma.Operation) []sample {
-	return []sample{{"curl", "curl", m.Command(op)}, {"TypeScript", "TypeScript", m.typeScript(op)}, {"Go", "Go", m.goProgram(op)}, {"Python", "Python", m.python(op)}}
-}
-
-// typeScript returns a program for the TypeScript client.
-func (m manual) typeScript(op *huma.Operation) string {
-	entry, given := "@tipcache/client", ""
-	if m.o.Cosmos != nil {
-		entry += "/sdk"
+	request := struct {
+		sampleData
+		*huma.Operation
+		Target, Body string
+		Given        []string // as members of a TypeScript object
+	}{m.sampleData(), op, m.Target(op), "", nil}
+	if op.RequestBody != nil {
+		request.Body = indented(m.examples[op.OperationID].Request)
+	} else {
+		request.Given = m.given(op)
 	}
-	if op.Security != nil {
-		given = ", { apiKey: '<API_KEY>' }"
+	return []sample{
+		{"curl", "curl", program("request.sh", request)}, {"TypeScript", "TypeScript", program("request.ts", request)},
+		{"Go", "Go", program("request.go", request)}, {"Python", "Python", program("request.py", request)},
 	}
-	return "import { Tipcache } from '" + entry + "'\n\nconst chain = new Tipcache('" + somewhere + "'" + given + ")\n" + m.typeScriptCall(op)
-}
-
-func (m manual) typeScriptCall(op *huma.Operation) string {
-	switch {
-	case op.Path == stream.LivePath:
-		return "chain.frames(['" + m.examplePath() + "'], ({ height, answers }) => console.log(height, answers))"
-	case op.Path == blocks.BatchPath:
-		return "const { height, answers } = await chain.batch(['" + m.examplePath() + "', '" + m.otherPath() + "'])\nconsole.log(height, answers)"
-	case op.RequestBody != nil:
-		return "const { data, pagination } = await chain.collections(" + indented(m.examples[op.OperationID].Request) + ")\nconsole.log(pagination, data)"
-	}
-	given := ""
-	switch params := m.given(op); len(params) {
-	case 0:
-	case 1:
-		given = ", { params: { " + params[0] + " } }"
-	default:
-		given = ", { params: {\n  " + strings.Join(params, ",\n  ") + ",\n} }"
-	}
-	return "const { msg, height } = await chain.get('" + op.Path + "'" + given + ")\nconsole.log(height, msg)"
 }
 
 // given returns the parameters of an operation's example, as members of an object.
@@ -135,21 +117,31 @@ func (m manual) Fields(op *huma.Operation) (all []field) {
 	return all
 }
 
-// Program templates. Verbs of requestProgram: imports, method, URL, body, and lines that set headers; of
-// receiptProgram: an address and two paths; of the others: an address.
-var (
-	//go:embed programs/receipt.ts.tmpl
-	receiptProgram string
-	//go:embed programs/request.go.tmpl
-	requestProgram string
-	//go:embed programs/comet.go.tmpl
-	cometProgram string
-	//go:embed programs/grpc.go.tmpl
-	grpcProgram string
-)
+// sampleData is what the programs of this server need.
+type sampleData struct {
+	Server       string
+	Pool, Params string // paths that every chain of the dialect has
+	SDK          bool
+}
 
-func program(text string, values ...any) string {
-	return strings.TrimSpace(fmt.Sprintf(text, values...))
+func (m manual) sampleData() sampleData {
+	return sampleData{somewhere, m.examplePath(), m.otherPath(), m.o.Cosmos != nil}
+}
+
+//go:embed programs
+var programFiles embed.FS
+
+var programs = sync.OnceValue(func() *template.Template {
+	return template.Must(template.ParseFS(programFiles, "programs/*.tmpl"))
+})
+
+// program returns the program of a template.
+func program(name string, data any) string {
+	var b strings.Builder
+	if err := programs().ExecuteTemplate(&b, name+".tmpl", data); err != nil {
+		panic(err) // the templates are embedded
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // Receipt returns a program that reads the state once it includes a transaction of the execution chain, or nil for SDK
@@ -158,36 +150,5 @@ func (m manual) Receipt() []sample {
 	if m.o.Cosmos != nil {
 		return nil
 	}
-	return []sample{{"TypeScript", "TypeScript", program(receiptProgram, somewhere, m.examplePath(), m.otherPath())}}
-}
-
-// goProgram returns a program that needs only the standard library.
-func (m manual) goProgram(op *huma.Operation) string {
-	body, imports, header := "nil", "", ""
-	if op.RequestBody != nil {
-		body, imports = "strings.NewReader(`"+indented(m.examples[op.OperationID].Request)+"`)", "\n\t\"strings\""
-		header = "\n\trequest.Header.Set(\"Content-Type\", \"" + respond.JSON + "\")"
-	}
-	if op.Security != nil {
-		header += "\n\trequest.Header.Set(\"" + limits.KeyHeader + "\", \"<API_KEY>\")"
-	}
-	return program(requestProgram, imports, op.Method, somewhere+m.Target(op), body, header)
-}
-
-// python returns a program that needs only the standard library.
-func (m manual) python(op *huma.Operation) string {
-	body, headers, height := "", "", "response.headers['"+respond.HeightHeader+"'], "
-	if op.RequestBody != nil {
-		height = ""
-		body, headers = ", data='''"+indented(m.examples[op.OperationID].Request)+"'''.encode()", "request.add_header('Content-Type', '"+respond.JSON+"')\n"
-	}
-	if op.Security != nil {
-		headers += "request.add_header('" + limits.KeyHeader + "', '<API_KEY>')\n"
-	}
-	read, imports := "    print("+height+"json.load(response))", "import json\n"
-	if op.Path == stream.LivePath {
-		read, imports = "    for line in response:\n        print(line.decode(), end='')", ""
-	}
-	return imports + "from urllib.request import Request, urlopen\n\nrequest = Request('" + somewhere + m.Target(op) + "'" + body + ")\n" + headers +
-		"with urlopen(request) as response:\n" + read
+	return []sample{{"TypeScript", "TypeScript", program("receipt.ts", m.sampleData())}}
 }
