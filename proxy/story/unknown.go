@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	"github.com/gin-gonic/gin"
+	"github.com/maypok86/otter/v2"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -30,8 +29,11 @@ type unknown struct {
 	*dialect.Endpoint
 	*origin
 	waiters *limits.Places
-	absent  absentPaths
+	absent  *otter.Cache[uint64, time.Time] // digests of paths that the nodes do not have, until they are read again
 }
+
+// maxAbsent is the maximum number of absent paths to remember.
+const maxAbsent = 1000
 
 // maxUnknownQuery is the longest query, in bytes, that is passed to a node with a path that no row describes.
 const maxUnknownQuery = 1 << 10
@@ -39,7 +41,8 @@ const maxUnknownQuery = 1 << 10
 // newUnknown mounts the row in a table of its own, which answers what the other one does not.
 func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
 	row := dialect.Row{Name: dialect.Other, Pattern: "/{path=**}", Class: blocks.Unknown, Cost: node.Unknown, Query: dialect.Anything}
-	u = &unknown{origin: &origin{Handler: h}, absent: absentPaths{until: map[uint64]time.Time{}}, waiters: r.Stack.Admission.NewPlaces("ask for paths that this server does not know")}
+	absent := otter.Must(&otter.Options[uint64, time.Time]{MaximumSize: maxAbsent, Executor: func(upkeep func()) { upkeep() }})
+	u = &unknown{absent: absent, origin: &origin{Handler: h}, waiters: r.Stack.Admission.NewPlaces("ask for paths that this server does not know")}
 	anyPath := func(name string, _ bool) (dialect.Field, error) {
 		return dialect.Field{Name: name, Kind: dialect.Kind{Read: func(path string) (string, bool) { return path, true }}}, nil
 	}
@@ -66,7 +69,7 @@ func (u *unknown) serve(c *gin.Context, rec *record.Record) error {
 	if err != nil {
 		return err
 	}
-	if u.absent.has(u.Source([]byte(q.Path))) {
+	if until, _ := u.absent.GetIfPresent(u.Source([]byte(q.Path))); time.Now().Before(until) {
 		return u.o.NoSuchPath(c.Request)
 	}
 	leave, err := u.waiters.Enter(&rec.Client, time.Second)
@@ -110,7 +113,7 @@ func ambiguous(r *http.Request) string {
 func (u *unknown) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, before *cache.Entry) (*node.Answer, error) {
 	a, err := u.origin.Fetch(ctx, q, r, before)
 	if err == nil && a.NoPath {
-		u.absent.add(u.Source([]byte(q.Path)), u.Negative())
+		u.absent.Set(u.Source([]byte(q.Path)), time.Now().Add(u.Negative()))
 		return nil, errNoPath
 	}
 	return a, err
@@ -118,35 +121,3 @@ func (u *unknown) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request
 
 // errNoPath ends the reads of a path that the node does not have.
 var errNoPath = &failure.Failure{Status: http.StatusNotFound, Public: "no such path", Expected: true}
-
-// maxAbsent is how many absent paths are remembered.
-const maxAbsent = 1000
-
-// absentPaths are the digests of paths that the nodes do not have.
-type absentPaths struct {
-	mu    sync.Mutex
-	until map[uint64]time.Time
-}
-
-func (p *absentPaths) has(path uint64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return time.Now().Before(p.until[path])
-}
-
-// add remembers a path. If there are too many, it forgets all that have expired, and else any other one.
-func (p *absentPaths) add(path uint64, life time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	if len(p.until) >= maxAbsent {
-		maps.DeleteFunc(p.until, func(_ uint64, until time.Time) bool { return !now.Before(until) })
-	}
-	for other := range p.until {
-		if len(p.until) < maxAbsent {
-			break
-		}
-		delete(p.until, other)
-	}
-	p.until[path] = now.Add(life)
-}

@@ -97,27 +97,6 @@ func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
 	})
 }
 
-func TestAbsentPathsExpire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := absentPaths{until: map[uint64]time.Time{}}
-		p.add(1, time.Second)
-		p.add(2, time.Minute)
-		time.Sleep(time.Second)
-		if p.has(1) || !p.has(2) || p.has(3) {
-			t.Errorf("after 1s: has = %t, %t, %t, want false, true, false", p.has(1), p.has(2), p.has(3))
-		}
-		for i := range uint64(maxAbsent - 2) {
-			p.add(10+i, time.Minute)
-		}
-		if p.add(3, time.Minute); len(p.until) != maxAbsent || !p.has(2) || !p.has(3) || !p.has(10) {
-			t.Errorf("%d paths are remembered, want %d, without the expired one", len(p.until), maxAbsent)
-		}
-		if p.add(4, time.Minute); len(p.until) != maxAbsent || !p.has(4) {
-			t.Errorf("%d paths are remembered, want %d", len(p.until), maxAbsent)
-		}
-	})
-}
-
 func TestFailuresAreRenderedInTheFormOfTheShape(t *testing.T) {
 	for shape, want := range map[Shape][2]string{
 		Documented: {`{"code":404,"msg":{},"error":"no"}`, `{"code":500,"msg":null,"error":"no"}`},
