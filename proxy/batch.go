@@ -43,18 +43,7 @@ func (v *router) serveBatch(c *gin.Context, rec *record.Record) error {
 			return err
 		}
 	}
-	if b.typos != "" {
-		c.Header(respond.UnknownHeader, b.typos)
-		rec.KeepOutOfLane()
-	}
-	ctx := v.reader.Deadline(c.Request, rec)
-	defer ctx.Release()
-	a, err := v.reader.Answer(ctx, c.Request, rec, &b.query)
-	if err != nil {
-		return err
-	}
-	v.reader.Respond(c.Writer, c.Request, rec, &b.query, &a)
-	return nil
+	return v.reader.Serve(c.Writer, c.Request, rec, &b.query, b.typos)
 }
 
 // planBatch returns the plan of a batch.

@@ -15,6 +15,23 @@ import (
 // stream.
 const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader + ", Accept"
 
+// Serve serves a query over HTTP: it waits for the block that the client must see, reads through the cache and writes the
+// response. typos names the parameters of the request that are ignored and probably typos, "" for none.
+func (r *Reader) Serve(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Query, typos string) error {
+	if typos != "" {
+		w.Header().Set(respond.UnknownHeader, typos)
+		rec.KeepOutOfLane()
+	}
+	ctx := r.Deadline(from, rec)
+	defer ctx.Release()
+	a, err := r.Answer(ctx, from, rec, q)
+	if err != nil {
+		return err
+	}
+	r.Respond(w, from, rec, q, &a)
+	return nil
+}
+
 // Respond writes the response to a query. It clears the entry of a, which then may be reused.
 func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Query, a *Result) {
 	var res respond.Response

@@ -18,18 +18,6 @@ type endpoint struct {
 	h *Handler
 }
 
-// serve serves a request whose path matches only the generic row.
-func (ep *endpoint) serve(c *gin.Context, rec *record.Record) error {
-	q, err := ep.Parse(c.Request)
-	switch {
-	case err != nil:
-		return ep.refuse(c, rec, q, err)
-	case ep.Class == blocks.Never:
-		return ep.Pass(c, rec, q)
-	}
-	return ep.Reply(c, rec, q)
-}
-
 // refuse answers a request with a malformed height: with the node's response if the node does not have the path, otherwise with
 // the error.
 func (ep *endpoint) refuse(c *gin.Context, rec *record.Record, q *dialect.RowQuery, bad error) error {

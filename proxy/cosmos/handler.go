@@ -76,7 +76,7 @@ func (h *Handler) mount(row dialect.Row) (err error) {
 		return err
 	}
 	if row.Query == dialect.Anything {
-		ep.Mounted.Serve = ep.serve
+		ep.Refuse = ep.refuse
 	}
 	return nil
 }

@@ -39,6 +39,9 @@ type Endpoint struct {
 	Mounted web.Route
 	Page    func(q *RowQuery, v Values) (Values, error) // reads the parameters of a page; nil leaves them unchanged
 
+	// Refuse answers a request whose height cannot be read; nil returns the error bad. q has no height then.
+	Refuse func(c *gin.Context, rec *record.Record, q *RowQuery, bad error) error
+
 	unpinned bool // the node always reads the newest block, because CometBFT answers
 	upstream Upstream
 }
@@ -46,6 +49,8 @@ type Endpoint struct {
 func (ep *Endpoint) serve(c *gin.Context, rec *record.Record) error {
 	q, err := ep.Parse(c.Request)
 	switch {
+	case err != nil && ep.Refuse != nil:
+		return ep.Refuse(c, rec, q, err)
 	case err != nil:
 		return err
 	case ep.Class == blocks.Never:
@@ -54,7 +59,7 @@ func (ep *Endpoint) serve(c *gin.Context, rec *record.Record) error {
 	return ep.Reply(c, rec, q)
 }
 
-// Parse reads a request. With the error of a height that a gateway cannot read it returns the query without one.
+// Parse reads a request. If a height cannot be read, it returns the query without it and the error.
 func (ep *Endpoint) Parse(r *http.Request) (*RowQuery, error) {
 	if ep.NoBody && hasBody(r) {
 		return nil, failure.BadInput("a %s request takes no body", r.Method)
@@ -99,18 +104,7 @@ func (q *RowQuery) setKey(prefix string, v Values) {
 
 // Reply serves a request that was admitted and parsed.
 func (ep *Endpoint) Reply(c *gin.Context, rec *record.Record, q *RowQuery) error {
-	if q.Typos != "" {
-		c.Header(respond.UnknownHeader, q.Typos)
-		rec.KeepOutOfLane()
-	}
-	ctx := ep.Deadline(c.Request, rec)
-	defer ctx.Release()
-	a, err := ep.Answer(ctx, c.Request, rec, &q.Query)
-	if err != nil {
-		return err
-	}
-	ep.Respond(c.Writer, c.Request, rec, &q.Query, &a)
-	return nil
+	return ep.Serve(c.Writer, c.Request, rec, &q.Query, q.Typos)
 }
 
 // Pass serves a request that was admitted and parsed, without the cache.
