@@ -52,8 +52,7 @@ func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *
 		op.Parameters = append(op.Parameters, referred(stream.SinceParameter)...)
 	}
 	if row.Class == blocks.Found {
-		wait := &huma.Param{Name: stream.WaitParameter, In: "query", Schema: &textValue, Description: "Wait until the item is found, for at most this time (`20s` at most), such as `5s`. After it the response is the node's own 404. One read per block answers all requests that wait."}
-		op.Parameters = append(op.Parameters, wait)
+		op.Parameters = append(op.Parameters, d.parts.Parameters[stream.WaitParameter])
 	}
 	d.add(op)
 }
@@ -93,20 +92,18 @@ func referred(names ...string) []*huma.Param {
 
 // parameter describes a parameter of a row. Parameters of SDK chains have no description.
 func (d *description) parameter(name, in string, examples map[string]string) *huma.Param {
-	p := &huma.Param{Name: name, In: in, Required: in == "path", Schema: &textValue}
+	p := huma.Param{Schema: &textValue}
+	if known := d.parts.RowParameters[name]; known != nil && d.o.Cosmos == nil {
+		p = *known
+	}
+	if d.o.Chain.Shape == story.Node { // the node checks it
+		p.Schema = &textValue
+	}
+	p.Name, p.In, p.Required = name, in, p.Required || in == "path"
 	if value, ok := examples[name]; ok {
 		p.Example = value
 	}
-	doc, values := story.Describe(name)
-	if d.o.Cosmos != nil || doc == "" {
-		return p
-	}
-	p.Required = p.Required || name == "denom" || name == "requester_pub_key_hex" // the node refuses the request without it
-	p.Description = doc
-	if d.o.Chain.Shape != story.Node { // the node checks it
-		p.Schema = d.inline(values)
-	}
-	return p
+	return &p
 }
 
 // responses returns the response of a row and the errors that all rows share.
@@ -186,9 +183,6 @@ func (d *description) schema(s *documented.Schema) *huma.Schema {
 
 func (d *description) inline(s *documented.Schema) *huma.Schema {
 	made := &huma.Schema{Type: string(s.Kind), Description: s.Doc, Pattern: s.Pattern, Format: s.Format, Nullable: s.Nullable}
-	for _, value := range s.Values {
-		made.Enum = append(made.Enum, value)
-	}
 	switch s.Kind {
 	case documented.ObjectKind:
 		made.Properties = map[string]*huma.Schema{}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/respond"
 )
@@ -50,19 +49,9 @@ func (d *description) addCosmos() error {
 		if name := messages[row.Method]; name != "" {
 			answer.Content[respond.JSON].Schema.Ref = schemaRefs + name
 		}
-		d.addRow(row, module, parts[2], classTexts[row.Class], answer, values)
+		d.addRow(row, module, parts[2], d.parts.Classes[row.Class], answer, values)
 	}
 	return nil
-}
-
-// classTexts describe how responses of a class are cached.
-var classTexts = map[blocks.Class]string{
-	blocks.Live:   "Refreshed at each block.",
-	blocks.Params: "Changed by governance only. Refreshed at each block.",
-	blocks.Block:  "Cached for good once the block exists.",
-	blocks.Found:  "Cached for good once it is found.",
-	blocks.Latest: "Refreshed at each block. It cannot be read at a height.",
-	blocks.Never:  "Passed on to the node each time, never cached.",
 }
 
 // version matches a path by its module, with the version, and the rest.

@@ -17,11 +17,14 @@ import (
 type parts struct {
 	About      map[string][]string // paragraphs
 	Tags       []*huma.Tag
+	Classes    map[blocks.Class]string
 	Parameters map[string]*huma.Param
 	Headers    map[string]*huma.Header
 	Statuses   []refusalText // of the chain API
 	Problems   []refusalText // of the collection listing
 	Operations map[string]*huma.Operation
+
+	RowParameters map[string]*huma.Param `yaml:"rowParameters"` // of Story
 }
 
 // A refusalText describes an error status.

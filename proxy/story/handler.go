@@ -136,7 +136,7 @@ func (h *Handler) SelectAddress(address string) (cache.Selection, error) {
 	if text, ok := readSent(address); ok && h.asSent && address != "" {
 		return cache.Selection{Contains: string(dialect.AppendPath(nil, text))}, nil // as clients wrote it
 	}
-	for _, k := range []paramType{validatorAddress, accountAddress, publicKey} {
+	for _, k := range []dialect.Kind{validatorAddress, accountAddress, publicKey} {
 		if text, ok := k.Read(address); ok {
 			return cache.Selection{Contains: text}, nil
 		}

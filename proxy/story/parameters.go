@@ -13,51 +13,21 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/story/documented"
 )
 
-// A paramType reads the values of one type of parameter.
-type paramType struct {
-	dialect.Kind
-	values documented.Schema // recommended values; more are understood
-}
-
-// parameters has the type and meaning of each parameter, except those of a page. A name means the same on all paths.
-var parameters = map[string]struct {
-	paramType
-	doc string
-}{
-	"validator_addr":        {validatorAddress, "Address of the validator: hex, or bech32 with `storyvaloper`."},
-	"src_validator_addr":    {validatorAddress, "Address of the validator that the stake was moved from."},
-	"dst_validator_addr":    {validatorAddress, "Address of the validator that the stake was moved to."},
-	"delegator_addr":        {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
-	"delegator_address":     {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
-	"address":               {accountAddress, "Address of the account: hex, or bech32 with `story`."},
-	"pubkey":                {publicKey, "Compressed secp256k1 public key of the validator: `0x` and 66 hex digits."},
-	"height":                {number, "Height of the block."},
-	"starting_height":       {number, "Height of the first block."},
-	"ending_height":         {number, "Height of the last block."},
-	"id":                    {digits, "Id of the period delegation. Leading zeros count."},
-	"denom":                 {anyText, "The denomination, such as `stake`."},
-	"module_name":           {anyText, "Name of the module."},
-	"name":                  {anyText, "Name of the upgrade."},
-	"round":                 {number32, "Number of the round."},
-	"uuid":                  {number32, "Number of the vault."},
-	"requester_pub_key_hex": {requesterKey, "Uncompressed secp256k1 public key of the requester: 130 hex digits, with or without `0x`."},
-	"code_commitment_hex":   {ignored, "Ignored: a round has one key generation."},
-	"status":                {bondStatus, "Only validators with this status, in any case."},
-}
-
-// Describe returns the description of a parameter and the schema of its values.
-func Describe(name string) (doc string, values *documented.Schema) {
-	p := parameters[name]
-	return p.doc, &p.values
+// parameters has the kind of each parameter, except those of a page. A name means the same on all paths. Other names are
+// texts, such as denom.
+var parameters = map[string]dialect.Kind{
+	"validator_addr": validatorAddress, "src_validator_addr": validatorAddress, "dst_validator_addr": validatorAddress,
+	"delegator_addr": accountAddress, "delegator_address": accountAddress, "address": accountAddress,
+	"height": number, "starting_height": number, "ending_height": number, "round": number32, "uuid": number32, "id": digits,
+	"pubkey": publicKey, "requester_pub_key_hex": requesterKey, "code_commitment_hex": ignored, "status": bondStatus,
 }
 
 // field is the [dialect.Lookup] of the documented shape.
 func (rt Route) field(word string, _ bool) (f dialect.Field, err error) {
 	name, kind, _ := strings.Cut(word, ":")
-	f.Name, f.Kind = name, anyText.Kind
+	f.Name, f.Kind = name, anyText
 	known, ok := parameters[name]
 	switch {
 	case name == dialect.PageKey && rt.page != nil:
@@ -67,18 +37,18 @@ func (rt Route) field(word string, _ bool) (f dialect.Field, err error) {
 	case name == dialect.PageCountTotal, name == dialect.PageReverse:
 		f.Kind = pageFlag
 	case kind == "uint64":
-		f.Kind = number.Kind
+		f.Kind = number
 	case kind == "address":
-		f.Kind = accountAddress.Kind
+		f.Kind = accountAddress
 	case kind == "" && ok:
-		f.Kind = known.Kind
+		f.Kind = known
 	}
 	return f, nil
 }
 
 // sentField is the [dialect.Lookup] of the node's shape, in which values are sent to the node unchanged.
 func sentField(word string, inPath bool) (dialect.Field, error) {
-	kind := anyText.Kind
+	kind := anyText
 	if inPath {
 		kind.Read = readSent
 	}
@@ -87,33 +57,19 @@ func sentField(word string, inPath bool) (dialect.Field, error) {
 	return dialect.Field{Name: name, Kind: kind}, nil
 }
 
-// Both kinds of address are the same 20 bytes. A bech32 address of the wrong kind is refused.
+// The kinds. Both kinds of address are the same 20 bytes. A bech32 address of the wrong kind is refused.
 var (
-	validatorAddress = newType("0x and 40 hex digits, or a storyvaloper1... address", addressSchema("storyvaloper"), addressOf("storyvaloper"))
-	accountAddress   = newType("0x and 40 hex digits, or a story1... address", addressSchema("story"), addressOf("story"))
-	publicKey        = newType("0x and 66 hex digits, a compressed public key of secp256k1", textSchema("^0[xX]0[23][0-9a-fA-F]{64}$", ""), readPublicKey)
-	number           = newType("an unsigned integer", textSchema("^([0-9]{1,19}|1[0-7][0-9]{18}|18446744073709551615)$", "uint64"), readNumber)
-	number32         = newType("an unsigned integer of 32 bits", textSchema("^[0-9]{1,10}$", "uint32"), readNumber32)
-	requesterKey     = newType("130 hex digits, an uncompressed public key", textSchema("^(0[xX])?[0-9a-fA-F]{130}$", ""), readRequesterKey)
-	ignored          = newType("any text", textSchema("", ""), func(string) (string, bool) { return "", true })
-	digits           = newType("decimal digits", textSchema("^[0-9]{1,20}$", ""), readDigits)
-	anyText          = newType("a text of at most 256 bytes", textSchema("", ""), readText)
-	bondStatus       = newType("1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", documented.Schema{
-		Kind: documented.StringKind, Values: []string{"1", "2", "3", "unbonded", "unbonding", "bonded", "BOND_STATUS_UNBONDED", "BOND_STATUS_UNBONDING", "BOND_STATUS_BONDED"},
-	}, readStatus)
+	validatorAddress = dialect.Kind{Expects: "0x and 40 hex digits, or a storyvaloper1... address", Read: addressOf("storyvaloper")}
+	accountAddress   = dialect.Kind{Expects: "0x and 40 hex digits, or a story1... address", Read: addressOf("story")}
+	publicKey        = dialect.Kind{Expects: "0x and 66 hex digits, a compressed public key of secp256k1", Read: readPublicKey}
+	number           = dialect.Kind{Expects: "an unsigned integer", Read: readNumber}
+	number32         = dialect.Kind{Expects: "an unsigned integer of 32 bits", Read: readNumber32}
+	requesterKey     = dialect.Kind{Expects: "130 hex digits, an uncompressed public key", Read: readRequesterKey}
+	ignored          = dialect.Kind{Expects: "any text", Read: func(string) (string, bool) { return "", true }}
+	digits           = dialect.Kind{Expects: "decimal digits", Read: readDigits}
+	anyText          = dialect.Kind{Expects: "a text of at most 256 bytes", Read: readText}
+	bondStatus       = dialect.Kind{Expects: "1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", Read: readStatus}
 )
-
-func newType(expects string, values documented.Schema, read func(string) (string, bool)) paramType {
-	return paramType{dialect.Kind{Expects: expects, Read: read}, values}
-}
-
-func textSchema(pattern, format string) documented.Schema {
-	return documented.Schema{Kind: documented.StringKind, Pattern: pattern, Format: format}
-}
-
-func addressSchema(prefix string) documented.Schema {
-	return textSchema("^(0[xX][0-9a-fA-F]{40}|"+prefix+"1[02-9ac-hj-np-z]{38})$", "")
-}
 
 // addressOf reads addresses: hex in any case, or bech32 with the prefix.
 func addressOf(prefix string) func(string) (string, bool) {

@@ -9,12 +9,11 @@ type Schema struct {
 	Title    string // its name in documents; "" means none
 	Doc      string // what a value means; "" where the members that have it say so
 	Kind     Kind
-	Pattern  string   // of a string
-	Values   []string // of a string: the only ones; nil for any
-	Format   string   // of a string or an integer
-	Members  []Field  // of an object
-	Items    *Schema  // of a list
-	Nullable bool     // null stays null
+	Pattern  string  // of a string
+	Format   string  // of a string or an integer
+	Members  []Field // of an object
+	Items    *Schema // of a list
+	Nullable bool    // null stays null
 
 	zero string  // the JSON of the empty value; "" where there can be none
 	open bool    // described, but passed on as the node sent it
