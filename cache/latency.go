@@ -11,7 +11,7 @@ import (
 // smoothed.
 type latency struct {
 	mean    atomic.Int64
-	seen    atomic.Int64 // last change of mean, in Unix nanoseconds
+	changed atomic.Int64 // when mean was last changed, in Unix nanoseconds
 	reading atomic.Int64 // reads in progress
 
 	mu    sync.Mutex
@@ -20,28 +20,28 @@ type latency struct {
 }
 
 const (
-	remembered   = 5 * time.Second     // how long a mean counts, because a slow origin may recover
-	quickAtFirst = defaultPatience / 8 // the mean if none counts
+	meanLifetime = 5 * time.Second     // how long a mean is used, because a slow origin may recover
+	initialMean  = defaultPatience / 8 // used while there is no recent mean
 )
 
 // expected returns how long one more read will take: as long as recent ones, or until all earlier ones have ended.
 func (l *latency) expected() time.Duration {
-	return max(l.lately(), time.Duration(l.reading.Load()*l.gap.Load()))
+	return max(l.recentMean(), time.Duration(l.reading.Load()*l.gap.Load()))
 }
 
-// lately returns the mean if it is recent.
-func (l *latency) lately() time.Duration {
-	if time.Since(time.Unix(0, l.seen.Load())) > remembered {
-		return quickAtFirst
+// recentMean returns the mean if it is recent, and otherwise initialMean.
+func (l *latency) recentMean() time.Duration {
+	if time.Since(time.Unix(0, l.changed.Load())) > meanLifetime {
+		return initialMean
 	}
 	return time.Duration(l.mean.Load())
 }
 
 // learn adds one read to the mean.
 func (l *latency) learn(took time.Duration) {
-	l.mean.Store(int64(l.lately()))
+	l.mean.Store(int64(l.recentMean()))
 	smooth(&l.mean, took)
-	l.seen.Store(time.Now().UnixNano())
+	l.changed.Store(time.Now().UnixNano())
 }
 
 // begin counts a read; end ends it.
@@ -64,7 +64,7 @@ func (l *latency) observe(took, most time.Duration, of flightResult, err error) 
 	if errors.Is(err, ErrYielded) {
 		return
 	}
-	if err == nil && of.store == fromOrigin || err != nil && took > l.lately() {
+	if err == nil && of.store == fromOrigin || err != nil && took > l.recentMean() {
 		l.learn(min(took, most))
 	}
 }

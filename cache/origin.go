@@ -37,7 +37,7 @@ type aheadKey struct{}
 // return [ErrYielded].
 func Ahead(ctx context.Context) bool { return ctx.Value(aheadKey{}) != nil }
 
-// NewEntry is an entry that the cache received from an origin or the shared store, for [Options].OnNewEntry.
+// NewEntry describes an entry that the cache received from an origin or the shared store, for [Options].OnNewEntry.
 type NewEntry struct {
 	Key    string
 	Entry  *Entry

@@ -17,8 +17,8 @@ type Renewal struct {
 	Read func(have *Entry) *Entry
 }
 
-// renews reports whether the renewal is newer than an entry, nil for none, and whether it has everything needed to
-// replace that.
+// renews reports whether the renewal is newer than an entry (nil for none), and whether it can replace that entry: because
+// it contains the content, or because the content is the same.
 func (r *Renewal) renews(e *Entry) (newer, whole bool) {
 	if e == nil {
 		return r.Whole, r.Whole

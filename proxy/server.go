@@ -30,8 +30,8 @@
 // mount.go creates the interfaces and the routes of each base path, for the dialect of the nodes. Package fallback
 // passes requests to another service. live.go streams one or more paths. batch.go returns several paths in one
 // response, at one block. readahead.go starts the reads ahead at each block. explain.go describes the response that a
-// request would get, and explain_why.go why. control.go has the settings that operators change while the server runs,
-// and the selections of keys to purge.
+// request would get, and explain_why.go gives the reason. control.go changes settings while the server runs, and selects
+// keys to purge.
 package proxy
 
 import (
@@ -148,9 +148,9 @@ func (v *router) serveGRPCWeb(c *gin.Context) {
 	}
 }
 
-// tidied strips ?stream.* and ?x-block-height, which stay in the context, and removes trailing and doubled slashes from
-// the path. A node of Story would answer them with a 404 and an empty redirect. For a node of the SDK they are other
-// paths.
+// tidied removes ?stream.* and ?x-block-height, which stay in the context, and removes trailing and doubled slashes from the
+// path. A node of Story would answer such a path with a 404 or an empty redirect. For a node of the SDK it is another path,
+// which stays unchanged.
 func (v *router) tidied(r *http.Request) *http.Request {
 	if r.URL.RawQuery != "" {
 		r = web.WithoutParameters(r, stream.FilterOption, blocks.FilterHeight)

@@ -191,8 +191,8 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 	all.Wait()
 }
 
-// read reads one key and reports whether the origin works.
-func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) (well bool) {
+// read reads one key. It returns false if the origin failed.
+func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) (ok bool) {
 	result := read(key.Value, time.Until(end))
 	n[result].Add(1)
 	switch result {

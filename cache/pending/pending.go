@@ -98,8 +98,7 @@ func (k *Keys) BeginWrite(key string) (end func(error)) {
 	}
 }
 
-// AwaitWrite waits for the write of the flight before, if it is under way, and
-// gives what it failed with.
+// AwaitWrite waits for the previous flight's write, if it is in progress, and returns its error, or that of ctx.
 func (k *Keys) AwaitWrite(ctx context.Context, key string) error {
 	if w := k.state(key).write; w != nil {
 		return w.wait(ctx)
@@ -107,7 +106,7 @@ func (k *Keys) AwaitWrite(ctx context.Context, key string) error {
 	return nil
 }
 
-// AwaitWrites waits for the writes of the selected keys that are under way.
+// AwaitWrites waits for the writes of the selected keys that are in progress.
 func (k *Keys) AwaitWrites(ctx context.Context, selected func(key string) bool) {
 	k.mu.Lock()
 	var writes []*write

@@ -66,7 +66,7 @@ func (s *Store) update(ctx context.Context, chainID string, change func(*agreeme
 	at, stored := s.epochKey(chainID), false
 	err = s.do(ctx, func(ctx context.Context) error {
 		for try := 0; try < maxTries && !stored; try++ {
-			reply, err := readLedger.Run(ctx, s.rdb, []string{at}, maxLedger).Slice()
+			reply, err := readAgreement.Run(ctx, s.rdb, []string{at}, maxAgreement).Slice()
 			if err != nil {
 				return err
 			}
@@ -77,8 +77,8 @@ func (s *Store) update(ctx context.Context, chainID string, change func(*agreeme
 			if stored = !change(&l) && err == nil; stored {
 				return nil
 			}
-			args := append([]any{maxLedger, l.version, epochTTL.Milliseconds()}, s.encodeAgreement(at, &l)...)
-			if stored, err = writeLedger.Run(ctx, s.rdb, []string{at}, args...).Bool(); err != nil {
+			args := append([]any{maxAgreement, l.version, epochTTL.Milliseconds()}, s.encodeAgreement(at, &l)...)
+			if stored, err = writeAgreement.Run(ctx, s.rdb, []string{at}, args...).Bool(); err != nil {
 				return err
 			}
 		}
@@ -95,16 +95,16 @@ func (s *Store) update(ctx context.Context, chainID string, change func(*agreeme
 func (s *Store) epochKey(chainID string) string { return metaKey(s.codec.named("epoch"), chainID) }
 
 const (
-	maxAnchors = 16
-	maxHash    = 128      // bytes
-	maxLedger  = 16 << 10 // bytes of all fields
+	maxAnchors   = 16
+	maxHash      = 128      // bytes
+	maxAgreement = 16 << 10 // bytes of all fields
 )
 
 // An agreement is an [upstream.Agreement] as stored, in a hash: e is the epoch, a the anchors as "height:hash
 // height:hash" in ascending order, t the time in milliseconds at which the last of them was confirmed, and s the
 // signature.
 type agreement struct {
-	version   string // as returned by readLedger
+	version   string // as returned by readAgreement
 	epoch     int64
 	anchors   []anchor
 	confirmed int64 // 0: never
@@ -168,7 +168,7 @@ func (s *Store) encodeAgreement(at string, l *agreement) []any {
 	return []any{fields[0], fields[1], fields[2], sealed[len(text):]}
 }
 
-// decodeAgreement parses the reply of readLedger, and ignores invalid epochs and anchors. If the signature is not ours
+// decodeAgreement parses the reply of readAgreement, and ignores invalid epochs and anchors. If the signature is not ours
 // it returns an error and an empty agreement.
 func (s *Store) decodeAgreement(at string, reply []any) (l agreement, err error) {
 	if len(reply) != 6 {
@@ -208,9 +208,9 @@ func (l *agreement) read(epoch, anchors, confirmed string, latest int64) {
 	l.confirmed = max(0, l.confirmed)
 }
 
-// storedLedger returns the four fields and their version, which identifies the contents. It treats anything else than a
+// storedAgreement returns the four fields and their version, which identifies the contents. It treats anything else than a
 // hash of limited size as absent.
-const storedLedger = `
+const storedAgreement = `
 local function stored()
 	local v = redis.pcall('HMGET', KEYS[1], 'e', 'a', 't', 's')
 	if v.err then return {'', '', '', ''}, 'foreign' end
@@ -224,19 +224,19 @@ local function stored()
 end
 `
 
-// readLedger returns {version, e, a, t, s, time in milliseconds}.
+// readAgreement returns {version, e, a, t, s, time in milliseconds}.
 //
 // KEYS: epoch. ARGV: maximum size in bytes.
-var readLedger = redis.NewScript(storedLedger + `
+var readAgreement = redis.NewScript(storedAgreement + `
 local v, version = stored()
 local t = redis.call('TIME')
 return {version, v[1], v[2], v[3], v[4], t[1] * 1000 + math.floor(t[2] / 1000)}
 `)
 
-// writeLedger stores the fields if the version is unchanged, and reports whether it did.
+// writeAgreement stores the fields if the version is unchanged, and reports whether it did.
 //
 // KEYS: epoch. ARGV: maximum size in bytes, version, lifetime in milliseconds, e, a, t, s.
-var writeLedger = redis.NewScript(storedLedger + `
+var writeAgreement = redis.NewScript(storedAgreement + `
 local _, version = stored()
 if version ~= ARGV[2] then return 0 end
 redis.call('DEL', KEYS[1])

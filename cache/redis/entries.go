@@ -42,12 +42,12 @@ func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, 
 // Load implements [cache.Shared], in one round trip.
 func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map[string]*cache.Entry, error) {
 	ctx, span := startSpan(ctx, "redis.load")
-	reads, together := make([]*read, len(keys)), make([]*command, len(keys))
+	reads, batch := make([]*read, len(keys)), make([]*command, len(keys))
 	for i, key := range keys {
 		reads[i] = newRead(namespace, key)
-		together[i] = &reads[i].command
+		batch[i] = &reads[i].command
 	}
-	err := s.roundTrip(ctx, time.Now().Add(s.o.Timeout), together)
+	err := s.roundTrip(ctx, time.Now().Add(s.o.Timeout), batch)
 	upstream.EndSpan(span, err)
 	found := make(map[string]*cache.Entry, len(keys))
 	for i, r := range reads {
@@ -83,22 +83,22 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 
 // Save implements [cache.Shared]. It sends the script's text, because a pipeline cannot retry by text after NOSCRIPT.
 func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*cache.Entry, keep time.Duration) {
-	var answers []*entryWrite
+	var writes []*entryWrite
 	for key, e := range entries {
 		if keep := s.keepFor(e, keep); keep > 0 {
 			at := entryKey(namespace, key)
-			answers = append(answers, &entryWrite{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: s.codec.encodeBody(e.Body), keep: keep})
+			writes = append(writes, &entryWrite{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: s.codec.encodeBody(e.Body), keep: keep})
 		}
 	}
-	if len(answers) == 0 {
+	if len(writes) == 0 {
 		return
 	}
-	send := func() { _ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.Eval, -1, answers)) } // counted
+	send := func() { _ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.Eval, -1, writes)) } // counted
 	send()
-	if slices.ContainsFunc(answers, func(a *entryWrite) bool { _, err := a.reply(); return s.isCrossSlot(err) }) {
+	if slices.ContainsFunc(writes, func(a *entryWrite) bool { _, err := a.reply(); return s.isCrossSlot(err) }) {
 		send()
 	}
-	for _, a := range answers {
+	for _, a := range writes {
 		_, err := a.reply()
 		s.recordWrite(err)
 		if isReply(err) {

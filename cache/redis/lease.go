@@ -23,7 +23,7 @@ type lease struct {
 	entry      string // Redis key of the entry
 	shard      string // channel for messages in a Cluster, otherwise ""
 	token      string
-	most       int64  // entries above this height are replaced; 0 disables
+	maxHeight  int64  // as in NewLease
 	held       bool   // ours, or possibly ours if a reply was lost
 	storedETag string // ETag of the entry in Redis, or ""
 	stop       func() // ends Keep
@@ -31,10 +31,10 @@ type lease struct {
 
 // NewLease implements [cache.Shared]. It flushes an earlier write of the key, which must reach Redis before the lease
 // is acquired.
-func (s *Store) NewLease(namespace, key string, most int64) cache.Lease {
+func (s *Store) NewLease(namespace, key string, maxHeight int64) cache.Lease {
 	entry := entryKey(namespace, key)
 	s.batcher.flush(entry)
-	l := &lease{s: s, namespace: namespace, key: key, entry: entry, most: most, token: s.newToken(entry), stop: func() {}}
+	l := &lease{s: s, namespace: namespace, key: key, entry: entry, maxHeight: maxHeight, token: s.newToken(entry), stop: func() {}}
 	if s.cluster {
 		l.shard = shardOf(namespace, key)
 	}
@@ -171,7 +171,7 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 	}
 	l.stop()
 	ctx, span := startSpan(context.WithoutCancel(ctx), "redis.settle")
-	a := &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), keep: keep, most: l.most}
+	a := &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), keep: keep, replaceAbove: l.maxHeight}
 	if e.ETag != l.storedETag {
 		a.body = l.s.codec.encodeBody(e.Body)
 	}

@@ -104,12 +104,12 @@ func (g *pipeline) next(newer ...*command) []*command {
 func (s *Store) run(ctx context.Context, o *command) error {
 	o.due = time.Now().Add(2 * s.o.Timeout)
 	g := s.pipelineFor(ctx, o.key)
-	together := g.begin(o)
-	if together == nil {
-		together = <-o.ready
+	batch := g.begin(o)
+	if batch == nil {
+		batch = <-o.ready
 	}
-	if together != nil {
-		s.runBatch(ctx, g, together)
+	if batch != nil {
+		s.runBatch(ctx, g, batch)
 	}
 	return o.err
 }
@@ -137,20 +137,20 @@ func (s *Store) pipelineFor(ctx context.Context, key string) *pipeline {
 // command's if that is earlier: after a stall the oldest may have no time left. It ignores the cancelation of ctx,
 // which belongs to one caller. Except in a Cluster, where other nodes store them, it also sends the writes that are due
 // soon.
-func (s *Store) runBatch(ctx context.Context, g *pipeline, together []*command) {
+func (s *Store) runBatch(ctx context.Context, g *pipeline, batch []*command) {
 	defer g.end()
-	due, all := time.Now().Add(s.o.Timeout), together
-	if newest := together[len(together)-1]; newest.due.Before(due) {
+	due, all := time.Now().Add(s.o.Timeout), batch
+	if newest := batch[len(batch)-1]; newest.due.Before(due) {
 		due = newest.due
 	}
 	if !s.cluster {
 		if b := s.batcher.takeDue(); b != nil {
-			all = slices.Concat(together, s.writeCommands(s.write.EvalSha, maxPublished, b.writes))
+			all = slices.Concat(batch, s.writeCommands(s.write.EvalSha, maxPublished, b.writes))
 			defer close(b.done)
 		}
 	}
-	_ = s.roundTrip(context.WithoutCancel(ctx), due, all) // each operation has the error
-	for _, o := range together {
+	_ = s.roundTrip(context.WithoutCancel(ctx), due, all) // each command has the error
+	for _, o := range batch {
 		if o.ready != nil {
 			o.ready <- nil
 		}
@@ -158,22 +158,22 @@ func (s *Store) runBatch(ctx context.Context, g *pipeline, together []*command) 
 }
 
 // roundTrip sends all commands in one round trip.
-func (s *Store) roundTrip(ctx context.Context, due time.Time, together []*command) error {
-	if len(together) == 0 {
+func (s *Store) roundTrip(ctx context.Context, due time.Time, batch []*command) error {
+	if len(batch) == 0 {
 		return nil
 	}
 	err := s.doUntil(ctx, due, func(ctx context.Context) error {
-		if o := together[0]; len(together) == 1 && o.single {
+		if o := batch[0]; len(batch) == 1 && o.single {
 			o.last = o.send(ctx, s.rdb)
 			return connectionError(o.last.Err())
 		}
 		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, o := range together {
+			for _, o := range batch {
 				o.last = o.send(ctx, p)
 			}
 			return nil
 		})
-		for _, o := range together { // err is the first error of any command
+		for _, o := range batch { // err is the first error of any command
 			if err = connectionError(err); err == nil {
 				err = o.last.Err()
 			}
@@ -183,7 +183,7 @@ func (s *Store) roundTrip(ctx context.Context, due time.Time, together []*comman
 	if err == nil && !s.answered.Load() {
 		s.answered.Store(true)
 	}
-	for _, o := range together {
+	for _, o := range batch {
 		o.err = err
 	}
 	return err

@@ -34,15 +34,15 @@ func (l *lease) publish(ctx context.Context, message string) {
 }
 
 func (l *lease) send(ctx context.Context, by func(redis.Cmdable, context.Context, string, any) *redis.IntCmd, channel, message string) error {
-	var told *redis.IntCmd
+	var published *redis.IntCmd
 	err := l.s.run(ctx, &command{single: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
-		told = by(to, ctx, channel, message)
-		return told
+		published = by(to, ctx, channel, message)
+		return published
 	}})
 	if err != nil {
 		return err
 	}
-	if err = told.Err(); err != nil {
+	if err = published.Err(); err != nil {
 		l.s.reportReply(err)
 	}
 	return err

@@ -28,7 +28,7 @@ type entryWrite struct {
 	token            string // of the lease, or ""
 	meta, body       []byte // empty body: the content in Redis; empty meta: no entry, and body is the mark to publish
 	keep             time.Duration
-	most             int64 // replaces entries above this height; 0 disables
+	replaceAbove     int64 // a newer entry in Redis is replaced if its height is greater; 0 disables
 
 	by    *command // the script
 	index int      // position of the reply
@@ -36,22 +36,22 @@ type entryWrite struct {
 
 // writeCommands returns the commands that write entries of a namespace: one script for all, or one for each if their
 // hash slots differ. run is a method of s.write. Bodies up to longest bytes are published; -1 publishes no entries.
-func (s *Store) writeCommands(run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd, longest int, answers []*entryWrite) (all []*command) {
-	together, channel := len(answers), channelOf(answers[0].namespace)
+func (s *Store) writeCommands(run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd, longest int, writes []*entryWrite) (all []*command) {
+	atOnce, channel := len(writes), channelOf(writes[0].namespace)
 	if s.cluster {
 		channel = "" // a script cannot publish to a shard
 	}
 	if s.cluster || s.hasSlots.Load() {
-		together = 1
+		atOnce = 1
 	}
-	before, _ := aroundKey(answers[0].namespace)
-	for some := range slices.Chunk(answers, min(together, maxBatch)) {
+	before, _ := aroundKey(writes[0].namespace)
+	for some := range slices.Chunk(writes, min(atOnce, maxBatch)) {
 		keys, args := make([]string, 0, 2*len(some)), make([]any, 0, 3+5*len(some))
 		args = append(args, channel, longest, len(before)+1)
 		o := &command{single: true}
 		for i, a := range some {
 			keys = append(keys, a.entry, leaseKey(a.entry))
-			args = append(args, a.meta, a.body, a.keep.Milliseconds(), a.token, a.most)
+			args = append(args, a.meta, a.body, a.keep.Milliseconds(), a.token, a.replaceAbove)
 			a.by, a.index = o, i
 		}
 		o.send = func(ctx context.Context, to redis.Cmdable) redis.Cmder { return run(ctx, to, keys, args...) }
@@ -192,7 +192,7 @@ func (s *Store) writeBatched(ctx context.Context, a *entryWrite) (word string, e
 	if !first || b.piggybacked {
 		<-b.done
 	} else {
-		_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, maxPublished, b.writes)) // each answer has the error
+		_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, maxPublished, b.writes)) // each write has the error
 		close(b.done)
 	}
 	word, err = a.reply()

@@ -3,7 +3,7 @@
 //
 // The way of an entry:
 //
-//  1. Note selects a share of the entries without blocking.
+//  1. Enqueue selects a share of the entries without blocking.
 //  2. A worker reads each again (check.go), using spare capacity of the nodes.
 //  3. A difference counts only after both sides were read once more. It is logged, counted, and reported as a finding about
 //     the node or shared store that supplied the entry (report.go). If nodes may compute the value outside the state, the
@@ -73,13 +73,13 @@ func New(o Options) *Auditor {
 
 // Enqueue queues a share of the entries that have a height and are no failures. It never blocks. Use it as OnNewEntry of
 // [cache.Options].
-func (a *Auditor) Enqueue(taken cache.NewEntry) {
-	e := taken.Entry
-	if e.Height == 0 || e.Status >= http.StatusInternalServerError || a.o.Share < 1 && rand.Float64() >= a.o.Share || a.o.Varies(taken.Key) {
+func (a *Auditor) Enqueue(n cache.NewEntry) {
+	e := n.Entry
+	if e.Height == 0 || e.Status >= http.StatusInternalServerError || a.o.Share < 1 && rand.Float64() >= a.o.Share || a.o.Varies(n.Key) {
 		return
 	}
 	select {
-	case a.tasks <- task{taken, a.o.Epoch(), time.Now()}:
+	case a.tasks <- task{n, a.o.Epoch(), time.Now()}:
 	default:
 		a.count(skipped)
 	}

@@ -36,8 +36,8 @@ func (a *Auditor) Findings() map[string]Finding {
 	return maps.Clone(a.findings)
 }
 
-// report logs and counts a difference. With both, two nodes insist on their answers and are both counted, because
-// it is unknown which is wrong.
+// report logs and counts a difference. both says that two nodes repeated their answers: then both are counted, because it is
+// unknown which one is wrong.
 func (a *Auditor) report(t *task, kept, read version, both bool) {
 	a.find(t, kept.by)
 	if both {

@@ -35,8 +35,8 @@ func (ep *endpoint) refuse(c *gin.Context, rec *record.Record, q *dialect.RowQue
 // nodeHeaders are the headers of the node's responses with a height: successes name the height twice, errors once, and errors of
 // the gateway not at all.
 type nodeHeaders struct {
-	codec       string
-	success, no []respond.ExtraHeader
+	codec            string
+	success, failure []respond.ExtraHeader
 }
 
 // noteCodec records how the node names its codec, for responses from the cache.
@@ -48,7 +48,7 @@ func (h *Handler) noteCodec(codec string) {
 	t := &nodeHeaders{codec: codec, success: []respond.ExtraHeader{again, height}}
 	if codec != "" {
 		line := respond.ExtraHeader{Name: "Grpc-Metadata-Content-Type", Value: codec}
-		t.success, t.no = []respond.ExtraHeader{line, again, height}, []respond.ExtraHeader{line, again}
+		t.success, t.failure = []respond.ExtraHeader{line, again, height}, []respond.ExtraHeader{line, again}
 	}
 	h.nodeHeaders.Store(t)
 }
@@ -58,7 +58,7 @@ func (h *Handler) lines(status int) []respond.ExtraHeader {
 	if status == http.StatusOK {
 		return h.nodeHeaders.Load().success
 	}
-	return h.nodeHeaders.Load().no
+	return h.nodeHeaders.Load().failure
 }
 
 // VaryHeights are the request headers that responses depend on, in addition to the URL.
@@ -69,8 +69,8 @@ func (ep *endpoint) responseHeaders(e *cache.Entry, key string) blocks.ResponseH
 	return blocks.ResponseHeaders{Vary: VaryHeights, NoHeight: ep.stateless(e, key), Extra: ep.h.lines(e.Status)}
 }
 
-// stateless reports whether an entry says nothing about state. An entry of a fixed kind has a short lifetime
-// in any case, and says nothing only where the node did not understand the question.
+// stateless reports whether an entry does not depend on state. An error of a fixed kind always has a short lifetime, and does
+// not depend on state only if the node did not understand the request.
 func (ep *endpoint) stateless(e *cache.Entry, key string) bool {
 	switch e.Status {
 	case http.StatusOK, http.StatusNotFound:

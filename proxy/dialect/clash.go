@@ -2,8 +2,8 @@ package dialect
 
 import "fmt"
 
-// Clash returns an error if a row cannot follow other rows, because one of them has its name or answers all of its requests. All rows
-// must be valid.
+// Clash returns an error if a row cannot follow other rows, because one of them has its name or answers all of its requests.
+// All rows must be valid.
 func Clash(before []Row, row Row) error {
 	for _, b := range before {
 		switch {

@@ -3,6 +3,7 @@ package dialect
 import (
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/node"
@@ -18,8 +19,8 @@ const uncertain = "?!"
 // Uncertain reports whether a key is from a request that the node may refuse or read in two ways.
 func Uncertain(key string) bool { return strings.Contains(key, uncertain) }
 
-// keepVerbatim sets the key and the query from the request as it was sent. Different texts have different keys, because they may
-// have different meanings.
+// keepVerbatim sets the key and the query from the request as it was sent. Different texts have different keys, because they
+// may have different meanings.
 func (ep *Endpoint) keepVerbatim(q *RowQuery, u *url.URL) {
 	q.Path = DropColon(u.Path)
 	q.setKey(ep.Prefix, nil)
@@ -42,8 +43,8 @@ func DropColon(decoded string) string {
 	return cut
 }
 
-// inPath reports whether the path sets the field with a name, so that the query cannot. A gateway does not recognize the field's alias,
-// and lets it overwrite the value of the path. That is ambiguous.
+// inPath reports whether the path sets the field with a name, so that the query cannot. A gateway does not recognize the
+// field's alias, and lets it overwrite the value of the path. That is ambiguous.
 func (p *Parser) inPath(name string) (given bool, err error) {
 	if strings.Contains(name, "[") { // name[value] carries a value in the name
 		return false, errAmbiguous
@@ -61,14 +62,12 @@ func (p *Parser) inPath(name string) (given bool, err error) {
 	return false, nil
 }
 
-// conflict refuses a second name of one field: a gateway reads the two in no certain order.
-func (p *Parser) conflict(place int, name string, seen Values) error {
-	if p.manner == Gateway {
-		for i := range seen {
-			if seen[i].field == place && seen[i].Name != name {
-				return errAmbiguous
-			}
-		}
+// conflict returns an error if a field was already given under another name, because a gateway reads the two in an undefined
+// order.
+func (p *Parser) conflict(field int, name string, seen Values) error {
+	isOther := func(v Value) bool { return v.field == field && v.Name != name }
+	if p.manner == Gateway && slices.ContainsFunc(seen, isOther) {
+		return errAmbiguous
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ type Kind struct {
 
 	// Read returns the canonical form of a value, not escaped. It returns false for a value that the node would
 	// refuse. An empty form means the same as no value.
-	Read func(value string) (spelling string, ok bool)
+	Read func(value string) (canonical string, ok bool)
 }
 
 // Malformed returns an error that names the field, shows the beginning of its value and says what is expected.

@@ -10,7 +10,7 @@ import (
 )
 
 // ReadPath returns the canonical form of a decoded path that matches the pattern.
-func (p *Parser) ReadPath(path string) (spelling string, err error) {
+func (p *Parser) ReadPath(path string) (canonical string, err error) {
 	if p.manner == Gateway {
 		path = DropColon(path)
 	}
@@ -41,16 +41,16 @@ func (p *Parser) ReadPath(path string) (spelling string, err error) {
 
 // inPath returns the canonical form of a variable. The value that means the same as none is written out, because an
 // empty segment is a different path.
-func (f *Field) inPath(value string) (spelling string, err error) {
-	spelling, ok := f.Read(value)
-	if spelling == "" {
-		spelling = cmp.Or(f.Zero, value)
+func (f *Field) inPath(value string) (canonical string, err error) {
+	canonical, ok := f.Read(value)
+	if canonical == "" {
+		canonical = cmp.Or(f.Zero, value)
 		ok = ok && (f.Zero != "" || value == "")
 	}
 	if !ok {
 		return "", f.Malformed(value)
 	}
-	return spelling, nil
+	return canonical, nil
 }
 
 // unreserved are the characters that stand for themselves anywhere in a URL, in addition to letters and digits.

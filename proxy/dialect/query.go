@@ -43,7 +43,7 @@ func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
 		return v, false, nil
 	}
 	slices.SortStableFunc(v, func(a, b Value) int { return cmp.Or(cmp.Compare(a.field, b.field), p.compareNames(a, b)) })
-	spelled, last := v[:0], -1
+	canonical, last := v[:0], -1
 	for _, given := range v {
 		f := &p.Fields[given.field]
 		if given.field == last && !f.List {
@@ -57,10 +57,10 @@ func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
 			return nil, unknown, f.Malformed(given.Text)
 		}
 		if text != "" || f.Keep {
-			spelled = append(spelled, Value{Name: f.Name, Text: text})
+			canonical = append(canonical, Value{Name: f.Name, Text: text})
 		}
 	}
-	return spelled, unknown, nil
+	return canonical, unknown, nil
 }
 
 // scan returns the row's parameters in a query, as they were sent.
@@ -122,7 +122,7 @@ func (p *Parser) compareNames(a, b Value) int {
 }
 
 // find returns the index of the field of a name, -1 for none. seen are the parameters before it.
-func (p *Parser) find(name string, seen Values) (place int, err error) {
+func (p *Parser) find(name string, seen Values) (field int, err error) {
 	switch p.manner {
 	case Lenient:
 		name = strings.TrimSuffix(name, "[]")

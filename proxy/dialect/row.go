@@ -6,9 +6,8 @@
 //  2. endpoint.go makes of it a RowQuery: the cache key and the request to the node. Package blocks serves it,
 //     and on a miss the dialect reads a node.
 //
-// Of a request that has a query, query.go reads the parameters that the row names, and typos.go names
-// probable typos. A query that a gateway may read in two ways is sent as it came (gateway.go).
-// Pages of lists name the next one (nextkey.go).
+// query.go reads the parameters that the row names, and typos.go finds probable typos in the others. A query that a gateway may
+// read in two ways is sent unchanged (gateway.go). nextkey.go finds the key of the next page in a list.
 //
 // A row (row.go) is compiled by parser.go and mounted by table.go.
 package dialect

@@ -123,7 +123,7 @@ func (p pattern) matches(parts []string) bool {
 	return len(p) == len(parts)
 }
 
-// maxParts bounds the segments of a path that are read without an allocation.
+// maxParts is the maximum number of segments that a path is split into without an allocation.
 const maxParts = 24
 
 // split appends the segments of a path.

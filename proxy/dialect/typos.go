@@ -24,7 +24,7 @@ func (p *Parser) typos(rawQuery string) string {
 	return strings.Join(found, ", ")
 }
 
-// nearest returns the parameter that the name misspells or ends; "" means none.
+// nearest returns the parameter that a name is probably a typo of, or its last part; "" for none.
 func (p *Parser) nearest(name string) string {
 	name = strings.ToLower(name)
 	for i := range p.Fields {

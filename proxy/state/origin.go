@@ -23,11 +23,11 @@ type stateRead struct {
 // Fetch reads a node: by gRPC if it offers that, because a value is read there without the lock of the consensus. If
 // the previous answer was an error, it uses the interface's own transport first, whose error text the interface needs.
 func (o *stateRead) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
-	by := GRPC
+	via := GRPC
 	if o.verbatim || before != nil && before.Status != http.StatusOK {
-		by = o.transport
+		via = o.transport
 	}
-	a, err := o.ReadNode(ctx, r, o.Request, by)
+	a, err := o.ReadNode(ctx, r, o.Request, via)
 	if err == nil && o.verbatim && o.transport == RPC && a.Type != "" && a.Reason != node.OK {
 		return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the RPC of the chain node cannot be reached"} // gRPC's errors differ from the RPC's
 	}

@@ -67,11 +67,11 @@ func (o Options) unknownMethod(name string) string {
 	return "unknown service " + service
 }
 
-// unrouted is what the RPC says of a method that it does not have.
+// unrouted is the RPC's error for a method that it does not have.
 const unrouted = "unknown query path: unknown request"
 
-// told is a status in a text of the RPC, before the description of the error that it became.
-var told = regexp.MustCompile(`(?s)^rpc error: code = (\w+) desc = (.*)$`)
+// statusText matches a gRPC status in the RPC's text.
+var statusText = regexp.MustCompile(`(?s)^rpc error: code = (\w+) desc = (.*)$`)
 
 // Codes of the codespace sdk.
 const (
@@ -79,11 +79,12 @@ const (
 	invalidRequest = 18
 )
 
-// described are the errors that a status becomes, by their codes in the codespace sdk.
+// described are the suffixes of the RPC's texts, by code in the codespace sdk. The SDK converts each gRPC status to one of
+// these errors.
 var described = map[int64]string{invalidRequest: ": invalid request", 22: ": key not found", unknownRequest: ": unknown request", 4: ": unauthorized"}
 
-// registered are the errors of the codespace sdk. The first has code 2. The RPC names one
-// that a handler has come to as of an unknown request.
+// registered are the descriptions of the errors of the codespace sdk. The first has code 2. If a handler returns one of them,
+// the RPC sends it as the description of an error with the code unknownRequest.
 var registered = []string{
 	"tx parse error", "invalid sequence", "unauthorized", "insufficient funds", "unknown request", "invalid address", "invalid pubkey",
 	"unknown address", "invalid coins", "out of gas", "memo too large", "insufficient fee", "maximum number of signatures exceeded",
@@ -94,12 +95,12 @@ var registered = []string{
 	"internal logic error", "conflict", "feature not supported", "not found", "Internal IO error", "error in app.toml", "invalid gas limit",
 }
 
-// undecoded is what the RPC says of a message that no handler has seen, for it is none.
+// undecoded matches the RPC's error for a message that cannot be decoded, so that no handler has run.
 var undecoded = regexp.MustCompile(`^(proto: |unexpected EOF: invalid request$)`)
 
-// statusFrom is the status that became an error of the RPC.
+// statusFrom returns the gRPC status that the SDK converted to an error of the RPC.
 func statusFrom(codespace string, code int64, log string, ran bool) *status.Status {
-	if !ran { // before the method was: of a height that cannot be read
+	if !ran { // the height could not be read
 		text, description := cutLast(log)
 		return status.New(codes.Unknown, fmt.Sprintf("codespace %s code %d: %s: %s", codespace, code, description, text))
 	}
@@ -107,7 +108,7 @@ func statusFrom(codespace string, code int64, log string, ran bool) *status.Stat
 	if codespace == "sdk" {
 		text = strings.TrimSuffix(log, described[code])
 	}
-	if parts := told.FindStringSubmatch(text); parts != nil {
+	if parts := statusText.FindStringSubmatch(text); parts != nil {
 		return status.New(codeOf(parts[1]), parts[2])
 	}
 	before, description := cutLast(text)
@@ -117,7 +118,7 @@ func statusFrom(codespace string, code int64, log string, ran bool) *status.Stat
 	return status.New(codes.Unknown, text)
 }
 
-// codeOf is a code by its name.
+// codeOf returns the code with a name.
 func codeOf(name string) codes.Code {
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		if c.String() == name {
@@ -127,7 +128,7 @@ func codeOf(name string) codes.Code {
 	return codes.Unknown
 }
 
-// cutLast cuts the description of an error from what stands before it.
+// cutLast splits a text before the description of its error, which follows the last colon.
 func cutLast(text string) (before, description string) {
 	i := max(0, strings.LastIndex(text, ": "))
 	return text[:i], strings.TrimPrefix(text[i:], ": ")

@@ -10,16 +10,15 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A pageKeyFormat recognises the raw bytes of a route's page keys. The node
-// hands a key out in base64 but understands only the bytes, and what it makes
-// of the text is an empty page or a wrong one; so this file distinguishes the two.
-// No format's base64 text has the format itself.
+// A pageKeyFormat reports whether a text has the form of the raw bytes of a route's page keys. Nodes return a key in base64,
+// but some of them read only the raw bytes: they answer the base64 text with an empty or a wrong page. No key in base64 has
+// the form of raw bytes.
 type pageKeyFormat func(raw string) bool
 
-// lengthPrefixed is an address as most of the node's stores key it.
+// lengthPrefixed matches an address after its length, which is a key in most of the node's stores.
 func lengthPrefixed(raw string) bool { return len(raw) == 21 && raw[0] == 20 }
 
-// twoLengthPrefixed is a pair of validators.
+// twoLengthPrefixed matches a pair of validators.
 func twoLengthPrefixed(raw string) bool {
 	return len(raw) == 42 && lengthPrefixed(raw[:21]) && lengthPrefixed(raw[21:])
 }
@@ -74,11 +73,11 @@ var (
 	}}
 )
 
-// nodePageSize is how many items the node puts on a page when it is not told.
+// nodePageSize is the number of items on a page of the node without a limit.
 const nodePageSize = 100
 
-// readPage reads the parameters of a page, and leaves out the ones that name the node's default:
-// with a key nothing is counted, without a limit everything is.
+// readPage checks the parameters of a page, and removes count_total where the node ignores it: with a key it counts nothing,
+// and without a limit always.
 func (o *origin) readPage(q *dialect.RowQuery, v dialect.Values) (dialect.Values, error) {
 	key := v.Get(dialect.PageKey)
 	if strings.HasPrefix(key, walkKeyPrefix) {

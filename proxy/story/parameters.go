@@ -116,7 +116,7 @@ func readNumber32(value string) (string, bool) {
 	return strings.TrimLeft(value, "0"), err == nil
 }
 
-// readRequesterKey reads a key as the node does, which takes it with 0x or without.
+// readRequesterKey reads a key with or without 0x, as the node does.
 func readRequesterKey(value string) (string, bool) {
 	if len(value) == 2*requesterKeyLen {
 		value = "0x" + value
@@ -138,10 +138,10 @@ func readDigits(value string) (string, bool) {
 // maxText is the maximum length of a text in a key, in bytes. No name is as long.
 const maxText = 256
 
-// readText takes any text.
+// readText reads any text of at most maxText bytes.
 func readText(value string) (string, bool) { return value, len(value) <= maxText }
 
-// readSent spells hex in lower case, which is all the node does with a segment of a path.
+// readSent converts hex to lower case, as the node does with a segment of a path. Other texts stay unchanged.
 func readSent(value string) (string, bool) {
 	if n := len(value); n >= 2 && n%2 == 0 && isHex(value, n/2-1) {
 		return strings.ToLower(value), n <= maxHex
@@ -149,7 +149,7 @@ func readSent(value string) (string, bool) {
 	return readText(value)
 }
 
-// nodeHeight reads the height to read at as the node does.
+// nodeHeight returns the height to read at, as the node reads the header.
 func nodeHeight(h http.Header) (int64, error) {
 	values := h[respond.HeightHeader]
 	if len(values) == 0 {
@@ -158,14 +158,14 @@ func nodeHeight(h http.Header) (int64, error) {
 	n, err := strconv.ParseInt(values[0], 10, 64)
 	switch {
 	case err != nil:
-		return 0, nil //nolint:nilerr // to the node, garbage is no height
+		return 0, nil //nolint:nilerr // the node ignores a height that is not a number
 	case n < 0:
 		return 0, &failure.Failure{Status: http.StatusInternalServerError, Expected: true, NullMsg: true, Public: "failed to create query context: cannot query with height < 0; please provide a valid height: invalid request"}
 	}
 	return n, nil
 }
 
-// maxHex is the length of an address that a node just refuses, of 256 bytes.
+// maxHex is the length in hex of the shortest address that a node refuses, which has 256 bytes.
 const maxHex = 2 + 2*256
 
 func readStatus(value string) (string, bool) {

@@ -8,9 +8,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// withKey returns r with the page key in its query made known to the nodes' pool, since nodes read
-// keys in two forms. In the documented shape the pool encodes the key for the node that it chooses.
-// In the node's shape the key is sent as the client wrote it, to a node that reads that form.
+// withKey returns r with what the nodes' pool must know about the page key in its query, because nodes read keys in two
+// forms. In the documented shape the pool encodes the key for the node that it chooses. In the node's shape the key is sent
+// as the client wrote it, to a node that reads that form.
 func (o *origin) withKey(r node.Request) node.Request {
 	if o.page == nil || r.Query == "" {
 		return r

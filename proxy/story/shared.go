@@ -12,13 +12,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// maxShared is the largest body that both shapes share, in bytes.
+// maxShared is the maximum size of a body that is shared, in bytes.
 const maxShared = 256 << 10
 
-// sharedPart is the part of the memory for bodies that the shared answers of a block may use.
+// sharedPart is the divisor of the account's limit that bounds the shared answers of a block.
 const sharedPart = 16
 
-// sharedReads reads a path at the tip once per block for the handlers of all shapes, which have entries of their own.
+// sharedReads reads a path at the tip once per block for the handlers of all shapes, each of which has its own cache entries.
 type sharedReads struct {
 	blocks.Nodes
 	flights singleflight.Group
@@ -84,7 +84,7 @@ func (s *sharedReads) answer(tip node.Tip, target string) *node.Answer {
 	return s.answers[target]
 }
 
-// keep keeps an answer until the next block. A failure is read again.
+// keep stores an answer until the next block. It stores no failures.
 func (s *sharedReads) keep(tip node.Tip, target string, a *node.Answer) {
 	if a.Reason == node.Other || a.Cached || len(a.Body) > maxShared {
 		return

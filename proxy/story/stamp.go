@@ -15,9 +15,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/story/documented"
 )
 
-// StampBlocks bounds how old the height in a next page key gets while the
-// node's bytes stay the same: until then the body, its ETag and its encodings
-// stay too, afterwards the body is rendered again. Nodes that prune keep more blocks.
+// StampBlocks is the maximum age, in blocks, of the height in a next page key. While the node's bytes stay the same, the
+// body, its ETag and its encodings are reused until then. Nodes that prune keep more blocks.
 const StampBlocks = 8
 
 // A stamp puts the height of an answer into its next page key (walkkey.go).

@@ -23,8 +23,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// An unknown serves the paths that no row describes: a node may have them. It does not know whether their responses
-// depend on the state alone, so it keeps them until the next block at most, and does not say which block they are from.
+// An unknown serves paths without a row by passing them to a node. Their responses may depend on more than the state.
+// Therefore they are cached until the next block at most, and do not name a block.
 type unknown struct {
 	*dialect.Endpoint
 	*origin
@@ -38,7 +38,7 @@ const maxAbsent = 1000
 // maxUnknownQuery is the longest query, in bytes, that is passed to a node with a path that no row describes.
 const maxUnknownQuery = 1 << 10
 
-// newUnknown mounts the row in a table of its own, which answers what the other one does not.
+// newUnknown mounts the row in a table of its own, which serves the paths that the other table does not.
 func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
 	row := dialect.Row{Name: dialect.Other, Pattern: "/{path=**}", Class: blocks.Unknown, Cost: node.Unknown, Query: dialect.Anything}
 	absent := otter.Must(&otter.Options[uint64, time.Time]{MaximumSize: maxAbsent, Executor: func(upkeep func()) { upkeep() }})
@@ -119,5 +119,5 @@ func (u *unknown) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request
 	return a, err
 }
 
-// errNoPath ends the reads of a path that the node does not have.
+// errNoPath is the error of a read of a path that the node does not have.
 var errNoPath = &failure.Failure{Status: http.StatusNotFound, Public: "no such path", Expected: true}

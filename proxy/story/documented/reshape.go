@@ -17,8 +17,8 @@ func (s *Schema) normalized(src string) ([]byte, error) {
 	return e.bytes(), err
 }
 
-// reshapePeriodDelegations makes msg the array of the period delegations. What
-// the balance next to each of them becomes a member of it.
+// reshapePeriodDelegations replaces msg by the array of its period delegations. The members next to a period delegation,
+// such as its balance, become members of it.
 func reshapePeriodDelegations(e *splicer, msg gjson.Result) (string, error) {
 	items, err := eachItem(msg.Get("period_delegation_responses"), flattenPeriodDelegation)
 	if err != nil {
@@ -49,9 +49,8 @@ func flattenPeriodDelegation(out []byte, item gjson.Result) ([]byte, error) {
 	return append(out, text...), err
 }
 
-// reshapeRewards gives every reward one {denom, amount}: a validator with
-// several denoms one entry for each, and a validator without rewards an empty one. A
-// total that is missing is null, as one of no rewards is.
+// reshapeRewards makes an entry with one {denom, amount} for each denomination of a validator's rewards, and an entry with an
+// amount of 0 for a validator without rewards. It adds a missing total as null, which the node sends if there are no rewards.
 func reshapeRewards(e *splicer, msg gjson.Result) (string, error) {
 	rewards := msg.Get("rewards")
 	items, err := eachItem(rewards, splitReward)

@@ -7,8 +7,8 @@ const (
 	FractionPattern = `^-?[0-9]+(\.[0-9]{1,18})?$`
 )
 
-// Scalars of the documented API, with the values that replace absent members.
-// Numbers that matter are strings: no reader may round them.
+// Scalars of the documented API, with the values that replace absent members. Most numbers are strings, so that no reader
+// rounds them.
 var (
 	textSchema     = &Schema{Kind: StringKind, zero: `""`}
 	amountSchema   = &Schema{Kind: StringKind, zero: `"0"`, Pattern: AmountPattern}
@@ -95,8 +95,8 @@ var rewardSchema = objectOf(
 	Field{"reward", decCoinSchema, Required, "Earned amount. The denomination is empty if nothing was earned."},
 ).named("Reward", "What a delegation has earned, in one denomination.")
 
-// redelegationSchema is what the node's redelegations are. The documented
-// interface leaves them open, so they are passed on as they are.
+// redelegationSchema describes the node's redelegations. The documented API does not define them, so they are passed on
+// unchanged.
 var redelegationSchema = objectOf(
 	Field{"redelegation", objectOf(
 		Field{"delegator_address", textSchema, Optional, "Address of the delegator."},

@@ -9,11 +9,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-var errGrows = errors.New("the documented shape is many times as long")
+var errGrows = errors.New("the documented shape would be more than four times as long as the answer")
 
-// longest bounds the size of the shape of a text, in bytes: four times its size, and room
-// for the few that are short. An answer that grows by more is made of nothing but
-// what it leaves out.
+// longest returns the maximum size of the shape of a text, in bytes. An answer would exceed it only if it omitted almost all
+// of its members.
 func longest(source int) int { return 4*source + 16<<10 }
 
 // Shaped is an answer in its documented shape.
