@@ -18,8 +18,8 @@ type Shared interface {
 	// Save stores entries for the duration keep. Newer entries remain.
 	Save(ctx context.Context, namespace string, entries map[string]*Entry, keep time.Duration)
 
-	// NoteHot reports some of the keys that a replica uses most.
-	NoteHot(ctx context.Context, namespace string, keys []HotKey) error
+	// SaveHotKeys stores some of the keys that a replica uses most.
+	SaveHotKeys(ctx context.Context, namespace string, keys []HotKey) error
 
 	// HotKeys returns at most n recently reported keys, the most used first.
 	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)

@@ -26,7 +26,7 @@ func (s *sharedFunc) Read(context.Context, string, string) (*cache.Entry, error)
 
 func (s *sharedFunc) HotKeys(context.Context, string, int) ([]string, error) { return nil, nil }
 
-func (s *sharedFunc) NoteHot(context.Context, string, []cache.HotKey) error { return nil }
+func (s *sharedFunc) SaveHotKeys(context.Context, string, []cache.HotKey) error { return nil }
 
 func (s *sharedFunc) NewLease(string, string, int64) cache.Lease {
 	to := <-s.subscriber

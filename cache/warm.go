@@ -35,7 +35,7 @@ func (c *Cache) reportHot(ctx context.Context, ch *chain) {
 		select {
 		case <-tick.C:
 			due := reports.due(ch.memory.hottest(hotKeys))
-			if len(due) > 0 && c.o.Shared.NoteHot(ctx, ch.namespace, due) == nil {
+			if len(due) > 0 && c.o.Shared.SaveHotKeys(ctx, ch.namespace, due) == nil {
 				reports.add(due)
 			}
 		case <-ctx.Done():

@@ -157,6 +157,7 @@ func (c Config) ProxyOptions() proxy.Options {
 	grpcState := state.Options{GRPC: c.ReadsGRPC()}
 	posts, _ := ParseRate(c.Chain.PostRate) // validated
 	o := proxy.Options{
+		Dialect: node.Dialect(c.Chain.Dialect),
 		Web: web.Options{
 			RequestTimeout: public.Request,
 			PublicURL:      pages.PublicURL,
@@ -188,9 +189,6 @@ func (c Config) ProxyOptions() proxy.Options {
 		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
 		Methods:   methods,
 		Mounts:    c.mounts(),
-	}
-	if c.Chain.Dialect == string(node.Cosmos) {
-		o.Cosmos = &proxy.Cosmos{Rows: c.ownRows()}
 	}
 	if c.RPC.Listen != "" {
 		o.RPC = &rpc.Options{State: grpcState, Methods: c.RPC.Methods}

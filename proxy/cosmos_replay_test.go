@@ -49,7 +49,7 @@ func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkSer
 	t.Helper()
 	s := &sdkService{}
 	s.Devnet, s.pool = simulate(t, node.Cosmos, d)
-	o := proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: s.pool}, Cosmos: &proxy.Cosmos{}, Posts: blocks.Posts{Rate: 1000, Burst: 1000}}
+	o := proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: s.pool}, Dialect: node.Cosmos, Posts: blocks.Posts{Rate: 1000, Burst: 1000}}
 	if change != nil {
 		change(&o)
 	}

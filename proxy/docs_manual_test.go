@@ -115,7 +115,7 @@ func TestSimulatedChainsAnswerEveryRequestOfTheManualAsItIsGiven(t *testing.T) {
 		d, nodes := simulate(t, dialect, devnet.Options{})
 		o := proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}}
 		if dialect == node.Cosmos {
-			o.Cosmos = &proxy.Cosmos{}
+			o.Dialect = node.Cosmos
 		}
 		p := expect.Value(proxy.New(o))(t)
 		answered := 0
@@ -140,7 +140,7 @@ func TestSimulatedChainsAnswerEveryRequestOfTheManualAsItIsGiven(t *testing.T) {
 
 // Some rows of the SDK have the name of a path of Story.
 func TestSDKManualUsesPathsOfItsRows(t *testing.T) {
-	p, _ := newChainProxy(t, proxy.Options{Cosmos: &proxy.Cosmos{}})
+	p, _ := newChainProxy(t, proxy.Options{Dialect: node.Cosmos})
 	page := html.UnescapeString(inProcess(p, "/docs", "").Body.String())
 	targets := all(`name="target" value="([^"]*)"`, page)
 	if len(targets) < 100 {
@@ -157,7 +157,7 @@ func TestSDKManualUsesPathsOfItsRows(t *testing.T) {
 func TestManualIsTheSameAtEachStart(t *testing.T) {
 	first := ""
 	for range 5 {
-		p, _ := newChainProxy(t, proxy.Options{Cosmos: &proxy.Cosmos{}})
+		p, _ := newChainProxy(t, proxy.Options{Dialect: node.Cosmos})
 		page := inProcess(p, "/docs", "").Body.String()
 		if first == "" {
 			first = page

@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/docs"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func manualOf(t *testing.T, o proxy.Options) string {
@@ -19,7 +20,7 @@ func manualOf(t *testing.T, o proxy.Options) string {
 }
 
 func TestManualOpensWithOneRequestAndItsAnswer(t *testing.T) {
-	for want, o := range map[string]proxy.Options{"/staking/pool": {}, "/cosmos/staking/v1beta1/pool": {Cosmos: &proxy.Cosmos{}}} {
+	for want, o := range map[string]proxy.Options{"/staking/pool": {}, "/cosmos/staking/v1beta1/pool": {Dialect: node.Cosmos}} {
 		header, _, _ := strings.Cut(manualOf(t, o), "</header>")
 		_, header, _ = strings.Cut(header, "</h1>")
 		for _, part := range []string{want + "'", "X-Block-Height: ", "bonded_tokens"} {
@@ -34,7 +35,7 @@ func TestManualOpensWithOneRequestAndItsAnswer(t *testing.T) {
 }
 
 func TestEachOperationHasSamplesInFourLanguages(t *testing.T) {
-	for _, o := range []proxy.Options{{}, {Cosmos: &proxy.Cosmos{}}} {
+	for _, o := range []proxy.Options{{}, {Dialect: node.Cosmos}} {
 		page := manualOf(t, o)
 		for _, article := range strings.Split(page, "<article ")[2:] { // the first tells of all answers
 			article, _, _ = strings.Cut(article, "</article>")
@@ -54,7 +55,7 @@ func TestManualNamesTheOtherInterfacesThatAreServed(t *testing.T) {
 	if page := manualOf(t, proxy.Options{}); strings.Contains(page, "Other interfaces") {
 		t.Error("document has interfaces that are not served")
 	}
-	page := manualOf(t, proxy.Options{Web: web.Options{PublicURL: "http://api.example"}, Listeners: docs.Listeners{RPC: "0.0.0.0:8082", GRPC: "127.0.0.1:8083"}, GRPC: &grpc.Options{}, Cosmos: &proxy.Cosmos{}})
+	page := manualOf(t, proxy.Options{Web: web.Options{PublicURL: "http://api.example"}, Listeners: docs.Listeners{RPC: "0.0.0.0:8082", GRPC: "127.0.0.1:8083"}, GRPC: &grpc.Options{}, Dialect: node.Cosmos})
 	for _, want := range []string{"StargateClient.connect('http://api.example:8082')", "grpcurl -plaintext api.example:8083 ", "application/grpc-web+proto", `id="rpc"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)

@@ -24,7 +24,7 @@ const module = "github.com/tipcache/tipcache/"
 var mayImport = map[string][]string{
 	"cmd":                    {"cmd/...", "config", "proxy/...", "cache/...", "upstream/..."},
 	"config":                 {"proxy/...", "cache/...", "upstream/..."},
-	"proxy":                  {"proxy/...", "cache", "cache/ahead"},
+	"proxy":                  {"proxy/...", "cache", "cache/ahead", "upstream/node"},
 	"proxy/admin":            {},
 	"proxy/audit":            {"cache", "upstream"},
 	"proxy/fallback":         {"proxy/failure", "proxy/limits", "proxy/record", "proxy/respond", "proxy/session", "proxy/stream", "proxy/web", "upstream", "upstream/account"},

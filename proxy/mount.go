@@ -26,24 +26,24 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // Options configure a Server. Cache is required.
 type Options struct {
-	Cache          *cache.Cache
-	Web            web.Options
-	Chain          story.Options
-	Cosmos         *Cosmos              // nil if the nodes speak the dialect of Story
-	UnknownDialect bool                 // SetDialect will be called
-	Collections    *collections.Options // nil disables the collection listing
-	Streams        stream.Options       // New sets Heights to Chain.Nodes and Budget to the account of Cache
-	RPC            *rpc.Options         // nil disables the RPC. New sets Posting
-	Posts          blocks.Posts         // transactions of all interfaces together
-	Listeners      docs.Listeners       // addresses of the other interfaces, for the manual
-	GRPC           *grpc.Options        // nil disables gRPC and gRPC-Web. New sets Posting
-	Methods        []dialect.Row        // the operator's rows for gRPC methods, which take precedence
-	ReadAhead      ReadAhead
-	Mounts         []Mount // base paths of the chain; the default is the root
+	Cache       *cache.Cache
+	Web         web.Options
+	Chain       story.Options
+	Dialect     node.Dialect         // default Story; SetDialect replaces Undetermined
+	Collections *collections.Options // nil disables the collection listing
+	Streams     stream.Options       // New sets Heights to Chain.Nodes and Budget to the account of Cache
+	RPC         *rpc.Options         // nil disables the RPC. New sets Posting
+	Posts       blocks.Posts         // transactions of all interfaces together
+	Listeners   docs.Listeners       // addresses of the other interfaces, for the manual
+	GRPC        *grpc.Options        // nil disables gRPC and gRPC-Web. New sets Posting
+	Methods     []dialect.Row        // the operator's rows for gRPC methods, which take precedence
+	ReadAhead   ReadAhead
+	Mounts      []Mount // base paths of the chain; the default is the root
 }
 
 // A Mount is a base path below which the chain is served, with the documents, batches, streams and the collection
@@ -64,17 +64,12 @@ func (o *Options) mounts() []Mount {
 
 func (m Mount) base() string { return strings.TrimSuffix(m.Path, "/") }
 
-// Cosmos configures the dialect of the Cosmos SDK, in addition to Options.Chain.
-type Cosmos struct {
-	Rows []dialect.Row
-}
-
 // New returns a Server with all routes. It checks the options and fills in the defaults.
 func New(o Options) (*Server, error) {
 	if o.Cache == nil || o.ReadAhead.Share > 0 && o.ReadAhead.Room == nil {
 		return nil, errors.New("proxy: Cache is required, and ReadAhead.Room if Share is set")
 	}
-	if o.Cosmos != nil || o.UnknownDialect {
+	if o.Dialect == node.Cosmos || o.Dialect == node.Undetermined {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
 	o.Mounts = o.mounts()
@@ -147,7 +142,7 @@ func (o *Options) hasBothShapes() bool {
 // useDialect mounts the chain in the dialect of the options.
 func (s *Server) useDialect(o Options) error {
 	var mounts []*router
-	if o.Cosmos == nil && o.hasBothShapes() {
+	if o.Dialect != node.Cosmos && o.hasBothShapes() {
 		o.Chain.Nodes = story.ShareReads(o.Chain.Nodes, o.Cache.Account())
 	}
 	for i, m := range o.Mounts {
@@ -167,14 +162,13 @@ func (s *Server) useDialect(o Options) error {
 	return nil
 }
 
-// SetDialect sets the dialect of a Server that was created with UnknownDialect, and the classes in force. nil means
-// Story.
-func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]cache.Policy) error {
+// SetDialect sets the dialect of a Server whose dialect is Undetermined, and the classes in force.
+func (s *Server) SetDialect(d node.Dialect, classes blocks.Classes, own map[string]cache.Policy) error {
 	if _, ok := s.now()[0].chainAPI.(unknownDialect); !ok {
 		return errors.New("proxy: the dialect is already known")
 	}
 	o := s.o
-	o.UnknownDialect, o.Cosmos, o.Chain.Classes, o.Chain.Routes = false, c, classes, own
+	o.Dialect, o.Chain.Classes, o.Chain.Routes = d, classes, own
 	defer s.Forget()
 	return s.useDialect(o)
 }
@@ -183,8 +177,8 @@ func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]ca
 func (o Options) described(base string) docs.Options {
 	d := docs.Options{Base: base, Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
 	d.Listeners.GRPCWeb = o.GRPC != nil
-	if o.Cosmos != nil {
-		d.Cosmos = cosmos.Described(o.Cosmos.Rows)
+	if o.Dialect == node.Cosmos {
+		d.Cosmos = cosmos.Described(o.Chain.Rows)
 	}
 	return d
 }
@@ -248,9 +242,9 @@ func (s *Server) newRouter(base string, shape story.Shape) *router {
 	return &router{Server: s, base: base, shape: shape, render: story.RenderFailure, fixed: map[string]web.Route{}}
 }
 
-// use adds the routes of a dialect, which is Story if o.Cosmos is nil, unless it is unknown.
+// use adds the routes of the dialect.
 func (v *router) use(o Options) error {
-	if o.UnknownDialect { // there is nothing to document
+	if o.Dialect == node.Undetermined { // there is nothing to document
 		v.chainAPI = unknownDialect{v}
 		v.mountChain(nil)
 		return nil
@@ -261,7 +255,7 @@ func (v *router) use(o Options) error {
 	}
 	page := &blocks.Kind{Name: batchRoute, Class: blocks.Live} // all parts are reads of state
 	v.reader, v.page = reader, page
-	if o.Cosmos == nil {
+	if o.Dialect != node.Cosmos {
 		page.NoFuture = v.shape != story.Node
 		reader.Add(page)
 		o.Chain.NoSuchPath = v.noSuchPath
@@ -275,7 +269,7 @@ func (v *router) use(o Options) error {
 			return blocks.ResponseHeaders{Vary: cosmos.VaryHeights}
 		}
 		reader.Add(page)
-		v.chainAPI, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: v.posting}, reader)
+		v.chainAPI, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Chain.Rows, Posting: v.posting}, reader)
 	}
 	if err == nil {
 		v.mountChain(docs.New(o.described(v.base), v.stack, o.Cache).Routes())

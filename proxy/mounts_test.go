@@ -70,13 +70,13 @@ func TestDocumentDescribesMountAtPath(t *testing.T) {
 }
 
 func TestPagesMayReadHeightHeadersOfTheSDK(t *testing.T) {
-	s := startChain(t, proxy.Options{Cosmos: &proxy.Cosmos{}, Web: web.Options{CORSOrigins: []string{"*"}}})
+	s := startChain(t, proxy.Options{Dialect: node.Cosmos, Web: web.Options{CORSOrigins: []string{"*"}}})
 	exposed := s.get(t, "/live", "Origin", "https://app.example").header.Get("Access-Control-Expose-Headers")
 	expect.Contains(t, strings.ToLower(exposed), "grpc-metadata-x-cosmos-block-height", "Access-Control-Expose-Headers")
 }
 
 func TestOnlyGRPCWebPostsAreServedAsGRPCWeb(t *testing.T) {
-	s := startChain(t, proxy.Options{Cosmos: &proxy.Cosmos{}, GRPC: &grpc.Options{}})
+	s := startChain(t, proxy.Options{Dialect: node.Cosmos, GRPC: &grpc.Options{}})
 	for contentType, want := range map[string]bool{grpc.WebType + "+proto": true, respond.JSON: false} {
 		h := s.do(t, http.MethodPost, "/no.such.Service/Method", "{}", "Content-Type", contentType).header
 		expect.Equal(t, h.Get("Grpc-Status") != "", want, "response to %s has Grpc-Status", contentType)

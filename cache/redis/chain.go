@@ -266,8 +266,8 @@ func (s *Store) Dialect(ctx context.Context, chainID string) (dialect string, er
 	return dialect, err
 }
 
-// NoteDialect stores the dialect of a chain's nodes for epochTTL.
-func (s *Store) NoteDialect(ctx context.Context, chainID, dialect string) error {
+// SaveDialect stores the dialect of a chain's nodes for epochTTL.
+func (s *Store) SaveDialect(ctx context.Context, chainID, dialect string) error {
 	at := dialectKey(chainID)
 	return s.do(ctx, func(ctx context.Context) error {
 		return s.rdb.Set(ctx, at, s.codec.seal(at, []byte(dialect)), epochTTL).Err()

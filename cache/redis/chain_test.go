@@ -87,7 +87,7 @@ func TestHotKeysAreLimited(t *testing.T) {
 	for i := range keys {
 		keys[i] = cache.HotKey{Key: strconv.Itoa(i), Rank: i}
 	}
-	expect.NoError(t, s.NoteHot(t.Context(), "story-1", keys))
+	expect.NoError(t, s.SaveHotKeys(t.Context(), "story-1", keys))
 	if kept, err := server.ZMembers(hotKey("story-1")); err != nil || len(kept) != maxHot {
 		t.Errorf("HotKeys returns %d keys, error %v", len(kept), err)
 	}

@@ -22,8 +22,8 @@ const (
 // the rank. So a frequent key stays ahead of a rare one that was stored some rounds later.
 func hotKey(namespace string) string { return metaKey("hot", namespace) }
 
-// NoteHot implements [cache.Shared].
-func (s *Store) NoteHot(ctx context.Context, namespace string, keys []cache.HotKey) error {
+// SaveHotKeys implements [cache.Shared].
+func (s *Store) SaveHotKeys(ctx context.Context, namespace string, keys []cache.HotKey) error {
 	at, now := hotKey(namespace), float64(s.o.Now().Unix())
 	for step := range slices.Chunk(keys, hotStep) {
 		members := make([]redis.Z, len(step))

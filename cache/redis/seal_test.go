@@ -103,7 +103,7 @@ func TestDialectWithoutOurSignatureIsIgnored(t *testing.T) {
 
 func noteDialect(t *testing.T, server *miniredis.Miniredis, key, chain string) {
 	t.Helper()
-	expect.NoError(t, sealedStore(t, server, key, nil).NoteDialect(t.Context(), chain, "cosmos"))
+	expect.NoError(t, sealedStore(t, server, key, nil).SaveDialect(t.Context(), chain, "cosmos"))
 }
 
 func move(t *testing.T, server *miniredis.Miniredis, from, to string) {

@@ -100,7 +100,7 @@ func (a *Auditor) read(ctx context.Context, t *task, only, avoid string) (versio
 	}
 }
 
-// callOrigin calls the origin.
+// callOrigin calls the origin with a timeout. A panic becomes an error.
 func (a *Auditor) callOrigin(ctx context.Context, t *task, reading *cache.Reading) (e *cache.Entry, err error) {
 	ctx, cancel := context.WithTimeout(cache.WithReading(ctx, reading), a.o.Timeout)
 	defer cancel()

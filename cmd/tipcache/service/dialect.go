@@ -75,7 +75,7 @@ func (s *Service) serveDialect(found node.Dialect) error {
 	if err := s.pool.SetDialect(found); err != nil {
 		return err
 	}
-	err := errors.Join(cfg.CheckRoutes(), s.proxy.SetDialect(cfg.ProxyOptions().Cosmos, cfg.Policies(), cfg.OwnPolicies()))
+	err := errors.Join(cfg.CheckRoutes(), s.proxy.SetDialect(found, cfg.Policies(), cfg.OwnPolicies()))
 	if err != nil {
 		return fmt.Errorf("the nodes speak %s: %w", found, err)
 	}
@@ -95,7 +95,7 @@ func (s *Service) found(ctx context.Context, d node.Dialect) {
 	if s.shared == nil || s.cfg.Chain.ID == "" {
 		return
 	}
-	if err := s.shared.NoteDialect(ctx, s.cfg.Chain.ID, string(d)); err != nil {
+	if err := s.shared.SaveDialect(ctx, s.cfg.Chain.ID, string(d)); err != nil {
 		s.log.Debug("storing the dialect in redis failed", "error", err)
 	}
 }

@@ -218,7 +218,6 @@ func (s *Service) openMetadata(context.Context) (err error) {
 
 func (s *Service) openProxy(context.Context) (err error) {
 	o := s.cfg.ProxyOptions()
-	o.UnknownDialect = s.cfg.Chain.Dialect == string(node.Undetermined)
 	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane(), s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.logs.Requests, s.registry, s.tracing
 	o.Web.SharedLimits.Redis = s.redis
