@@ -70,7 +70,10 @@ func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy)
 		return err
 	}
 	for _, v := range s.now() { // the first one refuses routes that do not exist
-		if err := v.chainAPI.SetClasses(classes, own); err != nil {
+		if v.reader == nil { // SetDialect gets the classes in force
+			continue
+		}
+		if err := v.reader.SetClasses(classes, own); err != nil {
 			return err
 		}
 	}

@@ -215,7 +215,6 @@ type chainAPI interface {
 	Endpoint(r *http.Request) *dialect.Endpoint
 	// ReadHeights reads the blocks that a request names.
 	ReadHeights(r *http.Request) (blocks.Heights, error)
-	SetClasses(classes blocks.Classes, own map[string]cache.Policy) error
 	SelectRoute(name string) (cache.Selection, error)
 	SelectAddress(address string) (cache.Selection, error)
 }
@@ -269,7 +268,10 @@ func (v *router) use(o Options) error {
 			return blocks.ResponseHeaders{Vary: cosmos.VaryHeights}
 		}
 		reader.Add(page)
-		v.chainAPI, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Chain.Rows, Posting: v.posting}, reader)
+		v.chainAPI, err = cosmos.New(cosmos.Options{Rows: o.Chain.Rows, Posting: v.posting}, reader)
+	}
+	if err == nil {
+		err = reader.SetClasses(o.Chain.Classes, o.Chain.Routes)
 	}
 	if err == nil {
 		v.mountChain(docs.New(o.described(v.base), v.stack, o.Cache).Routes())
@@ -328,7 +330,6 @@ func (unknownDialect) Endpoint(*http.Request) *dialect.Endpoint { return nil }
 func (unknownDialect) ReadHeights(*http.Request) (blocks.Heights, error) {
 	return blocks.Heights{}, errUnknownDialect
 }
-func (unknownDialect) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect gets the classes in force
 func (unknownDialect) SelectRoute(string) (cache.Selection, error) {
 	return cache.Selection{}, errUnknownDialect
 }

@@ -20,10 +20,8 @@ import (
 
 // Options configure a Handler.
 type Options struct {
-	Classes blocks.Classes          // Handler.SetClasses replaces them
-	Routes  map[string]cache.Policy // policies of single rows, by name
-	Rows    []dialect.Row           // the operator's rows, which come before the table's
-	Posting *blocks.Posting         // limits posts; nil makes one for the handler alone
+	Rows    []dialect.Row   // the operator's rows, which come before the table's
+	Posting *blocks.Posting // limits posts; nil makes one for the handler alone
 }
 
 // A Handler answers the queries of a chain. It owns no goroutine.
@@ -60,7 +58,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 	}
 	h.redirect = h.passed("redirect", redirect)
 	h.unserved = h.passed(web.NoRoute, func(*gin.Context, *record.Record) error { return errNotImplemented })
-	return h, r.SetClasses(o.Classes, o.Routes)
+	return h, nil
 }
 
 // keyPrefix begins the keys of the dialect in the cache.

@@ -37,7 +37,7 @@ const (
 // Options configure a Handler. Nodes is required.
 type Options struct {
 	Nodes   blocks.Nodes
-	Classes blocks.Classes          // Handler.SetClasses replaces them
+	Classes blocks.Classes          // [blocks.Reader.SetClasses] replaces them
 	Routes  map[string]cache.Policy // policies of single routes, by name
 
 	Rows []dialect.Row // the operator's rows, which come before the built-in ones
@@ -95,13 +95,11 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 			return nil, err
 		}
 	}
+	var err error
 	if !o.RefuseUnknown {
-		var err error
-		if h.unknown, err = h.newUnknown(r); err != nil {
-			return nil, err
-		}
+		h.unknown, err = h.newUnknown(r)
 	}
-	return h, r.SetClasses(o.Classes, o.Routes)
+	return h, err
 }
 
 // Route returns the route of a request; false if no row matches its path and unknown paths are refused.
