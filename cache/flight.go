@@ -36,7 +36,7 @@ type flightResult struct {
 }
 
 // start starts the flight of the key or joins the current one. own becomes true when this flight begins.
-func (f flight) start(ctx context.Context) (landed <-chan singleflight.Result, own *atomic.Bool) {
+func (f flight) start(ctx context.Context) (done <-chan singleflight.Result, own *atomic.Bool) {
 	own = new(atomic.Bool)
 	return f.ch.flights.DoChan(f.q.Key, func() (any, error) {
 		own.Store(true)
@@ -53,8 +53,8 @@ func growStack(never int) byte {
 	if never == 0 {
 		return 0
 	}
-	var room [12 << 10]byte
-	return room[never]
+	var frame [12 << 10]byte
+	return frame[never]
 }
 
 // fly runs the flight. It ends with its own timeout or the cache, not with ctx.
@@ -212,9 +212,9 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 // caller's flight.
 func (r *request) refresh(ctx context.Context, at *slot) (l flightResult, own bool, err error) {
 	defer at.renewing.Store(false)
-	landed, begun := flight{request: r}.start(ctx)
+	done, begun := flight{request: r}.start(ctx)
 	select {
-	case end := <-landed:
+	case end := <-done:
 		return end.Val.(flightResult), begun.Load(), end.Err //nolint:forcetypeassert // flights return nothing else
 	case <-r.c.life.Done():
 		return l, true, errClosed

@@ -228,8 +228,8 @@ func (f flight) join(ctx context.Context, w wait) (l flightResult, own bool, err
 		})
 		return result.(flightResult), own, err //nolint:forcetypeassert // a flight's
 	}
-	landed, begun := f.start(ctx)
-	l, err = f.await(ctx, landed, begun, w)
+	done, begun := f.start(ctx)
+	l, err = f.await(ctx, done, begun, w)
 	return l, begun.Load(), err
 }
 
@@ -240,12 +240,12 @@ func (f flight) mayRun(ctx context.Context) bool {
 }
 
 // await waits for a flight to end, or for as long as w allows if another entry can be served.
-func (r *request) await(ctx context.Context, landed <-chan singleflight.Result, own *atomic.Bool, w wait) (flightResult, error) {
+func (r *request) await(ctx context.Context, done <-chan singleflight.Result, own *atomic.Bool, w wait) (flightResult, error) {
 	patience := time.NewTimer(w.left(Stale))
 	defer patience.Stop()
 	for {
 		select {
-		case l := <-landed:
+		case l := <-done:
 			return l.Val.(flightResult), l.Err
 		case <-patience.C:
 			at, _ := r.ch.memory.GetIfPresent(r.q.Key)

@@ -45,7 +45,7 @@ const (
 // Encoders encode bodies, as many concurrently as there are processors, up to maxConcurrent. They are safe for
 // concurrent use.
 type Encoders struct {
-	places chan struct{} // one token for each encoder in use
+	tokens chan struct{} // holds one token for each encoder in use
 
 	mu   sync.Mutex
 	made int      // number of encoders, in use and idle
@@ -73,7 +73,7 @@ const maxBuffer = 256 << 10
 
 // NewEncoders returns Encoders without any encoder yet.
 func NewEncoders() *Encoders {
-	return &Encoders{places: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxConcurrent))}
+	return &Encoders{tokens: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxConcurrent))}
 }
 
 // Encode encodes a body in a coding other than [Identity]; quick is for a body that may be sent only once. It
@@ -82,7 +82,7 @@ func (e *Encoders) Encode(coding Coding, body []byte, quick, wait bool) (encoded
 	if !e.acquire(wait) {
 		return nil, false
 	}
-	defer func() { <-e.places }()
+	defer func() { <-e.tokens }()
 	w := e.take(kind{coding, coding != Zstd && (quick || coding == Gzip && len(body) >= Long)})
 	made := w.appendTo(w.buffer[:0], body)
 	if cap(made) <= maxBuffer {
@@ -95,11 +95,11 @@ func (e *Encoders) Encode(coding Coding, body []byte, quick, wait bool) (encoded
 
 func (e *Encoders) acquire(wait bool) bool {
 	if wait {
-		e.places <- struct{}{}
+		e.tokens <- struct{}{}
 		return true
 	}
 	select {
-	case e.places <- struct{}{}:
+	case e.tokens <- struct{}{}:
 		return true
 	default:
 		return false
@@ -116,7 +116,7 @@ func (e *Encoders) take(k kind) worker {
 		e.idle = slices.Delete(e.idle, i, i+1)
 		return found
 	}
-	if len(e.idle) > 0 && e.made >= max(cap(e.places), minKept) {
+	if len(e.idle) > 0 && e.made >= max(cap(e.tokens), minKept) {
 		e.idle = slices.Delete(e.idle, 0, 1)
 		e.made--
 	}

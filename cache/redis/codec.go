@@ -97,8 +97,8 @@ func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error)
 	if err != nil {
 		return nil, err
 	}
-	var room [128]byte
-	if as := h.appendVersion(room[:0]); len(m) < len(as) || m[:len(as)] != string(as) {
+	var buf [128]byte
+	if as := h.appendVersion(buf[:0]); len(m) < len(as) || m[:len(as)] != string(as) {
 		return nil, fmt.Errorf("%w: number is not in canonical form", errCorrupt)
 	}
 	e := &cache.Entry{Height: h.height, ReadAt: h.readAt, Expires: h.expires}

@@ -92,8 +92,8 @@ func (ep *Endpoint) canonicalize(q *RowQuery, u *url.URL) (err error) {
 
 // setKey sets the key for the path and the values, and the query for the node.
 func (q *RowQuery) setKey(prefix string, v Values) {
-	var room [256]byte
-	text := AppendPath(append(room[:0], prefix...), q.Path)
+	var buf [256]byte
+	text := AppendPath(append(buf[:0], prefix...), q.Path)
 	end := len(text)
 	if len(v) > 0 {
 		text = v.Append(append(text, '?'))

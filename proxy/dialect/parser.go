@@ -148,8 +148,8 @@ func ParsePatterns(texts []string) (all Patterns, err error) {
 
 // Match reports whether a decoded path matches one of the patterns.
 func (all Patterns) Match(path string) bool {
-	var room [maxParts]string
-	parts := split(room[:0], path)
+	var buf [maxParts]string
+	parts := split(buf[:0], path)
 	return slices.ContainsFunc(all, func(p pattern) bool { return p.matches(parts) })
 }
 

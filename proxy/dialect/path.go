@@ -14,8 +14,8 @@ func (p *Parser) ReadPath(path string) (canonical string, err error) {
 	if p.manner == Gateway {
 		path = DropColon(path)
 	}
-	var room [maxParts]string
-	parts := split(room[:0], path)
+	var buf [maxParts]string
+	parts := split(buf[:0], path)
 	changed := false
 	for i, s := range p.pattern {
 		if s.Literal != "" {

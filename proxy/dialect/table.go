@@ -88,8 +88,8 @@ func (t *Table) Endpoint(r *http.Request) *Endpoint {
 	if t.Manner == Gateway {
 		path = DropColon(path)
 	}
-	var room [maxParts]string
-	parts := split(room[:0], path)
+	var buf [maxParts]string
+	parts := split(buf[:0], path)
 	rows := t.byBeginning[""]
 	if len(parts) >= t.Depth {
 		end := t.Depth

@@ -77,11 +77,11 @@ func (h *Handler) Routes() []web.Route {
 	routes := []web.Route{
 		h.route("openapi", "/openapi.json", "", func(*gin.Context) (*cache.Content, error) { return document() }),
 		h.route("docs", "/docs", policyOf(manualStyle, manualScript), func(c *gin.Context) (*cache.Content, error) {
-			everywhere, err := page()
+			rendered, err := page()
 			if err != nil {
 				return nil, err
 			}
-			return h.placed(everywhere, h.stack.BaseURL(c.Request)), nil
+			return h.placed(rendered, h.stack.BaseURL(c.Request)), nil
 		}),
 		h.route("docs_live", "/docs/live", policyOf(within(livePage, "style"), within(livePage, "script")), func(*gin.Context) (*cache.Content, error) { return live, nil }),
 	}

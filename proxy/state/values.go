@@ -72,13 +72,13 @@ func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *record.Rec
 const longest = 256
 
 func (q Request) key(before string) string {
-	room := make([]byte, 0, len(before)+len(q.Method)+1+2*min(len(q.Message), longest))
-	room = append(append(append(room, before...), q.Method...), '?')
+	buf := make([]byte, 0, len(before)+len(q.Method)+1+2*min(len(q.Message), longest))
+	buf = append(append(append(buf, before...), q.Method...), '?')
 	if len(q.Message) > longest {
 		sum := sha256.Sum256(q.Message)
-		return string(hex.AppendEncode(append(room, "sha256:"...), sum[:]))
+		return string(hex.AppendEncode(append(buf, "sha256:"...), sum[:]))
 	}
-	return string(hex.AppendEncode(room, q.Message))
+	return string(hex.AppendEncode(buf, q.Message))
 }
 
 // MethodIn returns the method in a cache key. ok is false if the key is not for a value.

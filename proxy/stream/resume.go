@@ -51,8 +51,8 @@ func resumeAfter(id string, all []subscription) {
 		return
 	}
 	for i := range all {
-		if told, ok := parseDigest(parts[i]); ok {
-			all[i].answer = told ^ all[i].name
+		if known, ok := parseDigest(parts[i]); ok {
+			all[i].answer = known ^ all[i].name
 		}
 	}
 }

@@ -39,12 +39,12 @@ func WithoutWait(r *http.Request) (*http.Request, bool) {
 func (h *Handler) Wait(rt web.Route) web.Route {
 	wait := rt
 	wait.Serve = func(c *gin.Context, rec *record.Record) error {
-		taken := web.RemovedParameters(c.Request)
-		if taken[SinceParameter] != nil {
+		removed := web.RemovedParameters(c.Request)
+		if removed[SinceParameter] != nil {
 			return failure.BadInput("%s and %s cannot be combined", WaitParameter, SinceParameter)
 		}
 		feed := func() (web.Feed, error) { return rt.Feed(c.Request) }
-		if err := h.AwaitItem(c, rec, feed, rt.Access, taken[WaitParameter]); err != nil {
+		if err := h.AwaitItem(c, rec, feed, rt.Access, removed[WaitParameter]); err != nil {
 			return err
 		}
 		return rt.Serve(c, rec)
