@@ -214,3 +214,25 @@ func TestRoundReadsEveryKeyOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestRoundCountsReadsThatNobodyRequested(t *testing.T) {
+	var keys ahead.Keys[int]
+	keys.Next(100, nil)
+	keys.Record("wanted", 1)
+	keys.Record("unwanted", 2)
+	keys.Next(101, often)
+	var n ahead.Counts
+	requests := often
+	for height := int64(102); height < 104; height++ {
+		keys.Round(t.Context(), ahead.Block{Height: height, Time: time.Minute, Room: func() bool { return true }}, &n, requests,
+			func(int, time.Duration) ahead.Result { return ahead.Origin })
+		requests = func(name string) (int, bool) { return map[string]int{"wanted": ahead.Often}[name], true }
+	}
+	got := map[string]uint64{}
+	for result := range n {
+		if times := n[result].Load(); times > 0 {
+			got[ahead.Result(result).String()] = times
+		}
+	}
+	expect.NoDiff(t, got, map[string]uint64{"origin": 3, "unused": 1}, "counted reads of two keys in two blocks, one of which nobody requested in the first")
+}

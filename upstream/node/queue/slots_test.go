@@ -117,6 +117,26 @@ func TestClientsTakeTurns(t *testing.T) {
 	}
 }
 
+func TestOtherRequestsOfAClientStayQueuedWhenOneLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &order{slots: few(1, time.Hour)}
+		l.enter("1", Request{Client: "A"})
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := l.slots.Acquire(ctx, Request{Client: "B"})
+			left <- err
+		}()
+		synctest.Wait()
+		l.enter("3", Request{Client: "B"})
+		leave()
+		expect.ErrorIs(t, <-left, context.Canceled, "Acquire of the request that left")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		expect.NoDiff(t, strings.Join(l.names, ""), "13", "order")
+	})
+}
+
 func TestConcurrencyStaysWithinTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &order{slots: few(4, time.Hour)}
