@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/tipcache/tipcache/proxy/conn"
 )
 
@@ -88,17 +90,16 @@ func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*conn.Con
 
 // slotShortage is the state of the log line about a lack of slots. Only Accept uses it.
 type slotShortage struct {
-	logged time.Time
-	closed map[string]int // since then, by cause
+	log    rate.Sometimes
+	closed map[string]int // since the last line, by cause
 }
 
 // logShortage logs at most once a minute.
 func (l *Listener) logShortage(why string, closed int) {
 	s := &l.shortage
 	s.closed[why] += closed
-	if now := time.Now(); now.Sub(s.logged) >= time.Minute {
+	s.log.Do(func() {
 		l.o.Logger.Warn("connections are short", "limit", l.o.Most, "closed_stalled", s.closed["stalled"], "closed_idle", s.closed["idle"])
-		s.logged = now
 		clear(s.closed)
-	}
+	})
 }

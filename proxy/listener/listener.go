@@ -25,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/time/rate"
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -56,23 +57,22 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Listener listens for clients. Its http.Server is given conn.Context and
-// conn.State.
+// A Listener listens for clients. The ConnContext of its http.Server must be conn.Context, and the ConnState conn.State.
 type Listener struct {
 	*net.TCPListener
 	o        Options
 	metrics  *metrics
 	shortage slotShortage
-	opener   *opener // nil: without TLS and proxies
+	opener   *opener // nil without TLS and proxies
 
 	mu        sync.Mutex
 	slots     map[*slot]struct{} // of open connections
 	perClient map[netip.Addr]int // slots by client
 	released  *sync.Cond         // wakes Accept
 
-	ended context.Context //nolint:containedctx // by Close; of all handshakes
+	ended context.Context //nolint:containedctx // for all handshakes; ends with Close
 	end   context.CancelFunc
-	works sync.WaitGroup // for which Close waits
+	works sync.WaitGroup // goroutines that Close waits for
 }
 
 // Listen opens the listener.
@@ -85,7 +85,7 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 	o = o.withDefaults()
 	l := &Listener{
 		TCPListener: opened.(*net.TCPListener), //nolint:forcetypeassert // the network is tcp
-		o:           o, shortage: slotShortage{closed: map[string]int{}}, slots: map[*slot]struct{}{}, perClient: map[netip.Addr]int{},
+		o:           o, shortage: slotShortage{log: rate.Sometimes{Interval: time.Minute}, closed: map[string]int{}}, slots: map[*slot]struct{}{}, perClient: map[netip.Addr]int{},
 	}
 	l.released = sync.NewCond(&l.mu)
 	l.ended, l.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -95,7 +95,7 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 		return float64(len(l.slots))
 	})
 	if o.Memory != nil {
-		out := &outgoing{listener: l, memory: o.Memory}
+		out := &outgoing{listener: l, memory: o.Memory, log: rate.Sometimes{Interval: time.Minute}}
 		l.works.Go(out.run)
 	}
 	if o.TLS != nil || o.Proxies != nil {
@@ -117,7 +117,7 @@ func newMetrics(o Options, open func() float64) *metrics {
 	m := &metrics{
 		closed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: name + "_closed_total",
-			Help: "Connections closed by the listener, by cause: idle or stalled (not reading) to admit a new connection, share to admit one of the same address, refused (new, and its address is at its limit), proxy (without a valid header of the PROXY protocol, or from a peer that is no trusted proxy), or memory (holding the most streams or unread responses while memory is short).",
+			Help: "Connections closed by the listener, by cause: idle or stalled (not reading) to admit a new connection, share to admit one of the same address, refused (new, and its address is at its limit), proxy (without a valid header of the PROXY protocol, or from a peer that is not a trusted proxy), or memory (holding the most streams or unread responses while memory is short).",
 		}, []string{"cause"}),
 		waits: f.NewCounter(prometheus.CounterOpts{
 			Name: name + "_waits_total",
@@ -153,32 +153,40 @@ func (l *Listener) accept(fast conn.Lane) (*slot, error) {
 			_ = accepted.Close()
 			return nil, net.ErrClosed
 		}
-		s := slotFor(accepted.RemoteAddr())
-		if l.o.Proxies != nil && !l.o.Proxies(s.address) {
-			l.refuseProxy(s, errNoProxy)
-			_ = accepted.Close()
-			continue
-		}
-		s.conn = conn.New(accepted, fast, l.o.Memory, func() { l.release(s) })
-		if !l.exceeds(s) || l.evictFor(s) {
-			l.occupy(s)
+		s := &slot{}
+		c := conn.New(accepted, fast, l.o.Memory, func() { l.release(s) })
+		switch {
+		case l.o.Proxies != nil && !l.o.Proxies(c.Address()):
+			l.refuseProxy(c.Address(), errNoProxy)
+		case l.assign(s, c):
 			return s, nil
 		}
-		_ = accepted.Close()
+		_ = c.Close()
 	}
 }
 
 // A slot is held by one connection.
 type slot struct {
-	conn    *conn.Conn
-	address netip.Addr
-	client  netip.Addr // the address, or the first one of its IPv6 /64
+	conn   *conn.Conn
+	client netip.Addr // the client's address, or the first one of its IPv6 /64
 }
 
-func slotFor(a net.Addr) *slot {
-	tcp, _ := a.(*net.TCPAddr) // of a TCPListener
-	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
-	return &slot{address: addr, client: limits.NetworkOf(addr)}
+// assign assigns a slot to a connection, and counts it against the connection's client. It returns false if the slot's
+// connection was closed meanwhile, or if the client has used its share and none of its other connections can be closed.
+func (l *Listener) assign(s *slot, to *conn.Conn) (ok bool) {
+	l.mu.Lock()
+	if _, open := l.slots[s]; open {
+		l.releaseShare(s)
+	} else if s.conn != nil {
+		l.mu.Unlock()
+		return false
+	}
+	s.conn, s.client = to, limits.NetworkOf(to.Address())
+	exceeds := l.o.Most > 0 && len(l.slots) > l.o.Most/2 && l.perClient[s.client] >= l.o.Share && !l.o.Exempt(to.Address())
+	l.slots[s] = struct{}{}
+	l.perClient[s.client]++
+	l.mu.Unlock()
+	return !exceeds || l.evictFor(s)
 }
 
 func (l *Listener) state() (full, closed bool) {
@@ -190,27 +198,6 @@ func (l *Listener) state() (full, closed bool) {
 // full reports whether all slots are taken. The caller must hold mu.
 func (l *Listener) full() bool { return l.o.Most > 0 && len(l.slots) >= l.o.Most }
 
-// exceeds reports whether the client of a slot already holds its share, and shares apply.
-func (l *Listener) exceeds(s *slot) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.isAtShare(s)
-}
-
-// isAtShare is like exceeds. The caller must hold mu.
-func (l *Listener) isAtShare(s *slot) bool {
-	return l.o.Most > 0 && len(l.slots) > l.o.Most/2 && l.perClient[s.client] >= l.o.Share && !l.o.Exempt(s.address)
-}
-
-// occupy records a slot as taken.
-func (l *Listener) occupy(s *slot) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.slots[s] = struct{}{}
-	l.perClient[s.client]++
-}
-
-// release frees a slot.
 func (l *Listener) release(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

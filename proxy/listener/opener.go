@@ -14,13 +14,11 @@ type opener struct {
 	ready    chan accepted
 }
 
-// accepted is a result of Accept.
 type accepted struct {
 	conn net.Conn
 	err  error
 }
 
-// run accepts connections until the listener is closed.
 func (s *opener) run() {
 	for {
 		slot, err := s.listener.accept(nil)

@@ -2,9 +2,10 @@ package listener
 
 import (
 	"net/netip"
-	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"golang.org/x/time/rate"
 
 	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -18,13 +19,11 @@ type outgoing struct {
 	listener *Listener
 	memory   *account.Account
 	reserved int64
-	logged   atomic.Int64 // when connections were last closed with a line in the log, in Unix seconds
+	log      rate.Sometimes // bounds the lines about closed connections
 }
 
-// outgoingCheck is the interval of the checks.
 const outgoingCheck = 250 * time.Millisecond
 
-// run checks until the listener is closed.
 func (o *outgoing) run() {
 	defer o.memory.AddHolders(o.holders)()
 	defer o.reserve(0)
@@ -44,7 +43,6 @@ func (o *outgoing) run() {
 	}
 }
 
-// reserve changes the reservation to bytes.
 func (o *outgoing) reserve(bytes int64) (ok bool) {
 	if ok = o.memory.Reserve(account.Unread, bytes-o.reserved); ok {
 		o.reserved = bytes
@@ -78,7 +76,7 @@ func (o *outgoing) holders() (all []account.Holder) {
 	for s := range l.slots {
 		since, stalled := s.conn.Stalled()
 		h := account.Holder{Client: s.client, Bytes: s.conn.StreamBytes(stalled), Since: now, Close: func() { o.close(s) }}
-		if l.o.Exempt(s.address) {
+		if l.o.Exempt(s.conn.Address()) {
 			h.Client = netip.Addr{}
 		}
 		if stalled {
@@ -98,7 +96,7 @@ func (o *outgoing) holders() (all []account.Holder) {
 func (o *outgoing) close(s *slot) {
 	_ = s.conn.Abort()
 	o.listener.metrics.closed.WithLabelValues("memory").Inc()
-	if now, last := time.Now().Unix(), o.logged.Load(); now-last >= 60 && o.logged.CompareAndSwap(last, now) {
+	o.log.Do(func() {
 		o.listener.o.Logger.Warn("memory is short, closing connections", "reserved", o.memory.Used(), "limit", o.memory.Limit(), "first_client", s.client)
-	}
+	})
 }

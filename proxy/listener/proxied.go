@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -24,7 +25,7 @@ func (l *Listener) readProxied(s *slot) (ok bool) {
 	client, err := l.readHeader(s.conn)
 	if err != nil {
 		if l.ended.Err() == nil {
-			l.refuseProxy(s, err)
+			l.refuseProxy(s.conn.Address(), err)
 		}
 		_ = s.conn.Close()
 		return false
@@ -33,7 +34,7 @@ func (l *Listener) readProxied(s *slot) (ok bool) {
 	if l.o.TLS != nil { // the lane is above TLS
 		lane = nil
 	}
-	if !l.move(s, s.conn.From(client, lane)) {
+	if !l.assign(s, s.conn.From(client, lane)) {
 		_ = s.conn.Close()
 		return false
 	}
@@ -89,25 +90,8 @@ func readHeaderText(from io.Reader) ([]byte, error) {
 	return text, err
 }
 
-// move counts a slot against the client of another connection on the same socket. It returns false if the client has used
-// its share and none of its connections can be closed.
-func (l *Listener) move(s *slot, to *conn.Conn) (ok bool) {
-	l.mu.Lock()
-	if _, open := l.slots[s]; !open {
-		l.mu.Unlock()
-		return false
-	}
-	l.releaseShare(s)
-	moved := slotFor(to.RemoteAddr())
-	s.conn, s.address, s.client = to, moved.address, moved.client
-	exceeds := l.isAtShare(s)
-	l.perClient[s.client]++
-	l.mu.Unlock()
-	return !exceeds || l.evictFor(s)
-}
-
 // refuseProxy counts and logs a connection that is closed for lack of a trusted PROXY header.
-func (l *Listener) refuseProxy(s *slot, why error) {
+func (l *Listener) refuseProxy(peer netip.Addr, why error) {
 	l.metrics.closed.WithLabelValues("proxy").Inc()
-	l.o.Logger.Debug("connection closed: no header of a trusted proxy", "peer", s.address, "error", why)
+	l.o.Logger.Debug("connection closed: no header of a trusted proxy", "peer", peer, "error", why)
 }
