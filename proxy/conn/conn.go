@@ -40,7 +40,6 @@ type Conn struct {
 	pieces [2][]byte
 }
 
-// A transport carries requests and responses.
 type transport interface {
 	net.Conn
 	WriteBuffers(pieces *net.Buffers) (int64, error)

@@ -38,7 +38,6 @@ func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w h
 	h.ServeHTTP(sw, r)
 }
 
-// beginRequest opens the stream of a request.
 func (s *streams) beginRequest(r *http.Request) (extra int64, ok bool) {
 	extra = int64(len(r.RequestURI)+len(r.Host)+HeaderBytes(r.Header)) - usualHeaders
 	s.mu.Lock()
@@ -63,39 +62,25 @@ func HeaderBytes(h http.Header) (size int) {
 // report when it has written them. Flush would wait for that but costs a frame, so finish parks the stream instead unless
 // memory is short.
 func (s *streams) finish(w *streamWriter, extra int64) {
-	park := w.written > 0
-	if park && s.memory.IsShort() {
+	isUnread := w.written > 0
+	if isUnread && s.memory.IsShort() {
 		_ = http.NewResponseController(w).Flush() // fails only if the client has disconnected
-		park = false
+		isUnread = false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(extra)
-	if park {
-		s.park()
-	} else {
-		s.end()
-	}
+	s.leave(extra, isUnread)
 }
 
 // refuseStream refuses a request for lack of memory. One request at a time gets a response: h calls HasStream. Other
 // streams are reset, so that clients that do not read use no memory.
 func (c *Conn) refuseStream(w http.ResponseWriter, r *http.Request, h http.Handler) {
-	if !c.streams.setRefusing(true) {
+	if !c.streams.refusing.CompareAndSwap(false, true) {
 		panic(http.ErrAbortHandler)
 	}
-	defer c.streams.setRefusing(false)
+	defer c.streams.refusing.Store(false)
 	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusedKey{}, true)))
 	_ = http.NewResponseController(w).Flush() // fails only if the client has disconnected
-}
-
-// setRefusing sets s.refusing. It returns false if it was set already.
-func (s *streams) setRefusing(to bool) (changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	changed = s.refusing != to
-	s.refusing = to
-	return changed
 }
 
 // ErrNoStream refuses a stream for lack of memory.

@@ -22,7 +22,6 @@ type Revocable struct {
 	open map[*revocable]struct{}
 }
 
-// revocable is a connection or stream.
 type revocable struct {
 	from      *http.Request // opened the connection or stream
 	keyed     bool          // requires a valid key

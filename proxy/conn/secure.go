@@ -140,7 +140,6 @@ func (r *records) sendLater(to *socket) {
 	}
 }
 
-// send sends the collected records.
 func (r *records) send(to *socket) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

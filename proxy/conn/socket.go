@@ -20,7 +20,6 @@ type socket struct {
 	streams streams
 }
 
-// RemoteAddr returns the address of the client.
 func (s *socket) RemoteAddr() net.Addr {
 	if s.client != nil {
 		return s.client
@@ -28,7 +27,6 @@ func (s *socket) RemoteAddr() net.Addr {
 	return s.Conn.RemoteAddr()
 }
 
-// Close closes the socket and calls onClose.
 func (s *socket) Close() error {
 	defer s.onClose()
 	return s.Conn.Close()
@@ -37,7 +35,6 @@ func (s *socket) Close() error {
 // MarkActive records the client's last activity.
 func (s *socket) MarkActive(at time.Time) { s.active.Store(at.UnixNano()) }
 
-// Read reads from the socket and records the activity.
 func (s *socket) Read(p []byte) (int, error) {
 	if s.streams.isSlow.Load() && s.streams.isSlow.Swap(false) {
 		time.Sleep(slowRead)
@@ -49,7 +46,6 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements [syscall.Conn].
 func (s *socket) SyscallConn() (syscall.RawConn, error) {
 	if c, ok := s.Conn.(syscall.Conn); ok {
 		return c.SyscallConn()

@@ -29,8 +29,9 @@ const slowRead = 50 * time.Millisecond
 // streams are the open streams of an HTTP/2 or gRPC connection. Memory is reserved for all except one, because each
 // connection has memory for one request.
 type streams struct {
-	memory *account.Account // nil means no limit
-	isSlow atomic.Bool      // a stream was refused since the last read
+	memory   *account.Account // nil means no limit
+	isSlow   atomic.Bool      // a stream was refused since the last read
+	refusing atomic.Bool      // a refused request is getting its response
 
 	mu       sync.Mutex
 	open     int64
@@ -38,14 +39,13 @@ type streams struct {
 	extra    int64 // bytes reserved in addition to streamCost
 	handlers int64 // running HTTP/2 handlers
 	writes   int64 // writes in progress
-	refusing bool  // a refused request is getting its response
 	closed   bool
 	changed  time.Time     // last arrival of a request or change of writes; zero means never
 	waiting  []*CallStream // calls whose handlers have not begun
 }
 
 // begin opens a stream. It reserves streamCost, extra and ahead; for the only stream, extra alone. It returns the bytes
-// reserved besides streamCost, and false if there is no memory. The caller must hold mu.
+// reserved in addition to streamCost, and false if there is no memory. The caller must hold mu.
 func (s *streams) begin(extra, ahead int64) (reserved int64, ok bool) {
 	reserved = max(0, extra)
 	cost := int64(0)
@@ -68,7 +68,7 @@ func (s *streams) end() {
 	}
 }
 
-// release releases bytes that begin reserved besides streamCost. The caller must hold mu.
+// release releases bytes that begin reserved in addition to streamCost. The caller must hold mu.
 func (s *streams) release(reserved int64) {
 	if reserved > 0 {
 		s.extra -= reserved
@@ -76,13 +76,15 @@ func (s *streams) release(reserved int64) {
 	}
 }
 
-// park keeps a stream open after its handler, until unpark or unparkAll. If MaxStreams are parked already, one of them
-// has ended, because the library limits open streams. The caller must hold mu.
-func (s *streams) park() {
-	if s.closed || s.parked == MaxStreams {
-		s.end()
-	} else {
+// leave ends a stream after its handler. If the client may not have read the response, it parks the stream, which stays
+// open until unpark or unparkAll. If MaxStreams are parked already, one of them has ended, because the library limits open
+// streams. The caller must hold mu.
+func (s *streams) leave(reserved int64, isUnread bool) {
+	s.release(reserved)
+	if isUnread && !s.closed && s.parked < MaxStreams {
 		s.parked++
+	} else {
+		s.end()
 	}
 }
 
@@ -94,7 +96,6 @@ func (s *streams) unpark() {
 	}
 }
 
-// unparkAll closes all parked streams.
 func (s *streams) unparkAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +125,6 @@ func (s *streams) drop(isGone func(*CallStream) bool) {
 	})
 }
 
-// add changes the numbers of handlers and writes.
 func (s *streams) add(handlers, writes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,12 +209,8 @@ func (k *CallStream) End() {
 	s := &k.conn.streams
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(k.extra)
-	if k.pending--; k.pending > 0 {
-		s.park()
-	} else {
-		s.end()
-	}
+	k.pending--
+	s.leave(k.extra, k.pending > 0)
 }
 
 // Sending records that a message is being sent, until Sent.
@@ -233,7 +229,6 @@ func (k *CallStream) Sent(message []byte) {
 	k.addPending(-1)
 }
 
-// addPending changes the number of unsent messages.
 func (k *CallStream) addPending(messages int) {
 	s := &k.conn.streams
 	s.add(0, int64(messages))
