@@ -13,7 +13,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/proxy/conn/conntest"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -33,10 +32,25 @@ func startServer(t testing.TB, h http.Handler, fast web.Lane, ended func()) *htt
 func unstarted(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Listener = conntest.Listener{Listener: s.Listener, Lane: fast, Ended: ended}
+	s.Listener = wrapping{s.Listener, fast, ended}
 	s.Config.ConnContext, s.Config.ConnState = conn.Context, conn.State
 	t.Cleanup(s.Close)
 	return s
+}
+
+// A wrapping listener accepts connections with a lane, and calls ended when one is closed.
+type wrapping struct {
+	net.Listener
+	lane  conn.Lane
+	ended func()
+}
+
+func (l wrapping) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return conn.New(accepted, l.lane, nil, l.ended), nil
 }
 
 // serveOn starts a server whose connections come from a listener with these options.

@@ -20,10 +20,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/proxy/conn/conntest"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
@@ -169,7 +169,8 @@ func TestValueThatBecomesAnErrorIsCountedOnce(t *testing.T) {
 	var fast *lane.Lane
 	d := open(t, n, true, withLane, func(s *setup) { fast = s.web.Lane.(*lane.Lane) })
 	server := httptest.NewUnstartedServer(d.rpc.Config.Handler)
-	server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.ForRPC(rpc.FindCallerID)}
+	_ = server.Listener.Close()
+	server.Listener = expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast.ForRPC(jsonrpc.FindID)}))(t)
 	server.Config.ConnContext, server.Config.ConnState = conn.Context, conn.State
 	server.Start()
 	t.Cleanup(server.Close)

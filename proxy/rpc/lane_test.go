@@ -21,6 +21,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -240,7 +241,7 @@ func FuzzLaneOfCallsIsTransparent(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		bodies := []string{body, body, body}
-		if from, to, ok := rpc.FindCallerID(body); ok {
+		if from, to, ok := jsonrpc.FindID(body); ok {
 			bodies = append(bodies, body[:from]+id+body[to:])
 		}
 		for _, body := range bodies {

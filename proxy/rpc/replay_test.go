@@ -20,10 +20,11 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/proxy/conn/conntest"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -279,7 +280,8 @@ func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry
 	reader := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, web.New(with, c), c))(t)
 	server := httptest.NewUnstartedServer(rpc.New(o, reader))
 	if fast, ok := with.Lane.(*lane.Lane); ok {
-		server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.ForRPC(rpc.FindCallerID)}
+		_ = server.Listener.Close()
+		server.Listener = expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast.ForRPC(jsonrpc.FindID)}))(t)
 		server.Config.ConnContext, server.Config.ConnState = conn.Context, conn.State
 	}
 	server.Start()
