@@ -79,7 +79,7 @@ func TestAddressOverItsRateIsRefusedUntilRetryAfter(t *testing.T) {
 		} {
 			time.Sleep(step.after)
 			answer := http.Header{}
-			expect.Equal(t, verdict(a.AdmitAddress(t.Context(), step.from, answer)), step.want, "step %d", i)
+			expect.Equal(t, verdict(a.Admit(t.Context(), &limits.Client{Address: step.from}, answer)), step.want, "step %d", i)
 			want := http.Header{limits.StatusHeader: {step.standing}, limits.PolicyHeader: {`"address";q=2;w=30`}}
 			expect.NoDiff(t, answer, want, "step %d: headers", i)
 		}
@@ -90,7 +90,7 @@ func TestIPv6AddressesOfOneNetworkShareLimit(t *testing.T) {
 	a := newAdmission(limits.Limits{Address: perHour})
 	var got []string
 	for _, address := range []string{"2001:db8::1", "2001:db8::2:0:0:1", "2001:db8::3", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2"} {
-		got = append(got, fmt.Sprint(address, " ", a.AdmitAddress(t.Context(), netip.MustParseAddr(address), http.Header{}) == nil))
+		got = append(got, fmt.Sprint(address, " ", a.Admit(t.Context(), &limits.Client{Address: netip.MustParseAddr(address)}, http.Header{}) == nil))
 	}
 	want := []string{"2001:db8::1 true", "2001:db8::2:0:0:1 true", "2001:db8::3 false", "2001:db8:0:1::1 true", "192.0.2.1 true", "192.0.2.2 true"}
 	expect.NoDiff(t, got, want, "admitted")
@@ -257,7 +257,7 @@ func TestVerdictsAreCountedByLimitAndStore(t *testing.T) {
 	a.Limits.Store(&limits.Limits{Address: perHour, Key: perHour})
 	a.SetKeys([]limits.Key{keyOf("one", "secret")})
 	for range 3 {
-		_ = a.AdmitAddress(t.Context(), client, http.Header{})
+		_ = a.Admit(t.Context(), &limits.Client{Address: client}, http.Header{})
 	}
 	_, _ = a.AdmitKey(withKey("secret"), http.Header{})
 	want := map[string]float64{
@@ -271,11 +271,11 @@ func TestFloodOfAddressesDoesNotRefillActiveClient(t *testing.T) {
 	a := newAdmission(limits.Limits{Address: perHour})
 	admitted := 0
 	for n := range 1 << 17 {
-		if n%1000 == 0 && a.AdmitAddress(t.Context(), client, http.Header{}) == nil {
+		if n%1000 == 0 && a.Admit(t.Context(), &limits.Client{Address: client}, http.Header{}) == nil {
 			admitted++
 		}
 		flood := netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
-		_ = a.AdmitAddress(t.Context(), flood, http.Header{})
+		_ = a.Admit(t.Context(), &limits.Client{Address: flood}, http.Header{})
 	}
 	expect.Equal(t, admitted, 2, "requests of the client admitted during the flood")
 }

@@ -41,7 +41,6 @@ type bucketShard struct {
 	born       time.Time // when the young generation began
 }
 
-// A bucket is the token bucket of one limit.
 type bucket struct {
 	*rate.Limiter
 	prepaid atomic.Int64 // events taken from the shared bucket in advance

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// A Client is the address and the key that a request is counted by.
+// A Client is the address and the key that a request counts against.
 type Client struct {
 	Address netip.Addr // not valid if the connection has none
-	Key     Key        // has no name if none is required
+	Key     Key        // without a name if none is required
 	Turn    uint32     // which of its key's turnsPerKey shares the request uses, if the key has a rate of its own
 }
 

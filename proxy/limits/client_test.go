@@ -15,7 +15,7 @@ import (
 func TestAddressWithoutLimitIsAdmittedWithoutHeaders(t *testing.T) {
 	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	answer := http.Header{}
-	if err := a.AdmitAddress(t.Context(), netip.MustParseAddr("192.0.2.1"), answer); err != nil || len(answer) > 0 {
+	if err := a.Admit(t.Context(), &limits.Client{Address: netip.MustParseAddr("192.0.2.1")}, answer); err != nil || len(answer) > 0 {
 		t.Errorf("error %v, headers %v", err, answer)
 	}
 }

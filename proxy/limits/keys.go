@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
@@ -65,18 +64,13 @@ func (a *Admission) KeyWithRate(presented string) (key Key, ok bool) {
 // NextTurn returns the Turn of the next request by a key with a rate of its own.
 func (a *Admission) NextTurn() uint32 { return a.turns.Add(1) % turnsPerKey }
 
-// AdmitKey admits a request with a valid key within the rate of the key's name. It sets headers like AdmitAddress.
+// AdmitKey admits a request with a valid key within the rate of the key's name. It sets headers like Admit.
 func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
 	key, err := a.keyOf(r)
 	if err != nil {
 		return Key{}, err
 	}
-	return key, a.AdmitBy(r.Context(), key, answer)
-}
-
-// AdmitBy admits a request within the rate of a valid key's name. It sets headers like AdmitAddress.
-func (a *Admission) AdmitBy(ctx context.Context, key Key, answer http.Header) error {
-	return a.admit(ctx, limit{key.owner(), a.rateOf(key)}, 1, answer)
+	return key, a.admit(r.Context(), limit{key.owner(), a.rateOf(key)}, 1, answer)
 }
 
 func (a *Admission) rateOf(key Key) Rate {

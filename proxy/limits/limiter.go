@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// A decision is the result of spending from a limit.
 type decision struct {
 	allowed   bool
 	remaining int           // requests that are allowed immediately
@@ -67,8 +66,8 @@ func (a *Admission) count(kind, store string, allowed bool) {
 	a.counted.WithLabelValues(kind, store, verdict).Inc()
 }
 
-// Renew returns the client of a request that was admitted before, by the keys and trusted proxies in force now. keyed says
-// that it was admitted by its key. The error is a *failure.Failure.
+// Renew returns the client of a request that was admitted before, by the current keys and trusted proxies. keyed says that
+// it was admitted by its key. The error is a *failure.Failure.
 func (a *Admission) Renew(r *http.Request, keyed bool) (c Client, err error) {
 	c.Address = a.AddressOf(r)
 	if keyed {

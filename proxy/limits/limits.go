@@ -1,7 +1,7 @@
 // Package limits admits clients by API keys, rates and access rules.
 //
 //   - client.go finds the client of a request by its address, and keys.go by its API key;
-//   - limits.go has the limits in force, and refuses requests that exceed them;
+//   - limits.go has the current limits, and refuses requests that exceed them;
 //   - limiter.go counts requests in the buckets (buckets.go) of this process and, if replicas share their limits, of
 //     Redis, and reports the state of the limits to the client. An event of a stream counts as a request;
 //   - rules.go has the access rules for single operations;
@@ -64,9 +64,9 @@ type Shared struct {
 	Namespace func() string         // separates the limits of different chains; nil means ""
 }
 
-// An Admission says which clients may ask, and how often. It is safe for concurrent use.
+// An Admission admits requests by their clients. It is safe for concurrent use.
 type Admission struct {
-	Limits atomic.Pointer[Limits] // in force; may be replaced while serving, and is never nil
+	Limits atomic.Pointer[Limits] // current limits; may be replaced while serving, and is never nil
 
 	keys    atomic.Pointer[[]Key] // likewise
 	turns   atomic.Uint32         // number of requests by keys with a rate of their own, for NextTurn
@@ -89,7 +89,7 @@ func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admiss
 	return a
 }
 
-// SetKeys puts other keys in force, from the next request on.
+// SetKeys replaces the API keys. The next request is judged by the new ones.
 func (a *Admission) SetKeys(keys []Key) {
 	keys = slices.Clone(keys)
 	a.keys.Store(&keys)
@@ -100,10 +100,15 @@ func (a *Admission) SharesAddresses() bool {
 	return a.shared != nil && a.Limits.Load().Address != Rate{}
 }
 
-// AdmitAddress admits a request within the rate of its client's address, and adds the state of the limit to the response
-// headers. The error is a *failure.Failure.
-func (a *Admission) AdmitAddress(ctx context.Context, client netip.Addr, answer http.Header) error {
-	return a.admit(ctx, limit{ownerOf(client), a.Limits.Load().Address}, 1, answer)
+// Admit admits a request within the limits of its client, and adds their states to the response headers. The error is a
+// *failure.Failure.
+func (a *Admission) Admit(ctx context.Context, c *Client, answer http.Header) error {
+	for _, l := range a.limitsOf(c) {
+		if err := a.admit(ctx, l, 1, answer); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // admit spends n requests of one limit.
@@ -168,7 +173,6 @@ func (a *Admission) AdmitRepeated(s *Statuses, c *Client, now time.Time) (ok boo
 	return true
 }
 
-// A limit is the rate of one owner.
 type limit struct {
 	owner
 	Rate

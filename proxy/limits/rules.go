@@ -52,15 +52,9 @@ func (l *Limits) Restricts() bool {
 }
 
 func (r *Rule) matches(operation string) bool {
-	for _, pattern := range r.Patterns {
-		if match(pattern, operation) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Patterns, func(pattern string) bool { return match(pattern, operation) })
 }
 
-// match reports whether a pattern matches a text.
 func match(pattern, text string) bool {
 	first, rest, more := strings.Cut(pattern, "*")
 	if !more {
@@ -119,15 +113,12 @@ func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation str
 	}
 	err = a.admit(ctx, limit{rule.owner(c), rule.Rate}, 1, answer)
 	if f, ok := errors.AsType[*failure.Failure](err); ok {
-		client := ownerOf(c.Address)
-		f.Err = fmt.Errorf("rate limit of rule %q, client %s", rule.Text, cmp.Or(c.Key.Name, client.String()))
+		f.Err = fmt.Errorf("rate limit of rule %q, client %s", rule.Text, cmp.Or(c.Key.Name, c.Network()))
 	}
 	return true, err
 }
 
-// owner returns the owner of the rule's limit for a client.
 func (r *Rule) owner(c *Client) owner {
-	client := ownerOf(c.Address)
 	sum := sha256.Sum256([]byte(r.Text)) // replicas with the same rule share its limit
-	return owner{kind: "rule", name: hex.EncodeToString(sum[:6]) + " " + cmp.Or(c.Key.Name, client.String())}
+	return owner{kind: "rule", name: hex.EncodeToString(sum[:6]) + " " + cmp.Or(c.Key.Name, c.Network())}
 }

@@ -96,7 +96,7 @@ func TestCostOfRuleCountsAgainstLimitOfClient(t *testing.T) {
 	c := limits.Client{Address: client}
 	var got []string
 	for range 3 {
-		err := a.AdmitAddress(t.Context(), c.Address, http.Header{})
+		err := a.Admit(t.Context(), &c, http.Header{})
 		if err == nil {
 			_, err = a.AdmitOperation(t.Context(), &c, "block_search", http.Header{})
 		}

@@ -29,7 +29,7 @@ func sharing(t *testing.T, server *miniredis.Miniredis, namespace string, log *s
 func admitted(t *testing.T, a *limits.Admission, requests int) (n int) {
 	t.Helper()
 	for range requests {
-		if a.AdmitAddress(t.Context(), client, http.Header{}) == nil {
+		if a.Admit(t.Context(), &limits.Client{Address: client}, http.Header{}) == nil {
 			n++
 		}
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// SetKeys puts other keys in force, from the next request on. Connections and streams of keys that are gone end.
+// SetKeys replaces the API keys. The next request is judged by the new ones. Connections and streams of removed keys end.
 func (s *Stack) SetKeys(keys []limits.Key) {
 	s.Admission.SetKeys(keys)
 	s.Forget()
 	s.EndRevoked()
 }
 
-// SetLimits puts other limits in force, from the next request on. Connections and streams that a rule denies end.
+// SetLimits replaces the limits. The next request is judged by the new ones. Connections and streams that a rule denies end.
 func (s *Stack) SetLimits(l limits.Limits) {
 	s.Admission.Limits.Store(&l)
 	s.Forget()
@@ -35,12 +35,8 @@ func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) e
 	}
 	if key, ok := s.Admission.KeyWithRate(r.Header.Get(limits.KeyHeader)); ok {
 		rec.Client.Key, rec.Client.Turn = key, s.Admission.NextTurn()
-		return s.Admission.AdmitBy(r.Context(), key, answer)
 	}
-	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
-		return nil
-	}
-	return s.Admission.AdmitAddress(r.Context(), rec.Client.Address, answer)
+	return s.Admission.Admit(r.Context(), &rec.Client, answer)
 }
 
 // AdmitKey admits a request of a route that requires a key, within the key's rate. It adds the state of the limit to
@@ -81,7 +77,7 @@ type Limiter struct {
 	client    limits.Client
 }
 
-// Limiter returns the limiter of an admitted request's client, with the keys and limits in force now. It fails if the
+// Limiter returns the limiter of an admitted request's client, with the current keys and limits. It fails if the
 // key is no longer valid, or an access rule denies one of the operations.
 func (s *Stack) Limiter(r *http.Request, rec *record.Record, operations ...string) (*Limiter, error) {
 	client, err := s.Admission.Renew(r, rec.Client.Key.Name != "")
