@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"net/http"
 	"net/netip"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
-	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -93,12 +91,6 @@ func (s *Server) SetLimits(l limits.Limits) {
 	s.stack.SetLimits(l)
 	s.streams.Readmit()
 }
-
-// Connects reports whether the page that sent a request may open a WebSocket.
-func (s *Server) Connects(r *http.Request) bool { return s.stack.Connects(r) }
-
-// Listen records that events on its connection notify the client about blocks.
-func (s *Server) Listen(r *http.Request) *session.EventClient { return s.stack.Listen(r) }
 
 // Trusts reports whether an address belongs to a trusted proxy, behind which there are many clients.
 func (s *Server) Trusts(addr netip.Addr) bool { return s.stack.Admission.Trusts(addr) }

@@ -20,26 +20,23 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 		return err
 	}
 	defer done()
-	pending, members := make([]*pendingCall, len(calls)), make([][]byte, len(calls))
+	pending := make([]*pendingCall, len(calls))
 	for i, one := range calls {
-		if pending[i], members[i] = refuseWait(d.parse(one, hs)); pending[i] == nil && members[i] == nil {
+		if pending[i] = refuseWait(d.parse(one, hs)); pending[i] == nil {
 			return refuse(c, rec, jsonrpc.NoID, missingParams)
 		}
 		if err := pending[i].admit(c.Request, rec, c.Writer.Header()); err != nil {
-			pending[i], members[i] = nil, memberOf(failure.Of(err))
+			pending[i] = &pendingCall{member: memberOf(failure.Of(err))}
 		}
 	}
-	d.chargeCalls(c.Request, rec, pending, members)
-	all, errs := d.run(c.Request, rec, pending)
+	d.chargeCalls(c.Request, rec, pending)
+	d.run(c.Request, rec, pending)
 	size := 2
-	for i := range calls {
-		if pending[i] != nil {
-			members[i] = all[i].member
+	for i, k := range pending {
+		if k.err != nil {
+			k.member = memberOf(failure.Of(k.err))
 		}
-		if errs[i] != nil {
-			members[i] = memberOf(failure.Of(errs[i]))
-		}
-		size += len(members[i]) + len(calls[i].ID) + 32
+		size += len(k.member) + len(calls[i].ID) + 32
 	}
 	release, err := d.reader.Stack.HoldResponse(c.Request, size)
 	if err != nil {
@@ -48,35 +45,35 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 	defer release()
 	b, next := make([]byte, 0, size), byte('[')
 	for i, one := range calls {
-		b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, members[i]), ','
+		b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, pending[i].member), ','
 	}
-	d.describe(c, rec, all)
-	adviseRetry(c.Writer.Header(), rec, all...)
+	d.describe(c, rec, pending)
+	adviseRetry(c.Writer.Header(), rec, pending...)
 	respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, append(b, ']'))
 	return nil
 }
 
 // chargeCalls charges the client for each call after the first, which the request itself was charged for.
-func (d *Handler) chargeCalls(from *http.Request, rec *record.Record, pending []*pendingCall, members [][]byte) {
+func (d *Handler) chargeCalls(from *http.Request, rec *record.Record, pending []*pendingCall) {
 	limiter, err := d.reader.Stack.Limiter(from, rec)
 	if err != nil {
 		return
 	}
 	for i := 1; i < len(pending); i++ {
-		if pending[i] != nil && limiter.Spend(context.WithoutCancel(from.Context())) > 0 {
-			pending[i], members[i] = nil, jsonrpc.Error(jsonrpc.ServerError, "too many requests; try again later")
+		if pending[i].call != nil && limiter.Spend(context.WithoutCancel(from.Context())) > 0 {
+			pending[i] = &pendingCall{member: jsonrpc.Error(jsonrpc.ServerError, "too many requests; try again later")}
 		}
 	}
 }
 
 // describe sets the headers about the cache entries of a batch. The height is the lowest of all calls.
-func (d *Handler) describe(c *gin.Context, rec *record.Record, all []answeredCall) {
+func (d *Handler) describe(c *gin.Context, rec *record.Record, pending []*pendingCall) {
 	var response *respond.Response
-	for _, one := range all {
-		if one.answer == nil {
+	for _, k := range pending {
+		if k.answer == nil {
 			continue
 		}
-		r := d.reader.Response(rec, one.query, one.answer)
+		r := d.reader.Response(rec, k.query, k.answer)
 		if response == nil || response.NoHeight || !r.NoHeight && r.Entry.Height < response.Entry.Height {
 			response = &r
 		}

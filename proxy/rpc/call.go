@@ -22,24 +22,30 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// pendingCall is one call being answered.
-type pendingCall struct {
+// call is a call of a method that the node has. It reads a node for it.
+type call struct {
 	*Handler
 	m         *method
 	a         arguments
 	target    string          // request target of a URI that the node may parse differently, sent as it is; "" for none
 	rawParams json.RawMessage // parameters that the node may parse differently, sent as they are; nil for none
 	heights   blocks.Heights  // from the headers of the request
-	wait      []string        // values of the parameter wait; nil for none
 	fromState bool            // the member is composed of a value of the state
+
+	class blocks.Class // set by makeQuery
+	sent  arguments    // set by makeQuery: a without the height of a read of state
 }
 
-// answeredCall is the answer to a call: a member of the response, and how it was obtained.
-type answeredCall struct {
-	member []byte
-	answer *blocks.Result // nil if it did not come through the cache
+// pendingCall is a call being answered.
+type pendingCall struct {
+	*call          // nil if no node is needed
+	wait  []string // values of the parameter wait; nil for none
+
 	query  *blocks.Query
-	tag    string // validator of the member; "" for none
+	answer *blocks.Result // nil if it did not come through the cache
+	member []byte         // member of the response that answers the call
+	tag    string         // validator of the member; "" for none
+	err    error          // why there is no member
 
 	failure   error  // error of a server in front of the node, passed on as the member; nil for none
 	blameless bool   // an error caused by the client
@@ -47,8 +53,7 @@ type answeredCall struct {
 	typ       string // media type of that response
 }
 
-// query returns the query that answers the call.
-func (k *pendingCall) query() *blocks.Query {
+func (k *call) makeQuery() *blocks.Query {
 	class, cost, height := k.m.class, k.m.cost, int64(0)
 	a := k.a
 	switch {
@@ -73,13 +78,13 @@ func (k *pendingCall) query() *blocks.Query {
 	if class != blocks.Live {
 		q.Pinned = 0
 	}
-	origin := &origin{pendingCall: k, class: class, a: a}
-	q.Origin, q.Key = origin, k.key(a)
+	k.class, k.sent = class, a
+	q.Origin, q.Key = k, k.key(a)
 	return q
 }
 
 // heightsAt returns the heights that the request names. A height among the parameters takes precedence.
-func (k *pendingCall) heightsAt(height int64) blocks.Heights {
+func (k *call) heightsAt(height int64) blocks.Heights {
 	hs := k.heights
 	hs.Pinned = cmp.Or(height, hs.Pinned)
 	return hs
@@ -87,7 +92,7 @@ func (k *pendingCall) heightsAt(height int64) blocks.Heights {
 
 // key returns the cache key of the answers to a call. Parameters longer than 512 bytes are replaced by their
 // digest.
-func (k *pendingCall) key(a arguments) string {
+func (k *call) key(a arguments) string {
 	text := string(k.m.object(a))
 	if len(text) > 512 {
 		sum := sha256.Sum256([]byte(text))
@@ -105,39 +110,41 @@ func number(value json.RawMessage) int64 {
 	return n
 }
 
-// answer answers a call at the tip chosen for the whole request.
-func (k *pendingCall) answer(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query, tip node.Tip) (answeredCall, error) {
-	if q.Kind.Class == blocks.Never {
-		return k.forward(ctx, rec, q)
+// answerAt answers a call at the tip chosen for the whole request.
+func (k *pendingCall) answerAt(ctx context.Context, from *http.Request, rec *record.Record, tip node.Tip) error {
+	if k.query.Kind.Class == blocks.Never {
+		return k.forward(ctx, rec)
 	}
 	lookup := k.reader.Lookup
 	if k.fromState {
 		lookup = k.values.Lookup
 	}
-	a, err := lookup(ctx, from, rec, q, tip)
+	a, err := lookup(ctx, from, rec, k.query, tip)
 	if err != nil {
-		return passError(err)
+		return k.passError(err)
 	}
-	p := answeredCall{member: a.Entry.Body, answer: &a, query: q, tag: a.Entry.ETag}
+	k.member, k.answer, k.tag = a.Entry.Body, &a, a.Entry.ETag
 	if k.fromState {
-		height := k.values.Height(q, &a)
-		if p.tag = state.ETag(a.Entry, height); a.Entry.Type == node.MessageType {
-			p.member = state.AppendValue(nil, a.Entry.Body, height)
+		height := k.values.Height(k.query, &a)
+		if k.tag = state.ETag(a.Entry, height); a.Entry.Type == node.MessageType {
+			k.member = state.AppendValue(nil, a.Entry.Body, height)
 		}
 	}
-	return p, nil
+	return nil
 }
 
-// passError returns an answer with the error of a server in front of the node, and any other error as it is.
-func passError(err error) (answeredCall, error) {
-	if said := upstream.SaidBy(err, upstream.RPC); said != nil {
-		return answeredCall{member: jsonrpc.PassedError(said.Code, said.Text), failure: err}, nil
+// passError answers with the error of a server in front of the node, and returns any other error.
+func (k *pendingCall) passError(err error) error {
+	said := upstream.SaidBy(err, upstream.RPC)
+	if said == nil {
+		return err
 	}
-	return answeredCall{}, err
+	k.member, k.failure = jsonrpc.PassedError(said.Code, said.Text), err
+	return nil
 }
 
 // adviseRetry sets Retry-After if a server in front of the node refused a call, and records the error for the log.
-func adviseRetry(h http.Header, rec *record.Record, all ...answeredCall) {
+func adviseRetry(h http.Header, rec *record.Record, all ...*pendingCall) {
 	for _, one := range all {
 		if one.failure != nil {
 			failure.Of(one.failure).SetAdvice(h)
@@ -147,37 +154,37 @@ func adviseRetry(h http.Header, rec *record.Record, all ...answeredCall) {
 }
 
 // forward sends a call that is never cached to a node.
-func (k *pendingCall) forward(ctx context.Context, rec *record.Record, q *blocks.Query) (answeredCall, error) {
+func (k *pendingCall) forward(ctx context.Context, rec *record.Record) error {
 	client := rec.Client.Name()
 	if k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.get(k.m, "path"))) { // transactions, also simulated ones
 		if err := k.o.Posting.Acquire(ctx, client); err != nil {
-			return answeredCall{}, err
+			return err
 		}
 	}
 	if waiters := k.waiters(); waiters != nil {
 		leave, err := waiters.Enter(&rec.Client, time.Second)
 		if err != nil {
-			return answeredCall{}, err
+			return err
 		}
 		defer leave()
 	}
+	q := k.query
 	r := node.Request{Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: client}
 	a, err := q.Origin.Fetch(ctx, r, nil)
 	if err != nil && k.m.cost == node.Unknown {
 		err = failure.OfUnknown(err)
 	}
 	if err != nil {
-		return passError(err)
+		return k.passError(err)
 	}
-	p := answeredCall{member: a.Body, blameless: a.Reason != node.Other}
-	if k.target != "" {
-		p.status, p.typ = a.NodeStatus, a.Type
+	if k.member, k.blameless = a.Body, a.Reason != node.Other; k.target != "" {
+		k.status, k.typ = a.NodeStatus, a.Type
 	}
-	return p, nil
+	return nil
 }
 
 // waiters returns the semaphore that limits calls of this kind, which may take long; nil for none.
-func (k *pendingCall) waiters() *limits.Places {
+func (k *call) waiters() *limits.Places {
 	switch {
 	case k.m.slow:
 		return k.slow
@@ -204,13 +211,12 @@ func (d *Handler) classOf(path string, message []byte) blocks.Class {
 }
 
 // stateQuery returns the query for a value of the state at a height, 0 for the newest.
-func (k *pendingCall) stateQuery(path string, height int64) *blocks.Query {
+func (k *call) stateQuery(path string, height int64) *blocks.Query {
 	k.fromState = true
 	return k.values.Query(state.Request{Method: path, Message: k.message()}, k.heightsAt(height))
 }
 
-// message returns the request message of abci_query.
-func (k *pendingCall) message() []byte {
+func (k *call) message() []byte {
 	message, _ := hex.DecodeString(unquoted(k.a.get(k.m, "data"))) // validated when it was parsed
 	return message
 }

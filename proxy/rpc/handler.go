@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"html"
-	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -86,13 +85,17 @@ const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader
 
 const socketPath = "/websocket"
 
-// SetSocket makes h serve /websocket. It must be called before the first request.
-func (d *Handler) SetSocket(h http.Handler) {
+// NewSocket returns the handler of /websocket, and mounts it. It must be called before the first request. It sets the
+// Methods and the Stack of the options.
+func (d *Handler) NewSocket(o socket.Options) *socket.Handler {
+	o.Methods, o.Stack = d, d.reader.Stack
+	h := socket.New(o)
 	d.socket = web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(c *gin.Context, _ *record.Record) error {
 		h.ServeHTTP(c.Writer, c.Request)
 		return nil
 	}}
 	d.engine.Any(socketPath, web.Handle)
+	return h
 }
 
 // ServeHTTP answers a request.
@@ -118,22 +121,22 @@ func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
 	}
 }
 
-// parse returns the call to answer, or its member if no node is needed. Both are nil if parameters are missing.
-func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) (k *pendingCall, member []byte) {
+// parse returns the call to answer, or nil if parameters are missing.
+func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) *pendingCall {
 	m := d.methods[c.Method]
 	switch {
 	case m == nil:
 		d.refusals.logOnce(c.Method)
-		return nil, jsonrpc.MethodNotFound
+		return &pendingCall{member: jsonrpc.MethodNotFound}
 	case m.cost == node.Unknown:
 		if c.Params == nil {
 			c.Params = json.RawMessage("{}")
 		}
-		return &pendingCall{Handler: d, m: m, rawParams: c.Params}, nil
+		return &pendingCall{call: &call{Handler: d, m: m, rawParams: c.Params}}
 	case len(c.Params) == 0 && len(m.params) > 0:
-		return nil, nil
+		return nil
 	}
-	k = &pendingCall{Handler: d, m: m, heights: hs}
+	k := &pendingCall{call: &call{Handler: d, m: m, heights: hs}}
 	if m.waits {
 		k.wait, c.Params = takeWait(c.Params)
 	}
@@ -141,13 +144,13 @@ func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) (k *pendingCall, memb
 	if k.a, ok = m.read(c.Params); !ok {
 		k.a, k.rawParams = make(arguments, len(m.params)), c.Params
 	}
-	return k, nil
+	return k
 }
 
 // admit applies the access rules to a call: to its method, and to the path of abci_query, which may be a gRPC
-// method. It admits a nil k.
+// method.
 func (k *pendingCall) admit(from *http.Request, rec *record.Record, answer http.Header) error {
-	if k == nil {
+	if k.call == nil {
 		return nil
 	}
 	stack := k.reader.Stack
@@ -180,10 +183,8 @@ type callError struct {
 	error
 }
 
-// Unwrap returns the cause.
 func (e *callError) Unwrap() error { return e.error }
 
-// memberOf returns the member that reports a failure.
 func memberOf(f *failure.Failure) []byte {
 	switch f.Status {
 	case http.StatusBadRequest:
@@ -218,58 +219,27 @@ func (d *Handler) list(c *gin.Context) error {
 	return nil
 }
 
-// ReadMessage reads a message of a socket into reserved memory. Call release when it is no longer used.
-func (d *Handler) ReadMessage(from *http.Request, message io.Reader, largest int64) (text []byte, release func(), err error) {
-	held := d.reader.Stack.HoldBody(d.reader.Stack.Admission.ClientOf(from))
-	if text, err = held.ReadAll(message, largest); errors.As(err, new(*failure.Failure)) {
-		err = socket.ErrMemory
-	}
-	return text, held.Release, err
-}
-
-// HoldAhead reserves memory for a call of a socket that is read ahead, until release is called. It returns nil if
-// the budget is used up.
-func (d *Handler) HoldAhead() (release func()) {
-	release, err := d.reader.Stack.HoldStream(goroutineCost)
-	if err != nil {
-		return nil
-	}
-	return release
-}
-
-// HoldResponse reserves memory for the answer to a call over a socket. If the budget is used up, it returns the
-// member of the refusal.
-func (d *Handler) HoldResponse(from *http.Request, n int) (release func(), refusal []byte) {
-	release, err := d.reader.Stack.HoldResponse(from, n)
-	if err != nil {
-		return func() {}, memberOf(failure.Of(err))
-	}
-	return release, nil
-}
-
 // Call answers a call that arrived over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
-	k, member := refuseWait(d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{}))
+	k := cmp.Or(refuseWait(d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})), &pendingCall{})
 	serve := func(rec *record.Record) (int, error) {
-		if a.Member = member; k == nil {
-			return len(a.Member), nil
-		}
-		all, errs := d.run(from, rec, []*pendingCall{k})
-		one := all[0]
-		if one.answer != nil {
-			d.reader.Show(rec, one.answer)
-			if one.query.Pinned == 0 && !one.query.Kind.Class.Fixed() {
-				a.Height = one.answer.Entry.Height
+		if d.run(from, rec, []*pendingCall{k}); k.answer != nil {
+			d.reader.Show(rec, k.answer)
+			if k.query.Pinned == 0 && !k.query.Kind.Class.Fixed() {
+				a.Height = k.answer.Entry.Height
 			}
 		}
-		a.Member = one.member
-		return len(a.Member), errs[0]
+		a.Member = k.member
+		return len(a.Member), k.err
 	}
 	end := func(err error) socket.Answer {
 		if err != nil {
 			a.Member = memberOf(failure.Of(err))
 		}
 		a.Member = socketMember(a.Member)
+		if a.Release, err = d.reader.Stack.HoldResponse(from, len(a.Member)); err != nil {
+			a.Member = memberOf(failure.Of(err))
+		}
 		return a
 	}
 	return end(d.exchange(from, d.routeOf(name), func(rec *record.Record) (int, error) {

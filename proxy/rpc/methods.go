@@ -12,7 +12,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// method describes one method of the RPC.
 type method struct {
 	name   string
 	params []param

@@ -20,43 +20,34 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// origin reads a node for one call.
-type origin struct {
-	*pendingCall
-	class blocks.Class
-	a     arguments // without the height of a read of state
-}
-
-// Fetch reads a node.
-func (o *origin) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
+func (k *call) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
 	r.Call = &node.Call{
-		Method: o.m.name, Params: o.params, Target: o.target, Write: o.m.write, Slow: o.m.slow,
-		Block: number(o.a.get(o.m, "height")),
+		Method: k.m.name, Params: k.params, Target: k.target, Write: k.m.write, Slow: k.m.slow,
+		Block: number(k.sent.get(k.m, "height")),
 	}
-	a, err := o.reader.Nodes.Fetch(ctx, r)
-	if err == nil && o.m.name == "status" && a.Reason == node.OK {
-		a, err = o.readableStatus(ctx, r, a)
+	a, err := k.reader.Nodes.Fetch(ctx, r)
+	if err == nil && k.m.name == "status" && a.Reason == node.OK {
+		a, err = k.readableStatus(ctx, r, a)
 	}
 	return a, err
 }
 
 // params returns the parameters to send. A read of state gets the height.
-func (o *origin) params(height int64) json.RawMessage {
-	if o.rawParams != nil {
-		return o.rawParams
+func (k *call) params(height int64) json.RawMessage {
+	if k.rawParams != nil {
+		return k.rawParams
 	}
-	a := o.a
-	if o.class == blocks.Live && height > 0 {
-		a = a.with(o.m, "height", json.RawMessage(`"`+strconv.FormatInt(height, 10)+`"`))
+	a := k.sent
+	if k.class == blocks.Live && height > 0 {
+		a = a.with(k.m, "height", json.RawMessage(`"`+strconv.FormatInt(height, 10)+`"`))
 	}
-	return o.m.object(a)
+	return k.m.object(a)
 }
 
-// Entry returns the cache entry of a node's answer.
-func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
-	e := o.reader.NewEntry(a)
-	e.Expires = o.expiry(a, e.ReadAt, o.reader.Nodes.Tip())
-	blocks.SetContent(e, before, statusOf(a), respond.JSON, a.Body, o.reader.Source(a.Body))
+func (k *call) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
+	e := k.reader.NewEntry(a)
+	e.Expires = k.expiry(a, e.ReadAt, k.reader.Nodes.Tip())
+	blocks.SetContent(e, before, statusOf(a), respond.JSON, a.Body, k.reader.Source(a.Body))
 	return e, nil
 }
 
@@ -70,14 +61,14 @@ func statusOf(a *node.Answer) int {
 
 // expiry returns when an answer expires in addition to its policy; zero for no such time. A commit that is not
 // canonical expires at once, because the node replaces it at the next block.
-func (o *origin) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
-	if o.m.name == "commit" && a.Reason == node.OK && !resultOf(a).Get("canonical").Bool() {
+func (k *call) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
+	if k.m.name == "commit" && a.Reason == node.OK && !resultOf(a).Get("canonical").Bool() {
 		return now
 	}
-	if o.class == blocks.Found || o.m.name == "tx_search" || o.m.name == "block_search" {
-		return blocks.IndexedExpiry(statusOf(a) == http.StatusOK, o.class == blocks.Found, now, tip)
+	if k.class == blocks.Found || k.m.name == "tx_search" || k.m.name == "block_search" {
+		return blocks.IndexedExpiry(statusOf(a) == http.StatusOK, k.class == blocks.Found, now, tip)
 	}
-	return state.Expiry(a, now, tip, o.reader.Negative())
+	return state.Expiry(a, now, tip, k.reader.Negative())
 }
 
 // readableWithin is how long status waits until the state of the block that the node names can be read, which
@@ -86,20 +77,20 @@ const readableWithin = 250 * time.Millisecond
 
 // readableStatus returns an answer to status whose block can be read: the node's as soon as its block can be read,
 // or else one that names the newest such block.
-func (o *origin) readableStatus(ctx context.Context, r node.Request, a *node.Answer) (*node.Answer, error) {
+func (k *call) readableStatus(ctx context.Context, r node.Request, a *node.Answer) (*node.Answer, error) {
 	wait, cancel := context.WithTimeout(ctx, readableWithin)
 	defer cancel()
-	if o.reader.Nodes.WaitHeight(wait, resultOf(a).Get("sync_info.latest_block_height").Int()) == nil {
+	if k.reader.Nodes.WaitHeight(wait, resultOf(a).Get("sync_info.latest_block_height").Int()) == nil {
 		return a, nil
 	}
-	tip := o.reader.Nodes.Tip()
+	tip := k.reader.Nodes.Tip()
 	if !tip.Known {
 		return a, nil
 	}
 	r.Call = &node.Call{Method: "blockchain", Params: func(int64) json.RawMessage {
 		return fmt.Appendf(nil, `{"minHeight":"%d","maxHeight":"%[1]d"}`, tip.Height)
 	}}
-	chain, err := o.reader.Nodes.Fetch(ctx, r)
+	chain, err := k.reader.Nodes.Fetch(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,6 @@ type refusals struct {
 	logged map[string]bool
 }
 
-// logOnce logs the first refusal of a method.
 func (h *refusals) logOnce(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -69,15 +69,15 @@ func (d *Handler) routeOf(method string) string {
 
 // answerCall answers the only call with an id, with an object even if it was sent as a batch.
 func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, call jsonrpc.Call, hs blocks.Heights) error {
-	k, member := d.parse(call, hs)
+	k := d.parse(call, hs)
 	switch {
-	case k == nil && member == nil:
-		return refuse(c, rec, jsonrpc.NoID, missingParams)
 	case k == nil:
-		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, member))
+		return refuse(c, rec, jsonrpc.NoID, missingParams)
+	case k.call == nil:
+		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, k.member))
 		return nil
 	}
-	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
+	if err := k.answerOnly(c, rec); err != nil {
 		f := failure.Of(err)
 		if f.Status != http.StatusForbidden {
 			return failCall(call.ID, err)
@@ -85,31 +85,35 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f))) // as for an unknown method
 		return nil
 	}
-	if err := k.await(c, rec); err != nil {
-		return failCall(call.ID, err)
-	}
-	all, errs := d.run(c.Request, rec, []*pendingCall{k})
-	if errs[0] != nil {
-		return failCall(call.ID, errs[0])
-	}
-	one := &all[0]
-	adviseRetry(c.Writer.Header(), rec, *one)
-	k.remember(rec, body, one)
-	size := len(one.member) + len(call.ID) + 32
+	k.remember(rec, body)
+	size := len(k.member) + len(call.ID) + 32
 	release, err := d.reader.Stack.HoldResponse(c.Request, size)
 	if err != nil {
 		return failCall(call.ID, err)
 	}
 	defer release()
-	answer := jsonrpc.AppendAnswer(make([]byte, 0, size), call.ID, one.member)
-	if one.answer == nil {
+	answer := jsonrpc.AppendAnswer(make([]byte, 0, size), call.ID, k.member)
+	if k.answer == nil {
 		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, answer)
 		return nil
 	}
-	res := d.reader.Response(rec, one.query, one.answer)
+	res := d.reader.Response(rec, k.query, k.answer)
 	res.Body, res.Control = answer, noStore
 	d.reader.Stack.Respond(c.Writer, c.Request, &res)
 	return nil
+}
+
+// answerOnly answers the only call of a request, if the client may make it.
+func (k *pendingCall) answerOnly(c *gin.Context, rec *record.Record) error {
+	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
+		return err
+	}
+	if err := k.await(c, rec); err != nil {
+		return err
+	}
+	k.run(c.Request, rec, []*pendingCall{k})
+	adviseRetry(c.Writer.Header(), rec, k)
+	return k.err
 }
 
 // failCall adds the id of the call to a failure.

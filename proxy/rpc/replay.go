@@ -8,12 +8,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
-
-// FindCallerID finds the part of a body that varies between equal calls: the id.
-var FindCallerID web.CallerIDFinder = jsonrpc.FindID
 
 // replayer answers a POST call again with another id.
 type replayer struct {
@@ -24,15 +20,15 @@ type replayer struct {
 
 // remember registers the only call of a body with the fast lane, which then answers bodies that differ only in the
 // id. The answer must not depend on anything but the id and the tip.
-func (k *pendingCall) remember(rec *record.Record, body []byte, one *answeredCall) {
-	if !rec.Repeatable() || one.answer == nil || len(one.member) > maxRepeated || !jsonrpc.FindsID(body) {
+func (k *pendingCall) remember(rec *record.Record, body []byte) {
+	if !rec.Repeatable() || k.answer == nil || len(k.member) > maxRepeated || !jsonrpc.FindsID(body) {
 		return
 	}
-	r := &replayer{q: one.query}
+	r := &replayer{q: k.query}
 	if k.fromState {
 		r.fromState = k.values
 	}
-	r.Replayer = k.reader.Replayer(one.query, r.isRepeatable)
+	r.Replayer = k.reader.Replayer(k.query, r.isRepeatable)
 	rec.Replayer = r
 }
 

@@ -20,9 +20,8 @@ const (
 	goroutineCost = 12 << 10
 )
 
-// run answers calls at one tip: concurrently, except for exclusive ones. Calls that are nil already have an
-// answer.
-func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pendingCall) ([]answeredCall, []error) {
+// run answers calls at one tip: concurrently, except for exclusive ones.
+func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pendingCall) {
 	workers := min(len(pending), maxConcurrent)
 	release, err := d.reader.Stack.HoldStream(int64(workers-1) * goroutineCost)
 	if err != nil {
@@ -32,25 +31,16 @@ func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pending
 	}
 	ctx := d.reader.Deadline(from, rec)
 	defer ctx.Release()
-	all, errs, queries := make([]answeredCall, len(pending)), make([]error, len(pending)), make([]*blocks.Query, len(pending))
-	for i, k := range pending {
-		if k != nil {
-			queries[i] = k.query()
-		}
-	}
-	first := awaitingQuery(queries)
+	first := makeQueries(pending)
 	if first == nil {
-		return all, errs
-	}
-	for _, p := range queries {
-		if p != nil && p != first {
-			first.With = append(first.With, p)
-		}
+		return
 	}
 	tip, err := d.reader.AwaitBlock(ctx, from, rec, first)
 	answer := func(i int) {
-		if errs[i] = err; pending[i] != nil && err == nil {
-			all[i], errs[i] = pending[i].answer(ctx, from, rec, queries[i], tip)
+		if k := pending[i]; k.call != nil {
+			if k.err = err; err == nil {
+				k.err = k.answerAt(ctx, from, rec, tip)
+			}
 		}
 	}
 	for begin := 0; begin < len(pending); {
@@ -61,11 +51,10 @@ func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pending
 		runConcurrently(begin, end, workers, answer)
 		begin = end
 	}
-	rec.Blameless = rec.Blameless || len(all) > 0 && all[len(all)-1].blameless
-	return all, errs
+	rec.Blameless = rec.Blameless || pending[len(pending)-1].blameless
 }
 
-func (k *pendingCall) isExclusive() bool { return k != nil && k.m.isExclusive() }
+func (k *pendingCall) isExclusive() bool { return k.call != nil && k.m.isExclusive() }
 
 // IsExclusive reports whether calls of a method wait for the earlier calls of their connection and delay the later
 // ones.
@@ -74,16 +63,24 @@ func (d *Handler) IsExclusive(method string) bool {
 	return m != nil && m.isExclusive()
 }
 
-// awaitingQuery returns the query to wait with for the block that the client requires or has seen: a read at the
-// newest block if there is one.
-func awaitingQuery(queries []*blocks.Query) *blocks.Query {
-	var q *blocks.Query
-	for _, p := range queries {
-		if p != nil && (q == nil || p.Pinned == 0 && p.Kind.Class != blocks.Never) {
-			q = p
+// makeQueries sets the queries of calls. It returns the query to wait with for the block that the client requires or has
+// seen: a read at the newest block if there is one. It is nil if no node is needed.
+func makeQueries(pending []*pendingCall) (first *blocks.Query) {
+	for _, k := range pending {
+		if k.call == nil {
+			continue
+		}
+		*k = pendingCall{call: k.call, query: k.makeQuery()} // without an earlier answer
+		if first == nil || k.query.Pinned == 0 && k.query.Kind.Class != blocks.Never {
+			first = k.query
 		}
 	}
-	return q
+	for _, k := range pending {
+		if k.call != nil && k.query != first {
+			first.With = append(first.With, k.query)
+		}
+	}
+	return first
 }
 
 // runConcurrently calls do from begin up to end, with a number of workers. It panics if do does.

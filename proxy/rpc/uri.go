@@ -37,27 +37,22 @@ func (m *method) readForm(r *http.Request) (a arguments, ok bool) {
 func (k kind) parse(value string) (json.RawMessage, bool) {
 	switch k {
 	case integer:
-		value = `"` + strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`) + `"`
-		return json.RawMessage(value), wholeNumber.MatchString(value)
-	case flag:
-		return k.canonicalize(json.RawMessage(value))
-	case text:
-		var s string
-		if json.Unmarshal([]byte(value), &s) != nil {
-			return nil, false
-		}
-		return k.quote(s)
+		value = strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`)
 	case hexBytes, b64Bytes:
 		digits, ok := strings.CutPrefix(value, "0x")
 		b, err := hex.DecodeString(digits)
-		if k == b64Bytes {
-			digits = base64.StdEncoding.EncodeToString(b)
+		if !ok || err != nil {
+			return nil, false
 		}
-		quoted, _ := k.quote(digits)
-		return quoted, ok && err == nil
-	default:
+		if value = digits; k == b64Bytes {
+			value = base64.StdEncoding.EncodeToString(b)
+		}
+	case raw:
 		return nil, false
+	default:
+		return k.canonicalize(json.RawMessage(value))
 	}
+	return k.canonicalize(json.RawMessage(`"` + value + `"`))
 }
 
 // target returns the request target to send if the node may parse a URI differently.
@@ -90,22 +85,14 @@ func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) erro
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, d.o.Posting.MaxBody)
 	k := d.parseURI(m, c.Request, hs)
-	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
+	if err := k.answerOnly(c, rec); err != nil {
 		return err
 	}
-	if err := k.await(c, rec); err != nil {
-		return err
-	}
-	all, errs := d.run(c.Request, rec, []*pendingCall{k})
-	if errs[0] != nil {
-		return errs[0]
-	}
-	return d.answerURI(c, rec, all[0])
+	return k.answerURI(c, rec)
 }
 
-// parseURI returns the call of a URI.
 func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendingCall {
-	k := &pendingCall{Handler: d, m: m, heights: hs}
+	k := &pendingCall{call: &call{Handler: d, m: m, heights: hs}}
 	if m.cost == node.Unknown {
 		k.target = "/" + m.name + "?" + r.URL.RawQuery
 		return k
@@ -121,30 +108,29 @@ func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendi
 }
 
 // answerURI writes the answer to a URI. As at the node, every error is a 500.
-func (d *Handler) answerURI(c *gin.Context, rec *record.Record, one answeredCall) error {
-	release, err := d.reader.Stack.HoldResponse(c.Request, len(one.member))
+func (k *pendingCall) answerURI(c *gin.Context, rec *record.Record) error {
+	release, err := k.reader.Stack.HoldResponse(c.Request, len(k.member))
 	if err != nil {
 		return err
 	}
 	defer release()
-	adviseRetry(c.Writer.Header(), rec, one)
-	if one.status != 0 {
-		respond.Send(c.Writer, c.Request, one.status, one.typ, one.member)
+	if k.status != 0 {
+		respond.Send(c.Writer, c.Request, k.status, k.typ, k.member)
 		return nil
 	}
 	status := http.StatusOK
-	if jsonrpc.IsError(one.member) {
+	if jsonrpc.IsError(k.member) {
 		status = http.StatusInternalServerError
 	}
-	body := jsonrpc.AppendAnswer(nil, jsonrpc.NoID, one.member)
-	if one.answer == nil {
+	body := jsonrpc.AppendAnswer(nil, jsonrpc.NoID, k.member)
+	if k.answer == nil {
 		respond.Send(c.Writer, c.Request, status, respond.JSON, body)
 		return nil
 	}
-	res := d.reader.Response(rec, one.query, one.answer)
+	res := k.reader.Response(rec, k.query, k.answer)
 	if status != http.StatusOK || res.PastExpires() {
 		res.Control = noStore
 	}
-	d.reader.Stack.SendBody(c.Writer, c.Request, &res, status, one.tag, body)
+	k.reader.Stack.SendBody(c.Writer, c.Request, &res, status, k.tag, body)
 	return nil
 }

@@ -30,12 +30,12 @@ func takeWait(params json.RawMessage) (wait []string, rest json.RawMessage) {
 	return []string{value}, rest
 }
 
-// refuseWait refuses a call that other calls of the client would wait for. It takes what parse returns.
-func refuseWait(k *pendingCall, member []byte) (*pendingCall, []byte) {
+// refuseWait refuses a call that other calls of the client would wait for. k may be nil.
+func refuseWait(k *pendingCall) *pendingCall {
 	if k == nil || k.wait == nil {
-		return k, member
+		return k
 	}
-	return nil, jsonrpc.Error(jsonrpc.InvalidParams, "wait is accepted in a single call by POST or GET; over a WebSocket, subscribe to the transaction")
+	return &pendingCall{member: jsonrpc.Error(jsonrpc.InvalidParams, "wait is accepted in a single call by POST or GET; over a WebSocket, subscribe to the transaction")}
 }
 
 // await waits until a node finds the transaction of a call that has waitParameter.
@@ -47,6 +47,6 @@ func (k *pendingCall) await(c *gin.Context, rec *record.Record) error {
 	for i, value := range k.wait { // texts in a URI may be quoted
 		k.wait[i] = strings.Trim(value, `"`)
 	}
-	feed := func() (web.Feed, error) { return k.reader.Feed(c.Request, k.query()) }
+	feed := func() (web.Feed, error) { return k.reader.Feed(c.Request, k.makeQuery()) }
 	return k.o.AwaitItem(c, rec, feed, k.m.name, k.wait)
 }

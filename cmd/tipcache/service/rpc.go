@@ -6,7 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/listener"
-	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/upstream/events"
 )
@@ -26,7 +26,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	clients := s.clientOptions()
 	clients.Name = "rpc"
 	if s.lane != nil {
-		clients.Lane = s.lane.ForRPC(rpc.FindCallerID)
+		clients.Lane = s.lane.ForRPC(jsonrpc.FindID)
 	}
 	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, clients)
 	if err != nil {
@@ -35,11 +35,9 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
 	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	handler := s.proxy.RPC()
-	o := socket.Options{Write: s.cfg.HTTP.Request, Message: int64(s.cfg.Chain.MaxTxBytes)}
-	o.Methods, o.Feed, o.Origin, o.Registerer = handler, r.feed, s.proxy.Connects, s.registry
-	o.Listen = func(r *http.Request) socket.Listener { return s.proxy.Listen(r) }
-	r.socket = socket.New(o)
-	handler.SetSocket(r.socket)
+	r.socket = handler.NewSocket(socket.Options{
+		Feed: r.feed, Write: s.cfg.HTTP.Request, Message: int64(s.cfg.Chain.MaxTxBytes), Registerer: s.registry,
+	})
 	r.server = s.newServer(handler)
 	return r, nil
 }

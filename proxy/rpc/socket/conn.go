@@ -10,7 +10,10 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
+	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
@@ -23,19 +26,18 @@ const (
 // maxConcurrent is the number of calls of a connection that are read concurrently.
 const maxConcurrent = 20
 
-// turn is a call in the queue of its connection.
+// goroutineCost is the measured memory of a goroutine that reads ahead, in bytes.
+const goroutineCost = 12 << 10
+
 type turn struct {
 	call   jsonrpc.Call
 	err    error  // why the call cannot be parsed
 	size   int    // of the message, in bytes
-	read   func() // releases the message
+	free   func() // releases the message
 	answer Answer
-	again  func() Answer // repeats a read ahead; nil if there was none
-	held   func()        // releases the answer's memory; nil before that is reserved
 	done   chan struct{} // closed when the read ahead has ended; nil if none was started
 }
 
-// conn is the connection of a client.
 type conn struct {
 	handler    *Handler
 	request    *http.Request
@@ -44,7 +46,7 @@ type conn struct {
 	ctx        context.Context //nolint:containedctx // the connection's own
 	end        context.CancelFunc
 	subscriber *events.Subscriber
-	listener   Listener       // nil for none
+	listener   *session.EventClient
 	lastHeight int64          // block of the last answer, 0 for none; used only by answer
 	goroutines sync.WaitGroup // goroutines that answer, write events and ping
 	pings      *time.Timer
@@ -74,9 +76,7 @@ func newConn(d *Handler, r *http.Request) *conn {
 // serve reads messages until the connection ends, and then waits for all goroutines that it started.
 func (c *conn) serve(ws *websocket.Conn, raw net.Conn) {
 	c.ws, c.raw = ws, raw
-	if c.handler.o.Listen != nil {
-		c.listener = c.handler.o.Listen(c.request)
-	}
+	c.listener = c.stack().Listen(c.request)
 	close(c.accepted)
 	ws.SetReadLimit(c.handler.o.Message)
 	c.goroutines.Add(1) // for ping, until it is stopped
@@ -87,15 +87,16 @@ func (c *conn) serve(ws *websocket.Conn, raw net.Conn) {
 		if err != nil {
 			return
 		}
-		message, release, err := c.handler.o.Methods.ReadMessage(c.request, from, c.handler.o.Message)
+		held := c.stack().HoldBody(c.stack().Admission.ClientOf(c.request))
+		message, err := held.ReadAll(from, c.handler.o.Message)
 		if err != nil {
-			release()
-			if errors.Is(err, ErrMemory) {
-				_ = ws.Close(websocket.StatusTryAgainLater, err.Error())
+			held.Release()
+			if errors.As(err, new(*failure.Failure)) {
+				_ = ws.Close(websocket.StatusTryAgainLater, "no memory for the message")
 			}
 			return
 		}
-		c.enqueue(message, release)
+		c.enqueue(message, held.Release)
 	}
 }
 
@@ -105,10 +106,10 @@ func (c *conn) close() {
 	c.subscriber.Close() // a call that is being answered cannot subscribe any more, and no event starts writeEvents
 	_ = c.ws.CloseNow()
 	c.goroutines.Wait()
-	if c.listener != nil {
-		c.listener.Close()
-	}
+	c.listener.Close()
 }
+
+func (c *conn) stack() *web.Stack { return c.handler.o.Stack }
 
 // stopPings cancels the next ping, unless it has begun.
 func (c *conn) stopPings() {
@@ -131,7 +132,6 @@ func (c *conn) ping() {
 	}
 }
 
-// write sends a message.
 func (c *conn) write(message []byte) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.handler.o.Write)
 	defer cancel()
@@ -140,7 +140,7 @@ func (c *conn) write(message []byte) {
 
 // enqueue queues a call. While the queue is full, it waits.
 func (c *conn) enqueue(message []byte, release func()) {
-	t := &turn{size: len(message), read: release}
+	t := &turn{size: len(message), free: release}
 	t.call, t.err = jsonrpc.ReadFirst(message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,19 +169,15 @@ func (c *conn) readAhead() {
 			return
 		}
 		if i > 0 && t.done == nil {
-			release := c.handler.o.Methods.HoldAhead()
-			if release == nil {
+			release, err := c.stack().HoldStream(goroutineCost)
+			if err != nil {
 				return
 			}
 			t.done = make(chan struct{})
 			c.goroutines.Go(func() {
 				defer close(t.done)
 				defer release()
-				answer := c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
-				t.again = answer.Again
-				if held, refusal := c.handler.o.Methods.HoldResponse(c.request, len(answer.Member)); refusal == nil {
-					t.answer, t.held = answer, held
-				}
+				t.answer = c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
 			})
 		}
 	}
@@ -218,7 +214,6 @@ func (c *conn) work() {
 	}
 }
 
-// answer answers the first call of the queue.
 func (c *conn) answer(t *turn) {
 	r := t.call
 	switch {
@@ -237,25 +232,12 @@ func (c *conn) answer(t *turn) {
 			c.send(jsonrpc.AppendAnswer(nil, r.ID, refusal))
 		}
 	default:
-		if member := c.call(t).Member; member != nil {
-			c.send(jsonrpc.AppendAnswer(nil, r.ID, c.hold(t, member)))
+		if c.call(t); t.answer.Member == nil {
+			c.send(missingParams)
 			return
 		}
-		c.send(missingParams)
+		c.send(jsonrpc.AppendAnswer(nil, r.ID, t.answer.Member))
 	}
-}
-
-// hold reserves memory for the member of an answer until the client has received it. It returns the member, or the
-// one of the refusal.
-func (c *conn) hold(t *turn, member []byte) []byte {
-	if t.held == nil {
-		held, refusal := c.handler.o.Methods.HoldResponse(c.request, len(member))
-		if refusal != nil {
-			return refusal
-		}
-		t.held = held
-	}
-	return member
 }
 
 // release releases the memory of an answered turn.
@@ -263,29 +245,33 @@ func (t *turn) release() {
 	if t.done != nil {
 		<-t.done
 	}
-	if t.held != nil {
-		t.held()
-	}
-	t.read()
+	t.answer.release()
+	t.free()
 }
 
-// call returns the answer to the first call of the queue. If the call was read ahead and the answer before it is
-// from a later block, it is read again.
-func (c *conn) call(t *turn) Answer {
+// call sets the answer to the first call of the queue. It reads again a call that was read ahead if there was no memory
+// for the answer, or if the answer before it is from a later block.
+func (c *conn) call(t *turn) {
 	if t.done != nil {
 		<-t.done
 	}
-	switch {
-	case t.held != nil && (t.answer.Height == 0 || t.answer.Height >= c.lastHeight):
-	case t.again != nil:
-		t.answer = t.again()
+	switch a := t.answer; {
+	case a.Release != nil && (a.Height == 0 || a.Height >= c.lastHeight):
+	case a.Again != nil:
+		a.release()
+		t.answer = a.Again()
 	default:
 		t.answer = c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
 	}
 	if t.answer.Height > 0 {
 		c.lastHeight = t.answer.Height
 	}
-	return t.answer
+}
+
+func (a *Answer) release() {
+	if a.Release != nil {
+		a.Release()
+	}
 }
 
 // missingParams is the node's response to a call without parameters of a method that needs some.

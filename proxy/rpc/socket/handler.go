@@ -11,8 +11,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
@@ -34,29 +33,18 @@ type Methods interface {
 	// Subscription counts and limits a call about subscriptions, which do answers, returning the size of the
 	// answer. If the call is refused, do is not called and refusal is the member of its answer.
 	Subscription(r *http.Request, method string, do func() (size int)) (refusal []byte)
-	// ReadMessage reads a message of at most largest bytes into reserved memory, until release is called. The
-	// error is ErrMemory if the budget is used up.
-	ReadMessage(r *http.Request, message io.Reader, largest int64) (text []byte, release func(), err error)
-	// HoldAhead reserves memory for a call that is read ahead, until release is called. It returns nil if the
-	// budget is used up.
-	HoldAhead() (release func())
-	// HoldResponse reserves memory for an answer, until release is called. If the budget is used up, refusal is
-	// the member of the answer.
-	HoldResponse(r *http.Request, n int) (release func(), refusal []byte)
 	// OnRevoked calls end once the client that opened a connection may no longer call any method, or the one that method
 	// returns, if any, until release is called. end must not block. It returns an error if the client may not call now.
 	OnRevoked(r *http.Request, method func() string, end func(reason string)) (release func(), err error)
 }
-
-// ErrMemory is returned for a message that exceeds the memory budget.
-var ErrMemory = errors.New("no memory for the message")
 
 // Answer is the answer to a call.
 type Answer struct {
 	Member []byte // result or error, with its name; nil if the call lacks parameters that the method needs
 	Height int64  // block of an answer at the newest block; else 0
 
-	Again func() Answer // repeats the read without counting another call; nil for a refused call
+	Again   func() Answer // repeats the read without counting another call; nil for a refused call
+	Release func()        // releases the memory of Member; nil if the budget is used up, and Member is the refusal
 }
 
 // DefaultSubscriptions is the default limit per connection. Nodes have five.
@@ -64,23 +52,15 @@ const DefaultSubscriptions = 20
 
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
-	Methods       Methods                      // required
-	Feed          *events.Feed                 // required
-	Subscriptions int                          // maximum per connection; default DefaultSubscriptions
-	Message       int64                        // maximum message of a client, in bytes; default 4 MiB
-	Ping          time.Duration                // between two pings; default 27 s
-	Pong          time.Duration                // maximum time until the response to a ping; default 3 s
-	Write         time.Duration                // maximum time to write a message; default 10 s
-	Origin        func(*http.Request) bool     // reports whether a page of the request's origin may connect; nil allows all
-	Registerer    prometheus.Registerer        // nil disables metrics
-	Listen        func(*http.Request) Listener // registers a client that receives block events; nil disables that
-}
-
-// Listener is a client that is notified about blocks over a connection.
-type Listener interface {
-	// Announce records the block of an event before the event is sent.
-	Announce(height int64)
-	Close()
+	Methods       Methods               // required
+	Stack         *web.Stack            // required
+	Feed          *events.Feed          // required
+	Subscriptions int                   // maximum per connection; default DefaultSubscriptions
+	Message       int64                 // maximum message of a client, in bytes; default 4 MiB
+	Ping          time.Duration         // between two pings; default 27 s
+	Pong          time.Duration         // maximum time until the response to a ping; default 3 s
+	Write         time.Duration         // maximum time to write a message; default 10 s
+	Registerer    prometheus.Registerer // nil disables metrics
 }
 
 func (o Options) withDefaults() Options {
@@ -124,7 +104,7 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Sec-Websocket-Version", "13")
 		refuse(http.StatusBadRequest)
 		return
-	case d.o.Origin != nil && !d.o.Origin(r):
+	case !d.o.Stack.Connects(r):
 		refuse(http.StatusForbidden)
 		return
 	}
@@ -153,7 +133,6 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 }
 
-// isUpgrade reports whether a request opens a WebSocket.
 func isUpgrade(r *http.Request) bool {
 	return r.Method == http.MethodGet && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") &&
 		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")

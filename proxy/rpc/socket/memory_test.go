@@ -2,8 +2,6 @@ package socket_test
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -11,39 +9,37 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// accounted are methods whose messages and answers are in an account.
+// accounted are methods whose answers are reserved.
 type accounted struct {
 	methods
-	*account.Account
+	stack *web.Stack
 }
 
-func (m accounted) ReadMessage(_ *http.Request, message io.Reader, largest int64) ([]byte, func(), error) {
-	h := m.Part(account.Requests, m.Limit(), m.Limit()).Open("", true)
-	text, err := h.ReadAll(message, largest)
-	if errors.Is(err, account.ErrFull) {
-		err = socket.ErrMemory
+func (m accounted) Call(r *http.Request, method string, params json.RawMessage) (a socket.Answer) {
+	a.Member = m.methods(r, method, params)
+	var err error
+	if a.Release, err = m.stack.HoldResponse(r, len(a.Member)); err != nil {
+		a.Member = []byte(`"error":{"code":-32000,"message":"no memory"}`)
 	}
-	return text, h.Close, err
-}
-
-func (m accounted) HoldResponse(_ *http.Request, n int) (func(), []byte) {
-	if !m.Reserve(account.Unread, int64(n)) {
-		return func() {}, []byte(`"error":{"code":-32000,"message":"no memory"}`)
-	}
-	return func() { m.Release(account.Unread, int64(n)) }, nil
+	return a
 }
 
 func TestMessagesAndAnswersOfSocketsAreReserved(t *testing.T) {
 	memory := account.New(64<<10, nil)
+	c := expect.Value(cache.New(cache.Options{Account: memory}))(t)
+	t.Cleanup(func() { _ = c.Close() })
+	stack := web.New(web.Options{}, c)
 	var called atomic.Int64
 	hold, begun := make(chan struct{}), make(chan struct{}, 2)
 	long := []byte(`"result":"` + strings.Repeat("x", 40<<10) + `"`)
-	_, url := serve(t, socket.Options{Methods: accounted{func(_ *http.Request, method string, _ json.RawMessage) []byte {
+	_, url := serve(t, socket.Options{Stack: stack, Methods: accounted{func(_ *http.Request, method string, _ json.RawMessage) []byte {
 		called.Add(1)
 		begun <- struct{}{}
 		if method == "wait" {
@@ -51,7 +47,7 @@ func TestMessagesAndAnswersOfSocketsAreReserved(t *testing.T) {
 			return []byte(`"result":1`)
 		}
 		return long
-	}, memory}})
+	}, stack}})
 	conn := dial(t, url)
 	send(t, conn, `{"jsonrpc":"2.0","id":1,"method":"wait"}`)
 	send(t, conn, `{"jsonrpc":"2.0","id":2,"method":"long"}`)

@@ -23,6 +23,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
@@ -46,21 +47,12 @@ func (still) Moved() <-chan struct{} { return nil }
 type methods func(r *http.Request, method string, params json.RawMessage) []byte
 
 func (m methods) Call(r *http.Request, method string, params json.RawMessage) socket.Answer {
-	return socket.Answer{Member: m(r, method, params)}
+	return socket.Answer{Member: m(r, method, params), Release: func() {}}
 }
 
 func (methods) IsExclusive(method string) bool { return method == "write" }
 
 func (methods) Subscription(_ *http.Request, _ string, do func() int) []byte { do(); return nil }
-
-func (methods) ReadMessage(_ *http.Request, message io.Reader, _ int64) ([]byte, func(), error) {
-	text, err := io.ReadAll(message)
-	return text, func() {}, err
-}
-
-func (methods) HoldAhead() func() { return func() {} }
-
-func (methods) HoldResponse(*http.Request, int) (func(), []byte) { return func() {}, nil }
 
 func (methods) OnRevoked(*http.Request, func() string, func(string)) (func(), error) {
 	return func() {}, nil
@@ -74,6 +66,9 @@ func serve(t *testing.T, o socket.Options) (d *socket.Handler, url string) {
 	}
 	if o.Methods == nil {
 		o.Methods = methods(nil)
+	}
+	if o.Stack == nil {
+		o.Stack = web.New(web.Options{}, nil)
 	}
 	d = socket.New(o)
 	engine := gin.New() // as the handler of the RPC has it
@@ -163,7 +158,7 @@ func TestCallWithoutTheParametersItNeedsGetsTheNodesError(t *testing.T) {
 }
 
 func TestInvalidWebSocketHandshakeIsRefusedAsByNode(t *testing.T) {
-	_, url := serve(t, socket.Options{Origin: func(r *http.Request) bool { return r.Header.Get("Origin") != "https://evil.example" }})
+	_, url := serve(t, socket.Options{Stack: web.New(web.Options{CORSOrigins: []string{"https://good.example"}}, nil)})
 	response, err := http.Get(url)
 	expect.NoError(t, err)
 	defer response.Body.Close()
@@ -241,13 +236,13 @@ type twins struct {
 
 func (tw *twins) Call(_ *http.Request, method string, _ json.RawMessage) socket.Answer {
 	tw.calls.Add(1)
-	eighth := socket.Answer{Member: []byte(`"result":8`), Height: 8}
+	eighth := socket.Answer{Member: []byte(`"result":8`), Height: 8, Release: func() {}}
 	if method == "first" {
 		<-tw.second
 		return eighth
 	}
 	close(tw.second)
-	return socket.Answer{Member: []byte(`"result":7`), Height: 7, Again: func() socket.Answer { tw.again.Add(1); return eighth }}
+	return socket.Answer{Member: []byte(`"result":7`), Height: 7, Release: func() {}, Again: func() socket.Answer { tw.again.Add(1); return eighth }}
 }
 
 func TestAnswersNeverGoBackToEarlierBlock(t *testing.T) {
@@ -321,8 +316,8 @@ func (moving) Close() {}
 func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	chain := moving{listening: make(chan struct{})}
 	feed := feedOf(chain, chain)
-	client := announced{heights: make(chan int64, 3)}
-	_, url := serve(t, socket.Options{Feed: feed, Listen: func(*http.Request) socket.Listener { return client }})
+	stack := web.New(web.Options{}, nil)
+	_, url := serve(t, socket.Options{Feed: feed, Stack: stack})
 	conn := dial(t, url)
 	for _, call := range []string{
 		`{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`,
@@ -344,18 +339,11 @@ func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	expect.NoDiff(t, got, want, "events")
-	for range want {
-		expect.Equal(t, <-client.heights, 101, "announced height")
-	}
+	height, _ := stack.NotifiedBlock(&http.Request{RemoteAddr: "127.0.0.1:1"})
+	expect.Equal(t, height, 101, "height that the client was notified about")
 	stop()
 	<-done
 }
-
-// announced is a listener that sends the heights of Announce.
-type announced struct{ heights chan int64 }
-
-func (a announced) Announce(height int64) { a.heights <- height }
-func (announced) Close()                  {}
 
 // A driven chain makes a block when it is told to, with some text in its header.
 type driven struct {

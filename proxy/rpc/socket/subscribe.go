@@ -9,18 +9,15 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 )
 
-// label identifies a subscription.
 type label struct {
 	id   json.RawMessage
 	head []byte // of an event message, up to the event's data
 }
 
-// isSubscriptionMethod reports whether a method is about subscriptions.
 func isSubscriptionMethod(method string) bool {
 	return method == "subscribe" || method == "unsubscribe" || method == "unsubscribe_all"
 }
 
-// subscription answers a call about subscriptions.
 func (c *conn) subscription(r jsonrpc.Call) []byte {
 	err := c.changeSubscription(r)
 	switch {
@@ -65,9 +62,7 @@ func (c *conn) writeEvents() {
 			c.send(jsonrpc.AppendAnswer(nil, target.id, jsonrpc.Error(jsonrpc.ServerError, "subscription was canceled (reason: "+m.End.Error()+")")))
 			continue
 		}
-		if c.listener != nil {
-			c.listener.Announce(m.Event.Height)
-		}
+		c.listener.Announce(m.Event.Height)
 		c.writeFrame(target.head, m.Event.Data())
 	}
 }
