@@ -18,7 +18,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/state"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -27,7 +26,7 @@ import (
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
 	State   state.Options                                                  // how values of the state are read
-	Stream  func(ctx context.Context, method string) (*node.Stream, error) // opens a stream to a node; nil if no node offers gRPC
+	Stream  func(ctx context.Context, method string) (*node.Stream, error) // opens a stream to a node; nil without a node's gRPC
 	Posting *blocks.Posting                                                // shared with the other interfaces; nil creates one for this handler
 
 	// WebMetadata lists metadata names of nodes that gRPC-Web passes on, in addition to x-cosmos-* and *-bin.
@@ -59,14 +58,13 @@ func New(o Options, r *blocks.Reader) *Handler {
 		streams: r.Stack.Admission.NewPlaces("hold a stream"),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
-	d.reflection = &reflection{life: d.life, open: o.Stream, read: map[string]bool{}, unary: map[string]bool{}}
+	d.reflection = &reflection{life: d.life, open: o.Stream}
 	return d
 }
 
 // Drain ends all streams with UNAVAILABLE, so that clients reconnect elsewhere.
 func (d *Handler) Drain() { d.end() }
 
-// method is a kind of method.
 type method struct {
 	route string                                                                 // name in metrics, where names chosen by clients must not appear
 	unary func(k *call, message []byte, hs blocks.Heights) (size int, err error) // nil if the call is forwarded as a stream
@@ -107,12 +105,16 @@ func (k *call) serve(from *http.Request) error {
 	}
 	m := k.methodOf(k.name)
 	k.answer = http.Header{}
-	err := k.reader.Stack.Call(from, k.answer, web.CallInfo{Route: m.route, Start: k.start, LaneSlot: k.laneCall}, func(from *http.Request, rec *record.Record) (int, error) {
-		k.from, k.rec = from, rec
-		if err := k.reader.AdmitCall(from, k.answer, rec); err != nil {
+	k.rec = &record.Record{Route: m.route, Start: k.start}
+	if k.laneCall != nil {
+		k.rec.LaneSlot = k.laneCall
+	}
+	err := k.reader.Stack.Call(from, k.rec, k.answer, func(from *http.Request) (int, error) {
+		k.from = from
+		if err := k.reader.AdmitCall(from, k.answer, k.rec); err != nil {
 			return 0, err
 		}
-		if err := k.reader.Stack.AdmitOperation(from, rec, k.answer, k.operation()); err != nil {
+		if err := k.reader.Stack.AdmitOperation(from, k.rec, k.answer, k.operation()); err != nil {
 			return 0, err
 		}
 		if s, ok := k.stream.(*webStream); ok {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,9 +27,14 @@ var unaryPackages = []string{"/cosmos.", "/ibc.", "/cosmwasm.wasm.", "/story."}
 // known, or the node's reflection says so. If no node offers gRPC, methods are read by abci_query, which cannot
 // stream.
 func (d *Handler) isUnary(name string) bool {
-	_, hasRow := d.o.State.Rows[name]
-	known := func(before string) bool { return strings.HasPrefix(name, before) }
-	return d.o.Stream == nil || hasRow || slices.ContainsFunc(unaryPackages, known) || d.reflection.knows(name)
+	if _, hasRow := d.o.State.Rows[name]; hasRow || d.o.Stream == nil {
+		return true
+	}
+	if slices.ContainsFunc(unaryPackages, func(before string) bool { return strings.HasPrefix(name, before) }) {
+		return true
+	}
+	_, known := d.reflection.unary.Load(name)
+	return known
 }
 
 const (
@@ -42,31 +48,17 @@ var reflectMethods = []string{"/grpc.reflection.v1alpha.ServerReflection/ServerR
 
 // reflection records what a node's reflection says about services named Query. Each service is read once.
 type reflection struct {
-	life context.Context //nolint:containedctx // the handler's
-	open func(ctx context.Context, method string) (*node.Stream, error)
-
-	mu       sync.Mutex
-	lastRead time.Time       // last request to the node
-	read     map[string]bool // services
-	unary    map[string]bool // unary methods of these services
-}
-
-// knows reports whether a method is known to be unary.
-func (r *reflection) knows(name string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.unary[name]
+	life     context.Context //nolint:containedctx // the handler's
+	open     func(ctx context.Context, method string) (*node.Stream, error)
+	lastRead atomic.Int64 // last request to the node, Unix time in nanoseconds
+	read     sync.Map     // keys are the names of services
+	unary    sync.Map     // keys are the names of unary methods of these services
 }
 
 // update reads new services from the node, at most once a minute. The first caller waits for it.
 func (r *reflection) update() {
-	r.mu.Lock()
-	due := time.Since(r.lastRead) >= reflectEvery
-	if due {
-		r.lastRead = time.Now()
-	}
-	r.mu.Unlock()
-	if !due {
+	last, now := r.lastRead.Load(), time.Now().UnixNano()
+	if now-last < int64(reflectEvery) || !r.lastRead.CompareAndSwap(last, now) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.life, reflectTime)
@@ -78,7 +70,6 @@ func (r *reflection) update() {
 	}
 }
 
-// readServices reads the services that have not been read yet.
 func (r *reflection) readServices(ctx context.Context, method string) error {
 	stream, err := r.open(ctx, method)
 	if err != nil {
@@ -91,7 +82,8 @@ func (r *reflection) readServices(ctx context.Context, method string) error {
 	}
 	services := all.GetListServicesResponse().GetService()
 	for _, s := range services[:min(len(services), mostServices)] {
-		if name := s.GetName(); strings.HasSuffix(name, ".Query") && !r.hasRead(name) {
+		name := s.GetName()
+		if _, known := r.read.Load(name); strings.HasSuffix(name, ".Query") && !known {
 			file, err := exchange(stream, &reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}})
 			if err != nil {
 				return err
@@ -116,17 +108,9 @@ func exchange(stream grpc.ClientStream, q *reflectpb.ServerReflectionRequest) (*
 	return a, proto.Unmarshal(reply, a)
 }
 
-func (r *reflection) hasRead(service string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.read[service]
-}
-
 // learn records the methods of a service from its file descriptors.
 func (r *reflection) learn(service string, files [][]byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.read[service] = true
+	r.read.Store(service, nil)
 	for _, text := range files {
 		file := new(descriptorpb.FileDescriptorProto)
 		if proto.Unmarshal(text, file) != nil {
@@ -138,7 +122,7 @@ func (r *reflection) learn(service string, files [][]byte) {
 			}
 			for _, m := range s.GetMethod() {
 				if !m.GetClientStreaming() && !m.GetServerStreaming() {
-					r.unary[fmt.Sprintf("/%s/%s", service, m.GetName())] = true
+					r.unary.Store(fmt.Sprintf("/%s/%s", service, m.GetName()), nil)
 				}
 			}
 		}

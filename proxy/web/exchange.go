@@ -9,23 +9,17 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// A CallInfo describes a call before it is admitted.
-type CallInfo struct {
-	Route    string
-	Start    time.Time
-	LaneSlot record.LaneSlot // nil keeps the call out of the fast lane
-}
-
 // Call admits, counts and logs a call of another protocol, such as gRPC, whose request r has the headers of an HTTP
-// request. It adds the client's rate limits to the headers of the response.
-func (s *Stack) Call(r *http.Request, answer http.Header, info CallInfo, serve func(*http.Request, *record.Record) (size int, err error)) error {
-	rec := &record.Record{Route: info.Route, Start: info.Start, ID: [1]string{record.RequestID(r.Header)}, LaneSlot: info.LaneSlot}
+// request. rec has the route, the start and the slot in the fast lane. Call adds the client's rate limits to the headers of
+// the response.
+func (s *Stack) Call(r *http.Request, rec *record.Record, answer http.Header, serve func(*http.Request) (size int, err error)) error {
+	rec.ID[0] = record.RequestID(r.Header)
 	r = s.Recorder.Begin(r, rec)
 	return s.exchange(r, rec, answer, func() (int, error) {
 		if err := s.Oversized(r); err != nil {
 			return 0, err
 		}
-		return serve(r, rec)
+		return serve(r)
 	})
 }
 
@@ -61,10 +55,8 @@ func (s *Stack) exchange(r *http.Request, rec *record.Record, answer http.Header
 func recovered(serve func() (int, error)) (size int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = panicError(p)
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	return serve()
 }
-
-func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }

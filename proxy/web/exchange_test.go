@@ -42,7 +42,8 @@ func TestLaneGetsOnlyHitsOfMemory(t *testing.T) {
 			want = 1
 		}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x.Y/Z", nil)
-		_ = New(Options{}, nil).Call(r, http.Header{}, CallInfo{Route: "grpc state", LaneSlot: lane}, func(_ *http.Request, rec *record.Record) (int, error) {
+		rec := &record.Record{Route: "grpc state", LaneSlot: lane}
+		_ = New(Options{}, nil).Call(r, rec, http.Header{}, func(*http.Request) (int, error) {
 			rec.Outcome, rec.Store, rec.Replayer = "hit", "memory", replayer{}
 			return 0, change(rec)
 		})

@@ -10,34 +10,17 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// NewEngine returns a Gin engine whose requests pass the middleware that all interfaces share, in the
-// order below. find returns the route of a request, and may replace c.Request. first, which may be nil,
-// comes after CORS and serves requests that the rest is not meant for.
+// NewEngine returns a Gin engine. Its routes must have the handler [Handle]. find returns the route of a request, and may
+// replace c.Request. first, which may be nil, runs after CORS and serves requests that have no route.
 func (s *Stack) NewEngine(find func(c *gin.Context) Route, first gin.HandlerFunc) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
-	engine.Use(s.allowOrigins)
+	engine.Use(func(c *gin.Context) { s.setOrigin(c.Writer.Header(), c.Request) }) // on every response, errors included
 	if first != nil {
 		engine.Use(first)
 	}
-	engine.Use(
-		s.record(find),     // request id, access log, metrics, traces
-		s.renderFailures,   // errors and panics, in the form of the route
-		s.limitAddress,     // 429 for addresses that send too many requests
-		s.limitSize,        // 414 and 431
-		s.answerPreflights, // CORS
-		s.requireKey,       // 401 and 429 for API keys
-		s.applyRules,       // 403 and 429 by the access rules
-	)
+	engine.Use(s.record(find))
 	return engine
-}
-
-// Handle serves the requests of a route of an engine by NewEngine.
-func Handle(c *gin.Context) {
-	q := requestOf(c)
-	if err := q.route.Serve(c, &q.Record); err != nil {
-		abort(c, err)
-	}
 }
 
 // A request is Gin's writer of a response, with the record of the request. Gin's own values of a context
@@ -45,33 +28,19 @@ func Handle(c *gin.Context) {
 type request struct {
 	gin.ResponseWriter
 	record.Record
+	stack *Stack
 	route Route
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap supports [http.ResponseController].
 func (q *request) Unwrap() http.ResponseWriter { return q.ResponseWriter }
 
-// requestOf returns what the middleware has made for a request.
-func requestOf(c *gin.Context) *request {
-	return c.Writer.(*request) //nolint:forcetypeassert // the middleware has set it
-}
-
-// abort ends the chain of handlers. renderFailures sends the error.
-func abort(c *gin.Context, err error) {
-	q := requestOf(c)
-	q.Err, q.Outcome = err, ""
-	c.Abort()
-}
-
-// allowOrigins sets the CORS headers of every response, errors included.
-func (s *Stack) allowOrigins(c *gin.Context) { s.setOrigin(c.Writer.Header(), c.Request) }
-
-// record makes the record of a request and logs and counts it at the end.
+// record creates the record of a request, and counts, logs and traces the request at its end.
 func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		rt := find(c)
-		q := &request{route: rt, ResponseWriter: c.Writer}
+		q := &request{stack: s, route: rt, ResponseWriter: c.Writer}
 		rec := &q.Record
 		rec.Route, rec.Start, rec.ID[0] = rt.Name, start, record.RequestID(c.Request.Header)
 		if s.o.Lane != nil {
@@ -87,22 +56,47 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 	}
 }
 
-// renderFailures sends the error of a handler that has sent nothing, and recovers panics.
-func (s *Stack) renderFailures(c *gin.Context) {
-	defer func() {
-		if p := recover(); p != nil {
-			abort(c, panicError(p))
+// Handle serves a request of an engine by [Stack.NewEngine]. It sends an error or a panic in the form of the route.
+func Handle(c *gin.Context) {
+	q := c.Writer.(*request) //nolint:forcetypeassert // record has set it
+	if _, err := recovered(func() (int, error) { return 0, q.serve(c) }); err != nil {
+		q.Err, q.Outcome = err, ""
+	}
+	if q.Err != nil {
+		q.sendFailure(c)
+	}
+	c.Writer.WriteHeaderNow()
+}
+
+// serve passes a request to its route if the client may make it.
+func (q *request) serve(c *gin.Context) error {
+	s, rec, answer := q.stack, &q.Record, c.Writer.Header()
+	if err := s.admit(c.Request, rec, answer); err != nil {
+		return err
+	}
+	if err := s.Oversized(c.Request); err != nil {
+		return err
+	}
+	if s.origins != nil && isPreflight(c.Request) { // browsers send no API key with it
+		s.allowPreflight(answer)
+		c.Status(http.StatusNoContent)
+		return nil
+	}
+	if q.route.Keyed {
+		if err := s.AdmitKey(c.Request, answer, rec); err != nil {
+			return err
 		}
-		if q := requestOf(c); q.Err != nil {
-			sendFailure(c, q)
+	}
+	if q.route.Access != "" {
+		if err := s.AdmitOperation(c.Request, rec, answer, q.route.Access); err != nil {
+			return err
 		}
-		c.Writer.WriteHeaderNow()
-	}()
-	c.Next()
+	}
+	return q.route.Serve(c, rec)
 }
 
 // sendFailure sends the error to the client, unless a response has been sent already.
-func sendFailure(c *gin.Context, q *request) {
+func (q *request) sendFailure(c *gin.Context) {
 	outcome := q.Outcome
 	f := q.Fail()
 	if c.Writer.Written() {
@@ -111,42 +105,4 @@ func sendFailure(c *gin.Context, q *request) {
 	}
 	status, typ, body := q.route.Render(c.Request, c.Writer.Header(), f)
 	respond.Send(c.Writer, c.Request, status, typ, body)
-}
-
-func (s *Stack) limitAddress(c *gin.Context) {
-	if err := s.admit(c.Request, &requestOf(c).Record, c.Writer.Header()); err != nil {
-		abort(c, err)
-	}
-}
-
-func (s *Stack) limitSize(c *gin.Context) {
-	if err := s.Oversized(c.Request); err != nil {
-		abort(c, err)
-	}
-}
-
-// answerPreflights answers a browser that asks whether a page may make a request. The browser sends no
-// API key with it, so every client gets the response, which is the same on every path.
-func (s *Stack) answerPreflights(c *gin.Context) {
-	if s.origins == nil || !isPreflight(c.Request) {
-		return
-	}
-	s.allowPreflight(c.Writer.Header())
-	c.AbortWithStatus(http.StatusNoContent)
-}
-
-func (s *Stack) requireKey(c *gin.Context) {
-	if q := requestOf(c); q.route.Keyed {
-		if err := s.AdmitKey(c.Request, c.Writer.Header(), &q.Record); err != nil {
-			abort(c, err)
-		}
-	}
-}
-
-func (s *Stack) applyRules(c *gin.Context) {
-	if q := requestOf(c); q.route.Access != "" {
-		if err := s.AdmitOperation(c.Request, &q.Record, c.Writer.Header(), q.route.Access); err != nil {
-			abort(c, err)
-		}
-	}
 }

@@ -166,7 +166,7 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 		serve := func(r *record.Record) (int, error) { rec = r; return 0, nil }
 		expect.NoError(t, s.Exchange(opened, "route", serve))
 		called, answer := false, http.Header{}
-		if err := s.Call(opened, answer, web.CallInfo{Route: "route"}, func(*http.Request, *record.Record) (int, error) { called = true; return 0, nil }); err != nil || !called || answer.Get("RateLimit") == "" {
+		if err := s.Call(opened, &record.Record{Route: "route"}, answer, func(*http.Request) (int, error) { called = true; return 0, nil }); err != nil || !called || answer.Get("RateLimit") == "" {
 			t.Errorf("Call = %v with %v, want nil with RateLimit", err, answer)
 		}
 		if err := s.Exchange(opened, "route", serve); failure.Of(err).Status != http.StatusTooManyRequests {
@@ -177,7 +177,7 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 		}
 		opened.RequestURI = strings.Repeat("x", web.MaxURL+1)
 		time.Sleep(time.Hour)
-		if err := s.Call(opened, answer, web.CallInfo{}, nil); failure.Of(err).Status != http.StatusRequestURITooLong {
+		if err := s.Call(opened, &record.Record{}, answer, nil); failure.Of(err).Status != http.StatusRequestURITooLong {
 			t.Errorf("Call with a long target = %v, want 414", err)
 		}
 
