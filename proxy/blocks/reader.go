@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -75,9 +74,4 @@ func (r *Reader) Add(k *Kind) *Kind {
 	k.readsState, k.fixed = k.Class.ReadsState(), k.Class.Fixed()
 	k.setPolicy(r.classes.Load().of(k.Class))
 	return k
-}
-
-// StartLaneCall starts a gRPC call in the fast lane. It returns nil if the lane cannot answer it.
-func (r *Reader) StartLaneCall(client *conn.Conn, method string, metadata map[string][]string, start time.Time) web.Call {
-	return r.Stack.StartLaneCall(client, method, metadata, r.o.Auth, start)
 }

@@ -35,7 +35,6 @@ func (k *call) broadcast(message []byte, hs blocks.Heights) (size int, err error
 // modes maps the modes of a broadcast to methods of the RPC.
 var modes = map[uint64]string{2: "broadcast_tx_sync", 3: "broadcast_tx_async"}
 
-// broadcastByRPC sends a transaction by the RPC.
 func (k *call) broadcastByRPC(ctx context.Context, r node.Request, message []byte) (size int, err error) {
 	tx, mode := readBroadcast(message)
 	switch {
@@ -58,7 +57,6 @@ func (k *call) broadcastByRPC(ctx context.Context, r node.Request, message []byt
 	return k.send(reply, st)
 }
 
-// readBroadcast parses a BroadcastTxRequest.
 func readBroadcast(message []byte) (tx []byte, mode uint64) {
 	for f, ok := range protofield.All(message) {
 		switch {

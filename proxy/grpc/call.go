@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/state"
@@ -31,7 +32,6 @@ const (
 	heightKey    = "x-cosmos-block-height"
 )
 
-// call is one call of a method.
 type call struct {
 	*Handler
 	name   string
@@ -46,11 +46,10 @@ type call struct {
 	message  []byte     // the only message; nil before it is received
 	failure  error      // of receiving the message for the lane
 	held     *conn.Body // memory of the message; nil for a small one
-	laneCall web.Call   // the call in the lane; nil if the lane does not handle it
+	laneCall *lane.Call // the call in the lane; nil if the lane does not handle it
 	sent     node.Sent  // by the lane; To is the call's stream, nil if the connection was not accepted by our listener
 }
 
-// value answers with a value of the state.
 func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
@@ -59,7 +58,9 @@ func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	k.registerWithLane(q)
+	if k.rec.Repeatable() {
+		k.rec.Replayer = &replayer{Replayer: k.reader.Replayer(q, isRepeatable), values: k.values, q: q}
+	}
 	a, err := k.values.Lookup(limit, k.from, k.rec, q, tip)
 	if err != nil {
 		return 0, err
@@ -67,7 +68,7 @@ func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
 	res := k.reader.Response(k.rec, q, &a)
 	reply, st, ran := k.o.State.Response(k.name, a.Entry.Type, a.Entry.Body)
 	if ran {
-		k.setHeaders(k.values.Height(q, &a), statusKey, respond.CacheStatus(&res))
+		k.setHeaders(k.values.Height(q, &a), statusKey, string(respond.AppendCacheStatus(nil, &res)))
 	}
 	return k.send(reply, st)
 }
@@ -105,7 +106,6 @@ func (k *call) readNode(message []byte, hs blocks.Heights, posts bool, read func
 	return read(limit, r)
 }
 
-// sendAnswer sends a node's answer.
 func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 	if err != nil {
 		return 0, err
@@ -221,6 +221,3 @@ func (k *call) deliver(message []byte) error {
 	}
 	return k.stream.SendMsg(&message)
 }
-
-// maxUnreserved is the longest message that needs no reservation.
-const maxUnreserved = conn.Uncounted

@@ -20,16 +20,15 @@ func (k *call) fromNode(md metadata.MD) metadata.MD {
 	_, web := k.stream.(*webStream)
 	passed := metadata.MD{}
 	for name, values := range md {
-		if web && k.passesWeb(name) || !web && !strings.HasPrefix(name, "x-accel-") {
+		passes := !strings.HasPrefix(name, "x-accel-")
+		if web {
+			passes = strings.HasPrefix(name, "x-cosmos-") || strings.HasSuffix(name, binarySuffix) || slices.Contains(k.o.WebMetadata, name)
+		}
+		if passes {
 			passed[name] = values
 		}
 	}
 	return passed
-}
-
-// passesWeb reports whether gRPC-Web passes on a node's metadata of this name.
-func (d *Handler) passesWeb(name string) bool {
-	return strings.HasPrefix(name, "x-cosmos-") || strings.HasSuffix(name, binarySuffix) || slices.Contains(d.o.WebMetadata, name)
 }
 
 // encoded returns a metadata value as HTTP carries it.

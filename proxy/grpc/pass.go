@@ -104,7 +104,7 @@ func (k *call) nextMessage(hold func() *conn.Body, charge func() error) (message
 		}
 		return message, nil, err
 	}
-	if _, err = k.receiver.begin(); err == nil {
+	if err = k.receiver.begin(); err == nil {
 		err = charge()
 	}
 	if err != nil {
@@ -168,7 +168,7 @@ func (k *call) sendBack(ctx context.Context, from grpc.ClientStream) (size int, 
 			return size, nil
 		}
 		if err := k.deliver(message); err != nil {
-			return size, context.Canceled // the client has left
+			return size, context.Canceled // the client has disconnected
 		}
 		size += len(message)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
@@ -32,7 +31,6 @@ const (
 	inflating = 64 << 10 // memory to decompress a message, in addition to the message
 )
 
-// receiver reads the messages of a call.
 type receiver struct {
 	from transport
 	most int64           // maximum message, in bytes
@@ -40,47 +38,51 @@ type receiver struct {
 	has  bool            // head has been read
 }
 
-// newReceiver returns the receiver of a library stream.
-func newReceiver(stream grpc.ServerStream, most int64) (r receiver, err error) {
-	r.most = most
-	var ok bool
-	if r.from, ok = grpc.ServerTransportStreamFromContext(stream.Context()).(transport); !ok {
-		err = status.Error(codes.Internal, "the library's streams cannot be read in pieces")
-	}
-	return r, err
-}
-
-// begin reads the head of the next message. It returns io.EOF if there is none. isSmall means that the message
-// needs no reservation.
-func (r *receiver) begin() (isSmall bool, err error) {
+// begin reads the head of the next message. It returns io.EOF if there is none.
+func (r *receiver) begin() error {
 	if !r.has {
 		if err := r.from.ReadMessageHeader(r.head[:]); err != nil {
-			return false, receiveError(err)
+			return receiveError(err)
 		}
 		r.has = true
 	}
 	size, encoded := r.size(), r.from.RecvCompress()
 	switch {
 	case size > r.most:
-		return false, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, r.most)
+		return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, r.most)
 	case r.head[0] > compressed:
-		return false, status.Errorf(codes.Internal, "grpc: received unexpected payload format %d", r.head[0])
+		return status.Errorf(codes.Internal, "grpc: received unexpected payload format %d", r.head[0])
 	case r.head[0] == compressed && (encoded == "" || encoded == encoding.Identity):
-		return false, status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
+		return status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
 	}
-	return size <= small && r.head[0] == 0, nil
+	return nil
 }
 
 func (r *receiver) size() int64 { return int64(binary.BigEndian.Uint32(r.head[1:])) }
 
-// readSmall reads a message for which begin returned isSmall.
-func (r *receiver) readSmall() ([]byte, error) {
-	r.has = false
-	message := make([]byte, r.size())
-	if err := r.from.ReadMessageHeader(message); err != nil {
-		return nil, receiveError(truncated(err))
+// next reads the next message. Unless it is small, hold is called to reserve memory, and the caller must release held. If
+// hold is nil, next reads only a small message, and otherwise returns nil.
+func (r *receiver) next(hold func() *conn.Body) (message []byte, held *conn.Body, err error) {
+	if err = r.begin(); err != nil {
+		return nil, nil, err
 	}
-	return message, nil
+	switch {
+	case r.size() <= small && r.head[0] != compressed:
+		r.has = false
+		message = make([]byte, r.size())
+		if err = r.from.ReadMessageHeader(message); err != nil {
+			return nil, nil, receiveError(truncated(err))
+		}
+		return message, nil, nil
+	case hold == nil:
+		return nil, nil, nil
+	}
+	held = hold()
+	if message, err = r.readLarge(held); err != nil {
+		held.Release()
+		return nil, nil, err
+	}
+	return message, held, nil
 }
 
 // readLarge reads and decompresses a message into reserved memory, after begin.
@@ -98,25 +100,6 @@ func (r *receiver) readLarge(held *conn.Body) (message []byte, err error) {
 	return message, err
 }
 
-// next reads the next message. Unless it is small, hold is called to reserve memory, and the caller must release
-// held.
-func (r *receiver) next(hold func() *conn.Body) (message []byte, held *conn.Body, err error) {
-	isSmall, err := r.begin()
-	if err != nil {
-		return nil, nil, err
-	}
-	if isSmall {
-		message, err = r.readSmall()
-		return message, nil, err
-	}
-	held = hold()
-	if message, err = r.readLarge(held); err != nil {
-		held.Release()
-		return nil, nil, err
-	}
-	return message, held, nil
-}
-
 // discard reads what a client sends after the only message until the stream ends. Nodes ignore it too, and the
 // library would hold it until then.
 func (r *receiver) discard() {
@@ -126,14 +109,12 @@ func (r *receiver) discard() {
 	}
 }
 
-// bodyReader reads the bytes of one message.
 type bodyReader struct {
 	from transport
 	left int64
 	err  error // of the stream
 }
 
-// Read implements io.Reader.
 func (b *bodyReader) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF
@@ -201,7 +182,7 @@ type receiveTimeout struct {
 // timeouts are reused to avoid creating a timer per call.
 var timeouts = sync.Pool{New: func() any {
 	g := &receiveTimeout{}
-	g.timer = time.AfterFunc(time.Hour, func() { _ = g.from.WriteStatus(errLate) }) // fails only when the client has left
+	g.timer = time.AfterFunc(time.Hour, func() { _ = g.from.WriteStatus(errLate) }) // fails only if the client has disconnected
 	g.timer.Stop()
 	return g
 }}

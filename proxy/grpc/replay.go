@@ -11,11 +11,11 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/state"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -37,20 +37,13 @@ type header struct {
 	md     metadata.MD // immutable
 }
 
-// registerWithLane registers the call with the fast lane, which then answers equal calls from memory.
-func (k *call) registerWithLane(q *blocks.Query) {
-	if k.rec.Repeatable() {
-		k.rec.Replayer = &replayer{Replayer: k.reader.Replayer(q, isRepeatable), values: k.values, q: q}
-	}
-}
-
-// isRepeatable reports whether the lane may serve an entry: a message that is copied for every client.
+// isRepeatable reports whether the lane may serve an entry: a message that is copied for every client, without a
+// reservation.
 func isRepeatable(e *cache.Entry) bool {
-	return record.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= maxUnreserved
+	return record.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= conn.Uncounted
 }
 
-// header returns the header of an answer.
-func (r *replayer) header(hit *web.CallHit) metadata.MD {
+func (r *replayer) header(hit *lane.CallHit) metadata.MD {
 	height := r.values.Height(r.q, &blocks.Result{Result: hit.Response.Result, Tip: node.Tip{Height: hit.Record.Tip}})
 	var scratch [96]byte
 	status := respond.AppendCacheStatus(scratch[:0], hit.Response)
@@ -77,32 +70,29 @@ func (k *call) answerFromLane(c *callContext) (done bool) {
 	if !(k.o.State.ReadsState(k.name) && k.isUnary(k.name)) && !k.o.State.Rows[k.name].Class.Fixed() {
 		return false
 	}
-	k.laneCall = k.reader.StartLaneCall(c.on.conn, k.name, c.metadata, k.start)
+	k.laneCall = lane.StartCall(c.on.conn, k.name, c.metadata, k.reader.Keyed(), k.start)
 	if k.laneCall == nil {
 		return false
 	}
 	g := timeoutAt(k.reader.Stack.Deadline(k.start), k.receiver.from)
-	isSmall, err := k.receiver.begin()
-	if isSmall {
-		k.message, err = k.receiver.readSmall()
-	}
-	if k.failure = g.release(err); k.failure != nil || !isSmall {
+	var err error
+	k.message, _, err = k.receiver.next(nil)
+	if k.failure = g.release(err); k.failure != nil || k.message == nil {
 		return false
 	}
 	hit, ok := k.laneCall.Find(k.message)
 	if ok {
-		k.laneCall.End(hit.Replayer.(*replayer).send(&hit, k)) //nolint:forcetypeassert // registerWithLane registers nothing else
+		k.laneCall.End(hit.Replayer.(*replayer).send(&hit, k)) //nolint:forcetypeassert // value registers no others
 	}
 	return ok
 }
 
-// send sends an answer.
-func (r *replayer) send(hit *web.CallHit, k *call) (size int, err error) {
-	_ = k.stream.SendHeader(r.header(hit)) // fails only when the client has left
+func (r *replayer) send(hit *lane.CallHit, k *call) (size int, err error) {
+	_ = k.stream.SendHeader(r.header(hit)) // fails only if the client has disconnected
 	k.sent.Bytes = hit.Response.Entry.Body
 	k.sent.To.(*conn.CallStream).Sending(k.sent.Bytes) //nolint:forcetypeassert // the lane serves only connections of our listener
 	if err := k.stream.SendMsg(&k.sent); err != nil {
-		return 0, context.Canceled // the client has left
+		return 0, context.Canceled // the client has disconnected
 	}
 	return len(k.sent.Bytes), nil
 }

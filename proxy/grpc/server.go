@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/gzip" // for clients that send so
+	_ "google.golang.org/grpc/encoding/gzip" // some clients compress their messages
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -50,7 +50,7 @@ func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	)
 }
 
-// callContext is the context of a call, with what is known of the call before its handler runs.
+// callContext is the context of a call, with its metadata and its connection.
 type callContext struct {
 	context.Context                 //nolint:containedctx // embedded to add values
 	metadata        metadata.MD     // from the client; must not be changed
@@ -84,7 +84,7 @@ func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if from, ok := peer.FromContext(ctx); ok {
 		c.on, _ = from.AuthInfo.(*connection)
 	}
-	if c.hasStream() && hasHandler(info.FullMethodName) && !c.on.conn.OpenCall(ctx, &c.stream, size(info.Header), window) {
+	if c.hasStream() && hasHandler(info.FullMethodName) && !c.on.conn.OpenCall(ctx, &c.stream, int64(conn.HeaderBytes(http.Header(info.Header))), window) {
 		return nil, errNoStream
 	}
 	return c, nil
@@ -95,31 +95,21 @@ func hasHandler(method string) bool {
 	return strings.LastIndexByte(method, '/') > 0 && method[0] == '/'
 }
 
-// size returns the number of bytes of metadata.
-func size(md metadata.MD) (sum int64) {
-	for key, values := range md {
-		for _, value := range values {
-			sum += int64(len(key) + len(value))
-		}
-	}
-	return sum
-}
-
-// handle answers a call on a connection.
 func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	k := &call{Handler: d, stream: stream, start: time.Now()}
 	k.name, _ = grpc.MethodFromServerStream(stream)
-	var err error
 	c, _ := stream.Context().Value(callKey{}).(*callContext)
 	isOpen := c.hasStream() && c.stream.Begin() // otherwise the client has reset it
 	if isOpen {
 		defer c.stream.End()
 		k.sent.To = &c.stream
 	}
-	if k.receiver, err = newReceiver(stream, d.o.Posting.MaxBody); err != nil {
-		return err
+	from, ok := grpc.ServerTransportStreamFromContext(stream.Context()).(transport)
+	if !ok {
+		return status.Error(codes.Internal, "the library's streams cannot be read in pieces")
 	}
-	if encoded := k.receiver.from.RecvCompress(); encoded != "" && encoded != encoding.Identity { // compressed responses could not be counted until they are written
+	k.receiver = receiver{from: from, most: d.o.Posting.MaxBody}
+	if encoded := from.RecvCompress(); encoded != "" && encoded != encoding.Identity { // compressed responses could not be counted until they are written
 		_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
 	}
 	defer func() {
@@ -152,7 +142,6 @@ type connection struct {
 	remote string
 }
 
-// AuthType implements credentials.AuthInfo.
 func (*connection) AuthType() string { return "listener" }
 
 // ServerHandshake returns the connection's description to its calls.

@@ -123,7 +123,6 @@ func decodeText(text []byte) (b []byte, err error) {
 	return b, nil
 }
 
-// Context returns the request's context.
 func (s *webStream) Context() context.Context { return s.ctx }
 
 // SetHeader adds to the headers, which are sent with the first message.
@@ -159,7 +158,6 @@ func (s *webStream) RecvMsg(m any) error {
 	return nil
 }
 
-// SendMsg sends a message.
 func (s *webStream) SendMsg(m any) error {
 	if s.sent++; s.sent == 1 {
 		s.writeHeader(s.header)
@@ -189,22 +187,9 @@ func (s *webStream) writeHeader(more ...metadata.MD) {
 	s.w.WriteHeader(http.StatusOK)
 }
 
-// write writes a frame. A long message is not copied: the connection counts it until the client has received it.
-func (s *webStream) write(flag byte, message []byte) error {
-	if len(message) > conn.Uncounted {
-		return s.writeLong(flag, message)
-	}
-	b := make([]byte, 0, frameHead+len(message))
-	b = append(binary.BigEndian.AppendUint32(append(b, flag), uint32(len(message))), message...) //nolint:gosec // no node sends 4 GiB
-	if s.text {
-		b = base64.StdEncoding.AppendEncode(nil, b)
-	}
-	_, err := s.w.Write(b)
-	return err
-}
-
-func (s *webStream) writeLong(flag byte, message []byte) (err error) {
-	if s.conn != nil {
+// write writes a frame. The connection counts a long message until the client has received it.
+func (s *webStream) write(flag byte, message []byte) (err error) {
+	if s.conn != nil && len(message) > conn.Uncounted {
 		s.conn.BeginBody(message)
 		defer s.conn.EndBody(message)
 	}
@@ -242,7 +227,7 @@ func (s *webStream) finish(st *status.Status) {
 			_, _ = fmt.Fprintf(&lines, "%s: %s\r\n", name, encoded(name, value))
 		}
 	}
-	_ = s.write(trailers, lines.Bytes()) // fails only when the client has left
+	_ = s.write(trailers, lines.Bytes()) // fails only if the client has disconnected
 }
 
 // escape percent-encodes a status message, except for printable ASCII.

@@ -12,15 +12,14 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A Conn is a client's connection that the lane serves. It wraps the connection that http.Server reads. A wrapper
 // around it must forward Read, Close, SetReadDeadline and the states of http.Server.ConnState.
 type Conn struct {
 	net.Conn
-	client *conn.Conn         // non-nil outside tests
-	findID web.CallerIDFinder // finds the JSON-RPC id in a POST body; nil means bodies contain none
+	client *conn.Conn     // non-nil outside tests
+	findID CallerIDFinder // finds the JSON-RPC id in a POST body; nil means bodies contain none
 
 	// Each request uses these fields. They are adjacent to save cache misses.
 	lane      *Lane
@@ -65,20 +64,23 @@ func (c *Conn) State(s http.ConnState) {
 		c.deadline.isNew, c.deadline.renewed = false, time.Time{}
 	case http.StateHijacked:
 		c.request, c.candidate = heads.Request{}, candidate{} // frees memory: the other protocol may run for long
-		c.lane.untrack(c)
+		c.lane.unseen.Delete(c)
 	case http.StateClosed:
-		c.lane.untrack(c)
+		c.lane.unseen.Delete(c)
 	}
 }
 
-// reopen opens the lane if net/http has consumed exactly the bytes it was given. If net/http has the first byte of the
-// next request, it serves that one, and the lane may open after it.
+// reopen opens the lane if net/http has consumed exactly the bytes it was given. While a handler runs, net/http reads one
+// byte to detect that the client disconnects. If it has read the first byte of the next request, it serves that one, and
+// the lane may open after it.
 func (c *Conn) reopen() {
 	c.candidate.open = false
 	switch ahead, ok := c.boundary.excess(); {
 	case !ok || ahead > 1:
 	case ahead == 1:
-		c.boundary = boundaryAfter(c.boundary.latest)
+		first := c.boundary.latest
+		c.boundary = boundary{}
+		c.boundary.addBytes([]byte{first})
 	case !c.ahead.empty():
 		c.boundary = boundary{}
 	default:
@@ -115,7 +117,8 @@ func (c *Conn) serve(p []byte) (n int, err error) {
 		c.finish()
 		err = io.EOF // net/http might respond to another error
 	case err != nil && c.partial != nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF)):
-		n, err = c.releasePartial(p), nil // net/http waits for the rest, or gets EOF
+		text := c.partial.text[:c.partial.n]
+		n, err = c.moveTo(p, text, len(text)), nil // net/http waits for the rest, or gets EOF
 	}
 	if err != nil {
 		c.dropPartial()
@@ -142,7 +145,8 @@ var errEnded = errors.New("lane: the connection has ended")
 // connection, because Close waits until the callback of OnReadable returns.
 func (c *Conn) process(h *Hit, p, text []byte, now time.Time) (int, error) {
 	if c.partial != nil {
-		text = c.partial.extend(len(text))
+		c.partial.n += len(text)
+		text = c.partial.text[:c.partial.n]
 	}
 	left, first, result := c.answerAll(h, text, now)
 	switch result {
@@ -191,7 +195,6 @@ func (c *Conn) finish() {
 	}
 }
 
-// readOn reads bytes for net/http.
 func (c *Conn) readOn(p []byte) (n int, err error) {
 	if c.ahead.empty() {
 		n, err = c.Conn.Read(p)

@@ -31,7 +31,7 @@ func (d *deadlines) renew(c *Conn, now time.Time) {
 	}
 	if d.isNew && !d.laneServed {
 		d.laneServed = true
-		c.lane.track(c)
+		c.lane.unseen.Store(c, nil)
 	}
 	if now.Sub(d.renewed) < renewal && !d.shortened {
 		return
@@ -86,7 +86,7 @@ func (d *deadlines) handOver(c *Conn) {
 		now := time.Now()
 		d.laneServed, d.postpone = false, now.Sub(d.since)
 		_ = c.Conn.SetReadDeadline(after(now, c.lane.o.ReadHeaderTimeout))
-		c.lane.untrack(c)
+		c.lane.unseen.Delete(c)
 	case d.isNew && shortened:
 		_ = c.Conn.SetReadDeadline(after(d.since, c.lane.o.ReadHeaderTimeout))
 	}

@@ -27,7 +27,6 @@ func socketOf(c net.Conn) Socket {
 	return &descriptor{s, raw}
 }
 
-// OnReadable implements [Socket].
 func (d *descriptor) OnReadable(f func(fd uintptr) (done bool)) error {
 	err := d.raw.Read(f)
 	if op, ok := err.(*net.OpError); ok { //nolint:errorlint // package net does not wrap it
@@ -36,10 +35,8 @@ func (d *descriptor) OnReadable(f func(fd uintptr) (done bool)) error {
 	return err
 }
 
-// TryRead implements [Socket].
 func (d *descriptor) TryRead(fd uintptr, p []byte) (int, error) { return receive(fd, p) }
 
-// TryWrite implements [Socket].
 func (d *descriptor) TryWrite(fd uintptr, head, body []byte) (int, error) {
 	if len(body) == 0 {
 		return send(fd, head)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Socket is a connection that can be read and written without blocking. Package net locks a connection and notifies the
-// scheduler of a possibly blocking system call for each read and write; a Socket is locked once for many of them.
+// A Socket is a connection that can be read and written without blocking. For each read and write, package net locks a
+// connection and tells the scheduler that the system call may block. A Socket is locked once for many of them.
 type Socket interface {
 	net.Conn
 	// OnReadable calls f until it returns true: at once, and then whenever the socket may be readable. It fails as Read

@@ -9,31 +9,23 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// A grpcLane is the lane of a gRPC listener. The gRPC server reads the calls, and package grpc sends the responses.
-type grpcLane struct{ *Lane }
-
-var _ web.CallLane = grpcLane{}
+// A callLane is the lane of a gRPC listener. The gRPC server reads the calls, and package grpc sends the responses.
+type callLane struct{ lane *Lane }
 
 // ForCalls returns the lane of a gRPC listener, which shares the table of l.
-func (l *Lane) ForCalls() web.Lane { return grpcLane{l} }
+func (l *Lane) ForCalls() conn.Lane { return callLane{l} }
 
 // Wrap leaves the connection as it is.
-func (grpcLane) Wrap(*conn.Conn, net.Conn) conn.LaneConn { return nil }
+func (callLane) Wrap(*conn.Conn, net.Conn) conn.LaneConn { return nil }
 
-// SlotFor implements [web.Lane]. A gRPC call is its own slot.
-func (grpcLane) SlotFor(*http.Request, conn.LaneConn) record.LaneSlot { return nil }
-
-// Serve implements [web.Lane].
-func (grpcLane) Serve(*conn.Conn, conn.LaneConn, http.ResponseWriter, *http.Request) bool {
-	return false
-}
-
-// A grpcCall is a gRPC call. Calls are pooled, so that a hit allocates nothing.
-type grpcCall struct {
+// A Call is a gRPC call that the lane may serve. It must not be used after Release. Calls are pooled, so that a hit
+// allocates nothing.
+type Call struct {
 	table      *table // in use when the call arrived
 	lane       *Lane
 	keyed      bool
@@ -44,25 +36,37 @@ type grpcCall struct {
 	replay     replay
 }
 
-var grpcCalls = sync.Pool{New: func() any { return new(grpcCall) }}
+// A CallHit is a response that the lane has for a call.
+type CallHit struct {
+	Replayer   record.Replayer
+	Record     *record.Record
+	Response   *respond.Response
+	RateLimits *limits.Statuses
+}
 
-// StartCall implements [web.CallLane].
-func (l grpcLane) StartCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) web.Call {
-	if l.draining.Load() {
+var calls = sync.Pool{New: func() any { return new(Call) }}
+
+// StartCall starts a call in the lane of its connection, before its message has arrived. keyed says that an API key is
+// required. StartCall returns nil if the lane cannot serve the call, or the client may not make it. The handler must then
+// serve it.
+func StartCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) *Call {
+	l, ok := client.Lane().(callLane)
+	if !ok || l.lane.draining.Load() || l.lane.stack.NoLane() != "" {
 		return nil
 	}
-	c := grpcCalls.Get().(*grpcCall) //nolint:forcetypeassert // the pool has no others
-	c.lane, c.table, c.keyed = l.Lane, l.table.Load(), keyed
+	c := calls.Get().(*Call) //nolint:forcetypeassert // the pool has no others
+	c.lane, c.table, c.keyed = l.lane, l.lane.table.Load(), keyed
 	c.replay.reset(start, "")
-	if !c.request.ReadCall(method, metadata) || !c.replay.admit(l.stack, client, &c.request, keyed) {
+	if !c.request.ReadCall(method, metadata) || !c.replay.admit(c.lane.stack, client, &c.request, keyed) {
 		c.Release()
 		return nil
 	}
 	return c
 }
 
-// Find implements [web.Call].
-func (c *grpcCall) Find(message []byte) (hit web.CallHit, ok bool) {
+// Find looks up the call by its message, which must not change until Release. If ok is false, nothing was counted and the
+// handler must serve the call.
+func (c *Call) Find(message []byte) (hit CallHit, ok bool) {
 	defer func() { _ = recover() }() // the gRPC handler then panics as well, and reports the panic
 	c.request.Body = unsafe.String(unsafe.SliceData(message), len(message))
 	c.key = c.request.AppendKey(c.key[:0])
@@ -81,11 +85,11 @@ func (c *grpcCall) Find(message []byte) (hit web.CallHit, ok bool) {
 	c.known = r
 	n := &c.replay
 	n.setID(c.request.Value(heads.RequestID))
-	return web.CallHit{Replayer: r.replayer, Record: &n.rec, Response: &n.response, RateLimits: &n.rateLimits}, true
+	return CallHit{Replayer: r.replayer, Record: &n.rec, Response: &n.response, RateLimits: &n.rateLimits}, true
 }
 
-// End implements [web.Call].
-func (c *grpcCall) End(size int, err error) {
+// End must be called once the response that Find returned has been sent, or could not be.
+func (c *Call) End(size int, err error) {
 	n := &c.replay
 	if n.end.Status, n.end.Size = http.StatusOK, size; err != nil {
 		n.rec.Err = err
@@ -94,8 +98,8 @@ func (c *grpcCall) End(size int, err error) {
 	c.known.finish(n, &c.request)
 }
 
-// Put implements [record.LaneSlot].
-func (c *grpcCall) Put(r *http.Request, rec *record.Record) {
+// Put implements [record.LaneSlot]. It may be called after Find.
+func (c *Call) Put(r *http.Request, rec *record.Record) {
 	if c.seenBefore {
 		known := newKnownRequest(c.lane.stack, r, rec)
 		known.bytes = 2 * len(c.request.Body)
@@ -103,10 +107,10 @@ func (c *grpcCall) Put(r *http.Request, rec *record.Record) {
 	}
 }
 
-// Release implements [web.Call].
-func (c *grpcCall) Release() {
+// Release returns the call to the pool.
+func (c *Call) Release() {
 	key := c.key[:0]
-	*c = grpcCall{}
+	*c = Call{}
 	c.key = key
-	grpcCalls.Put(c)
+	calls.Put(c)
 }

@@ -39,7 +39,7 @@ func unlisted(t *testing.T) (names []string) {
 	names = append(names, strings.Fields(strings.ToLower(otherNames))...)
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool {
-		return slices.ContainsFunc(heads.Names(), func(row string) bool { return strings.EqualFold(row, name) })
+		return slices.ContainsFunc(heads.Names[:], func(row string) bool { return strings.EqualFold(row, name) })
 	})
 }
 

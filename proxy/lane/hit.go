@@ -49,11 +49,6 @@ func (h *Hit) tryHandler(known Handler) bool {
 	return known.Respond(h)
 }
 
-// A buffersWriter wraps a connection that can write several buffers at once, which net.Buffers does not detect.
-type buffersWriter interface {
-	WriteBuffers(pieces *net.Buffers) (int64, error)
-}
-
 // maxCopied is the maximum length of a body that is appended to the head: copying a short body is faster than writing two
 // buffers.
 const maxCopied = 2 << 10
@@ -98,7 +93,10 @@ func (h *Hit) writeRest(written int) (err error) {
 	}
 	h.pieces = [2][]byte{head, body}
 	h.buffers = h.pieces[:]
-	if whole, ok := c.Conn.(buffersWriter); ok {
+	// net.Buffers does not detect that a wrapped connection can write several buffers at once.
+	if whole, ok := c.Conn.(interface {
+		WriteBuffers(pieces *net.Buffers) (int64, error)
+	}); ok {
 		_, err = whole.WriteBuffers(&h.buffers)
 	} else {
 		_, err = h.buffers.WriteTo(c.Conn)

@@ -51,8 +51,7 @@ type Lane struct {
 	recent   recentKeys                                               // POSTs and calls that are not in the table
 	requests struct{ answered, declined, unknown prometheus.Counter } // declined: known, but memory has no response
 
-	mu       sync.Mutex
-	unseen   map[*Conn]bool // served by the lane, but new to net/http
+	unseen   sync.Map       // keys are the *Conn that the lane has served, but that are new to net/http
 	closings sync.WaitGroup // connections that are closed after the response in progress
 }
 
@@ -60,7 +59,7 @@ var _ web.Lane = (*Lane)(nil)
 
 // New returns an empty lane.
 func New(o Options) *Lane {
-	l := &Lane{o: o, unseen: map[*Conn]bool{}}
+	l := &Lane{o: o}
 	l.table.Store(newTable(l))
 	total := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_fast_lane_requests_total",
@@ -97,14 +96,14 @@ func (l *Lane) Wrap(client *conn.Conn, below net.Conn) conn.LaneConn {
 }
 
 // SlotFor implements [web.Lane].
-func (l *Lane) SlotFor(r *http.Request, on conn.LaneConn) record.LaneSlot {
+func (l *Lane) SlotFor(client *conn.Conn, r *http.Request) record.LaneSlot {
 	if l.draining.Load() {
 		return nil
 	}
 	if r.ProtoMajor > 1 {
 		return l.table.Load()
 	}
-	if c, ok := on.(*Conn); ok && c.WantsHandler() {
+	if c, ok := client.LaneConn().(*Conn); ok && c.WantsHandler() {
 		return c
 	}
 	return nil
@@ -113,10 +112,8 @@ func (l *Lane) SlotFor(r *http.Request, on conn.LaneConn) record.LaneSlot {
 // CloseNew closes idle connections that only the lane has served. To net/http they are new, and http.Server.Shutdown
 // waits five seconds for the first request on such a connection. Call it with Shutdown.
 func (l *Lane) CloseNew() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for c := range l.unseen {
-		_ = c.Close()
+	for c := range l.unseen.Range {
+		_ = c.(*Conn).Close() //nolint:forcetypeassert // it has no other keys
 	}
 }
 
@@ -134,17 +131,4 @@ func (l *Lane) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// track records a connection for CloseNew.
-func (l *Lane) track(c *Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.unseen[c] = true
-}
-
-func (l *Lane) untrack(c *Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.unseen, c)
 }

@@ -20,8 +20,8 @@ type stream struct {
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
 // Serve implements [web.Lane]. HTTP/2 and HTTP/1 share the table.
-func (l *Lane) Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter, r *http.Request) bool {
-	if c, ok := on.(*Conn); ok {
+func (l *Lane) Serve(client *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
+	if c, ok := client.LaneConn().(*Conn); ok {
 		c.BeginRequest(r)
 	}
 	if r.ProtoMajor < 2 || l.draining.Load() {

@@ -24,12 +24,6 @@ const maxPartials = 256
 // timeouts.
 const restTimeout = time.Second
 
-// extend returns the request with n more bytes, which were read into readBuffer.
-func (b *partialRequest) extend(n int) []byte {
-	b.n += n
-	return b.text[:b.n]
-}
-
 // readBuffer returns the buffer for the next read: the free part of the partial request, or p.
 func (c *Conn) readBuffer(p []byte) []byte {
 	if c.partial == nil {
@@ -70,10 +64,4 @@ func (c *Conn) moveTo(p, left []byte, first int) int {
 	}
 	c.dropPartial()
 	return n
-}
-
-// releasePartial hands a partial request to net/http.
-func (c *Conn) releasePartial(p []byte) int {
-	text := c.partial.text[:c.partial.n]
-	return c.moveTo(p, text, len(text))
 }

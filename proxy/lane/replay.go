@@ -119,7 +119,7 @@ func (r *knownRequest) render(n *replay, request *heads.Request) respond.Renderi
 	if n.response.Body != nil {
 		n.rec.Buffer = n.response.Body // which may have grown
 	}
-	out := r.stack.Render(&n.response, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, &n.rateLimits)
+	out := r.stack.Render(&n.response, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, n.rateLimits[:])
 	if n.end.Status = out.Status; !head {
 		n.end.Size = len(out.Body)
 	}
@@ -156,12 +156,10 @@ func (r *knownRequest) Respond(hit *Hit) (ok bool) {
 	return true
 }
 
-// Done implements [Handler].
 func (r *knownRequest) Done(hit *Hit) {
 	r.finish(hit.State.(*replay), hit.Request) //nolint:forcetypeassert // set by Respond
 }
 
-// finish counts and logs a request.
 func (r *knownRequest) finish(n *replay, request *heads.Request) {
 	n.end.Method, n.end.Agent = request.Method, record.Agent(request.Value(heads.UserAgent))
 	n.end.Took = time.Since(n.rec.Start)

@@ -9,17 +9,20 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
+// A CallerIDFinder finds the id of a JSON-RPC call in a POST body. The response repeats the id, and does not depend on it
+// otherwise. ok is false if there is none. The finder must be fast, and may be wrong.
+type CallerIDFinder func(body string) (from, to int, ok bool)
+
 // An rpcLane is the lane of the RPC listener. It answers only POSTs whose body contains the caller's id.
 type rpcLane struct {
 	*Lane
-	findID web.CallerIDFinder
+	findID CallerIDFinder
 }
 
 // ForRPC returns the lane of another listener, which shares the table of l. It answers only POSTs in whose body find
 // finds the caller's id. The id is not part of the key.
-func (l *Lane) ForRPC(find web.CallerIDFinder) web.Lane { return rpcLane{l, find} }
+func (l *Lane) ForRPC(find CallerIDFinder) web.Lane { return rpcLane{l, find} }
 
-// Wrap implements [web.Lane].
 func (s rpcLane) Wrap(client *conn.Conn, below net.Conn) conn.LaneConn {
 	c := s.NewConn(below)
 	c.client, c.findID = client, s.findID
@@ -27,16 +30,15 @@ func (s rpcLane) Wrap(client *conn.Conn, below net.Conn) conn.LaneConn {
 }
 
 // SlotFor implements [web.Lane]. Over HTTP/2 the lane answers no POSTs.
-func (s rpcLane) SlotFor(r *http.Request, on conn.LaneConn) record.LaneSlot {
+func (s rpcLane) SlotFor(client *conn.Conn, r *http.Request) record.LaneSlot {
 	if r.ProtoMajor > 1 {
 		return nil
 	}
-	return s.Lane.SlotFor(r, on)
+	return s.Lane.SlotFor(client, r)
 }
 
-// Serve implements [web.Lane].
-func (s rpcLane) Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter, r *http.Request) bool {
-	return r.ProtoMajor < 2 && s.Lane.Serve(client, on, w, r)
+func (s rpcLane) Serve(client *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
+	return r.ProtoMajor < 2 && s.Lane.Serve(client, w, r)
 }
 
 // excludeCallerID removes the caller's id from the request's key. It returns false if the lane cannot serve the request.

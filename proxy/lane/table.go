@@ -71,7 +71,6 @@ func (t *table) put(key string, h Handler) {
 	}
 }
 
-// release releases the reserved memory.
 func (t *table) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,16 +6,15 @@ import (
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
-// WantsGzip reports whether a client prefers gzip to the plain text, by the values
-// of Accept-Encoding.
+// WantsGzip reports whether a client with these values of Accept-Encoding prefers gzip to the plain text.
 func WantsGzip(values []string) bool {
 	a := readAccepted(values)
 	return a[codings.Gzip] > 0 && a[codings.Gzip] >= a[codings.Identity]
 }
 
-// Preference gives the weight of a media type in the values of Accept (RFC 9110), in
-// thousandths: the weight of the most specific range that matches. named reports whether a range has
-// exactly its name. Without such a header every type has the full weight. Malformed ranges are ignored.
+// Preference returns the weight of a media type by the values of Accept (RFC 9110), in thousandths: the weight of the most
+// specific range that matches. named reports whether a range has exactly its name. Without such a header every type has the
+// full weight. Malformed ranges are ignored.
 func Preference(values []string, typ string) (weight int, named bool) {
 	if len(values) == 0 {
 		return fullWeight, false
@@ -96,7 +95,7 @@ func readAccepted(values []string) accepted {
 		case others != unsaid:
 			a[coding] = others
 		case codings.Coding(coding) == codings.Identity:
-			a[coding] = 1 // acceptable, but less than what is named
+			a[coding] = 1 // acceptable, but less than a named coding
 		default:
 			a[coding] = 0
 		}
@@ -105,17 +104,12 @@ func readAccepted(values []string) accepted {
 }
 
 func codingOf(name string) (coding codings.Coding, known bool) {
-	switch {
-	case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
-		return codings.Gzip, true
-	case strings.EqualFold(name, "br"):
-		return codings.Brotli, true
-	case strings.EqualFold(name, "zstd"):
-		return codings.Zstd, true
-	case strings.EqualFold(name, "identity"):
-		return codings.Identity, true
+	for coding, known := range codings.Names {
+		if strings.EqualFold(name, known) {
+			return codings.Coding(coding), true
+		}
 	}
-	return 0, false
+	return codings.Gzip, strings.EqualFold(name, "x-gzip")
 }
 
 // readWeight reads "q=" and a number from 0 to 1 with at most three decimals. "" means 1.

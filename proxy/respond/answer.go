@@ -52,18 +52,14 @@ type ExtraHeader struct {
 // Respond writes a response, or 304 if the client has it. It releases the entry of a, so that a client that reads
 // slowly keeps only the body that is being written.
 func (rs *Responder) Respond(w http.ResponseWriter, r *http.Request, a *Response) {
-	h, from := collect(), preferencesOf(r)
-	status, body := rs.render(h, a, &from)
-	a.forget()
-	h.writeTo(w.Header())
-	w.WriteHeader(status)
-	if !from.head {
-		conn.WriteBody(w, r, body)
+	head := r.Method == http.MethodHead
+	out := rs.Render(a, r.Header["Accept-Encoding"], r.Header["If-None-Match"], head, nil)
+	out.headers.writeTo(w.Header())
+	w.WriteHeader(out.Status)
+	if !head {
+		conn.WriteBody(w, r, out.Body)
 	}
 }
-
-// forget releases the entry, which has the body in every coding.
-func (a *Response) forget() { a.Entry, a.Backing = nil, cache.Entry{} }
 
 // render collects the headers of a response and returns its status and body.
 func (rs *Responder) render(h *headers, a *Response, from *preferences) (status int, body []byte) {
@@ -93,7 +89,13 @@ func (rs *Responder) render(h *headers, a *Response, from *preferences) (status 
 	}
 	if e.Height > 0 && !a.NoHeight {
 		h.setInt(HeightHeader, e.Height)
-		h.setExtra(a.ExtraHeaders, e.Height)
+		for _, l := range a.ExtraHeaders {
+			if l.Value == "" {
+				h.setInt(l.Name, e.Height)
+			} else {
+				h.set(l.Name, l.Value)
+			}
+		}
 		a.setSession(h)
 	}
 	if a.EVMBlock > 0 {
@@ -102,24 +104,12 @@ func (rs *Responder) render(h *headers, a *Response, from *preferences) (status 
 	return status, body
 }
 
-// setSession sets the headers of the client's session.
 func (a *Response) setSession(h *headers) {
 	if a.Session.Height > 0 {
 		h.finish(a.Session.AppendTo(h.begin(session.Header)))
 	}
 	if a.Reset {
 		h.set(session.ResetHeader, "true")
-	}
-}
-
-// setExtra sets the extra headers.
-func (h *headers) setExtra(extra []ExtraHeader, height int64) {
-	for _, l := range extra {
-		if l.Value == "" {
-			h.setInt(l.Name, height)
-		} else {
-			h.set(l.Name, l.Value)
-		}
 	}
 }
 
@@ -138,7 +128,7 @@ const PollLifetime = "max-age=1"
 // browser may keep it, and must revalidate it before use.
 const OwnAnswer = "private, no-cache"
 
-// forever is the lifetime of what never changes.
+// forever is the lifetime of responses that never change.
 const forever = 365 * 24 * time.Hour
 
 // longest is the max-age of responses that never change. After a chain is reset, or a response gets another shape, other
@@ -164,7 +154,6 @@ func (a *Response) freshness(h *headers, allowImmutable bool) {
 	h.finish(a.appendStatus(h.begin("Cache-Status"), left))
 }
 
-// appendControl appends the derived Cache-Control.
 func (a *Response) appendControl(b []byte, left time.Duration, age int64, allowImmutable bool) []byte {
 	b = append(append(b, a.audience()...), ", max-age="...)
 	marked := a.Outcome == cache.StaleHit || a.Outcome == cache.StaleError || a.CatchingUp || a.Unconfirmed
@@ -212,7 +201,6 @@ func (a *Response) lifetime() time.Duration {
 	return left
 }
 
-// appendStatus appends Cache-Status.
 func (a *Response) appendStatus(b []byte, left time.Duration) []byte {
 	b = append(b, "tipcache"...)
 	if a.Forward == "" {

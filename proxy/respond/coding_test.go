@@ -146,7 +146,7 @@ func TestHeadersSayHowOldAndFreshAResponseIs(t *testing.T) {
 			entry.Expires = now.Add(tt.expires)
 		}
 		tt.a.Now, tt.a.Entry = now, entry
-		expect.Equal(t, respond.CacheStatus(&tt.a), "tipcache"+tt.detail, "%s: CacheStatus of %s", name, tt.detail)
+		expect.Equal(t, string(respond.AppendCacheStatus(nil, &tt.a)), "tipcache"+tt.detail, "%s: CacheStatus of %s", name, tt.detail)
 		w := httptest.NewRecorder()
 		respond.New(nil, false).Respond(w, httptest.NewRequest(http.MethodGet, "/", nil), &tt.a)
 		if h := w.Header(); h.Get("Age") != tt.age || h.Get("Cache-Control") != tt.control || h.Get("Cache-Status") != "tipcache"+tt.detail {

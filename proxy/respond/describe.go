@@ -4,16 +4,11 @@ import (
 	"bytes"
 	"net/http"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 )
-
-// CacheStatus returns the value of Cache-Status.
-func CacheStatus(a *Response) string {
-	var room [96]byte
-	return string(AppendCacheStatus(room[:0], a))
-}
 
 // AppendCacheStatus appends the value of Cache-Status.
 func AppendCacheStatus(b []byte, a *Response) []byte { return a.appendStatus(b, a.lifetime()) }
@@ -55,13 +50,14 @@ type Rendering struct {
 	headers *headers
 }
 
-// Render returns the response for a client that sent these header values.
-func (rs *Responder) Render(a *Response, codings, tags []string, head bool, statuses *limits.Statuses) Rendering {
+// Render returns the response for a client that sent these header values, with the states of its rate limits. It releases
+// the entry of a.
+func (rs *Responder) Render(a *Response, codings, tags []string, head bool, rateLimits []limits.Status) Rendering {
 	h, from := collect(), preferences{readAccepted(codings), tags, head}
 	status, body := rs.render(h, a, &from)
-	a.forget()
-	for i := range statuses {
-		if status := &statuses[i]; status.Limited() {
+	a.Entry, a.Backing = nil, cache.Entry{}
+	for i := range rateLimits {
+		if status := &rateLimits[i]; status.Limited() {
 			h.finish(status.AppendText(h.begin(limits.StatusHeader)))
 			h.finish(status.AppendPolicy(h.begin(limits.PolicyHeader)))
 		}

@@ -16,10 +16,6 @@ type preferences struct {
 	head    bool
 }
 
-func preferencesOf(r *http.Request) preferences {
-	return preferences{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
-}
-
 // A Responder writes responses from the cache.
 type Responder struct {
 	bodies   *cache.Cache // encodes bodies
@@ -65,7 +61,6 @@ func (rs *Responder) encoded(a *Response, coding codings.Coding, from *preferenc
 // tagEnds end the validator of a body in each coding: different bytes need different strong validators.
 var tagEnds = [len(preferred)]string{codings.Identity: `"`, codings.Gzip: `-gzip"`, codings.Zstd: `-zstd"`, codings.Brotli: `-br"`}
 
-// setTag sets the validator of the content in a coding.
 func (h *headers) setTag(etag string, coding codings.Coding) {
 	if coding == codings.Identity {
 		h.set("Etag", etag)
@@ -125,8 +120,8 @@ func (rs *Responder) setVary(h *headers, own string, inSession bool) {
 }
 
 const (
-	minEncoded = 1 << 10 // bytes; a smaller body fits into the packet that its headers are in
-	largeBody  = 1 << 20 // bytes; from here on speed counts for more than size
+	minEncoded = 1 << 10 // bytes; a smaller body fits into the packet with its headers
+	largeBody  = 1 << 20 // bytes; for longer bodies, fast compression matters more than size
 )
 
 // Codings in order of preference, if the client has none. br compresses short bodies best, but takes seven times as long as

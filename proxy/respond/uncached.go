@@ -29,7 +29,7 @@ func SendParts(w http.ResponseWriter, r *http.Request, status int, typ string, s
 	h.Set("Content-Type", typ)
 	h.Set("Content-Length", strconv.Itoa(size))
 	w.WriteHeader(status)
-	parts(func(part []byte) { _, _ = w.Write(part) }) // fails only if the client has left
+	parts(func(part []byte) { _, _ = w.Write(part) }) // fails only if the client has disconnected
 }
 
 // SetHeight sets the height headers of a response that is not from the cache.

@@ -25,11 +25,13 @@ const (
 	UserAgent
 	Session
 
-	// They change the message framing or which handler serves the request.
+	// Parse interprets these: they change the message framing or which handler serves the request.
 	Accept
 	Connection
 	ContentLength
-	ContentEncoding
+
+	// A request with one of these goes to net/http.
+	ContentEncoding // only with a body
 	TransferEncoding
 	Upgrade
 	Expect
@@ -38,60 +40,39 @@ const (
 	headerCount
 )
 
-// A use says how the lane treats a header.
-type use int
-
-const (
-	inKey       use = iota // the value is part of the key
-	perResponse            // the value is evaluated for each response
-	framed                 // Parse interprets the value
-	unsupported            // a request with this header goes to net/http
-)
-
-// table holds the names in canonical form. It omits headers of requests that never reach the lane: Traceparent and
+// Names holds the names in canonical form. It omits headers of requests that never reach the lane: Traceparent and
 // Tracestate, because tracing disables the lane; Last-Event-Id (streams); Access-Control-Request-* (OPTIONS); and
 // Authorization (admin listener).
-var table = [headerCount]struct {
-	name string
-	use  use
-}{
-	Host:                {"Host", inKey},
-	BlockHeight:         {"X-Block-Height", inKey},
-	CosmosBlockHeight:   {"X-Cosmos-Block-Height", inKey},
-	MetadataBlockHeight: {"Grpc-Metadata-X-Cosmos-Block-Height", inKey},
-	MinBlockHeight:      {"X-Min-Block-Height", inKey},
-	MinEVMBlock:         {"X-Min-Evm-Block", inKey},
-	ContentType:         {"Content-Type", inKey},
-	AcceptEncoding:      {"Accept-Encoding", perResponse},
-	IfNoneMatch:         {"If-None-Match", perResponse},
-	Origin:              {"Origin", perResponse},
-	APIKey:              {"X-Api-Key", perResponse},
-	ForwardedFor:        {"X-Forwarded-For", perResponse},
-	RequestID:           {"X-Request-Id", perResponse},
-	UserAgent:           {"User-Agent", perResponse},
-	Session:             {"X-Session", perResponse},
-	Accept:              {"Accept", framed},
-	Connection:          {"Connection", framed},
-	ContentLength:       {"Content-Length", framed},
-	ContentEncoding:     {"Content-Encoding", unsupported},
-	TransferEncoding:    {"Transfer-Encoding", unsupported},
-	Upgrade:             {"Upgrade", unsupported},
-	Expect:              {"Expect", unsupported},
-	Trailer:             {"Trailer", unsupported},
+var Names = [headerCount]string{
+	Host:                "Host",
+	BlockHeight:         "X-Block-Height",
+	CosmosBlockHeight:   "X-Cosmos-Block-Height",
+	MetadataBlockHeight: "Grpc-Metadata-X-Cosmos-Block-Height",
+	MinBlockHeight:      "X-Min-Block-Height",
+	MinEVMBlock:         "X-Min-Evm-Block",
+	ContentType:         "Content-Type",
+	AcceptEncoding:      "Accept-Encoding",
+	IfNoneMatch:         "If-None-Match",
+	Origin:              "Origin",
+	APIKey:              "X-Api-Key",
+	ForwardedFor:        "X-Forwarded-For",
+	RequestID:           "X-Request-Id",
+	UserAgent:           "User-Agent",
+	Session:             "X-Session",
+	Accept:              "Accept",
+	Connection:          "Connection",
+	ContentLength:       "Content-Length",
+	ContentEncoding:     "Content-Encoding",
+	TransferEncoding:    "Transfer-Encoding",
+	Upgrade:             "Upgrade",
+	Expect:              "Expect",
+	Trailer:             "Trailer",
 }
 
-// Names returns the names in the table, in canonical form.
-func Names() (names []string) {
-	for _, row := range table {
-		names = append(names, row.name)
-	}
-	return names
-}
-
-// byLength indexes the table by the length of the name.
+// byLength holds the headers by the length of their names.
 var byLength = func() (rows [64][]Header) {
-	for h, row := range table {
-		rows[len(row.name)] = append(rows[len(row.name)], Header(h))
+	for h, name := range Names {
+		rows[len(name)] = append(rows[len(name)], Header(h))
 	}
 	return rows
 }()
@@ -102,7 +83,7 @@ func findHeader(name string) (h Header, ok bool) {
 		return 0, false
 	}
 	for _, h := range byLength[len(name)] {
-		if equalFold(name, table[h].name) {
+		if equalFold(name, Names[h]) {
 			return h, true
 		}
 	}

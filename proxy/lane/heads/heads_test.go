@@ -55,8 +55,8 @@ func checkAgainstNetHTTP(text string) string {
 		return fmt.Sprintf("body %q and %d bytes after it", body, left)
 	}
 	for h := Host + 1; h < headerCount; h++ {
-		if got, want := fmt.Sprintf("%q", r.Values(h)), fmt.Sprintf("%q", want.Header[table[h].name]); got != want && h != TransferEncoding {
-			return fmt.Sprintf("%s = %s, got %s", table[h].name, want, got)
+		if got, want := fmt.Sprintf("%q", r.Values(h)), fmt.Sprintf("%q", want.Header[Names[h]]); got != want && h != TransferEncoding {
+			return fmt.Sprintf("%s = %s, got %s", Names[h], want, got)
 		}
 	}
 	return checkKey(&r, want)
@@ -274,9 +274,9 @@ func randomHead(random *rand.Rand, known []recorded) string {
 			others := strings.SplitAfter(pick().Head, "\n")
 			line = others[random.IntN(len(others))]
 		case 1:
-			line = table[random.IntN(int(headerCount))].name + ": " + []string{"", "0", "1", "5", "x", "close", "chunked", " 1 ", "\"a\"", "text/event-stream"}[random.IntN(10)] + "\r\n"
+			line = Names[random.IntN(int(headerCount))] + ": " + []string{"", "0", "1", "5", "x", "close", "chunked", " 1 ", "\"a\"", "text/event-stream"}[random.IntN(10)] + "\r\n"
 		case 2:
-			line = strings.ToLower(table[random.IntN(int(headerCount))].name) + ":x\r\n"
+			line = strings.ToLower(Names[random.IntN(int(headerCount))]) + ":x\r\n"
 		}
 		lines = append(lines[:min(at, len(lines)):min(at, len(lines))], append([]string{line}, lines[min(at, len(lines)):]...)...)
 	}

@@ -56,12 +56,10 @@ func (r *Request) ReadFrom(from *http.Request) (ok bool) {
 	}
 	r.values[Host] = from.Host
 	for name, values := range from.Header {
-		for _, value := range values {
-			r.Size += len(name) + len(value)
-		}
+		r.addSize(name, values)
 	}
 	for h := range headerCount {
-		values := from.Header[table[h].name]
+		values := from.Header[Names[h]]
 		if len(values) > 1 || len(values) == 1 && !r.set(h, values[0]) {
 			return false
 		}
@@ -76,9 +74,7 @@ func (r *Request) ReadCall(method string, metadata map[string][]string) (ok bool
 	r.Method, r.Target, r.sent = http.MethodPost, method, 1<<ContentType
 	r.values[ContentType] = "application/grpc"
 	for name, values := range metadata {
-		for _, value := range values {
-			r.Size += len(name) + len(value)
-		}
+		r.addSize(name, values)
 		h, known := findHeader(name)
 		switch {
 		case !known, h != CosmosBlockHeight && h != MinBlockHeight && h != APIKey && h != ForwardedFor && h != RequestID && h != UserAgent:
@@ -90,4 +86,10 @@ func (r *Request) ReadCall(method string, metadata map[string][]string) (ok bool
 		}
 	}
 	return true
+}
+
+func (r *Request) addSize(name string, values []string) {
+	for _, value := range values {
+		r.Size += len(name) + len(value)
+	}
 }

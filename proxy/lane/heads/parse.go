@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"unsafe"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Limits of an accepted request, in bytes.
@@ -184,7 +186,7 @@ func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20
 
 func (r *Request) parseField(line string) bool {
 	colon := 0
-	for colon < len(line) && tokens[line[colon]] {
+	for colon < len(line) && httpguts.IsTokenRune(rune(line[colon])) {
 		colon++
 	}
 	if colon == 0 || colon == len(line) || line[colon] != ':' {
@@ -201,9 +203,9 @@ func (r *Request) parseField(line string) bool {
 	return !known || r.set(h, value)
 }
 
-// set stores a header of the table. It returns false if the request must go to net/http.
+// set stores a known header. It returns false if the request must go to net/http.
 func (r *Request) set(h Header, value string) bool {
-	if r.sent&(1<<h) != 0 || table[h].use == unsupported && (h != ContentEncoding || r.Method == http.MethodPost) {
+	if r.sent&(1<<h) != 0 || h >= ContentEncoding && (h != ContentEncoding || r.Method == http.MethodPost) {
 		return false
 	}
 	r.sent |= 1 << h
@@ -321,11 +323,3 @@ func isShortValue(value string) bool {
 	}
 	return true
 }
-
-// tokens marks the bytes allowed in header names (RFC 9110).
-var tokens = func() (is [256]bool) {
-	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-		is[c] = true
-	}
-	return is
-}()
