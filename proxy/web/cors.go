@@ -22,19 +22,18 @@ const (
 const (
 	allowedMethods = "GET, HEAD, POST, QUERY"
 	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, " + webHeaders + ", " + sentHeaders
-	sentHeaders    = "Authorization, Cache-Control, Last-Event-Id, Pragma, X-Requested-With, X-Server-Time" // by fetch-based event sources and wallets; not read, except Last-Event-Id
-	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout"                                               // of gRPC-Web, in addition to its height
+	sentHeaders    = "Authorization, Cache-Control, Last-Event-Id, Pragma, X-Requested-With, X-Server-Time" // event sources and wallets send them; only Last-Event-Id is read
+	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout"                                               // gRPC-Web clients send them
 	webHeight      = "X-Cosmos-Block-Height"
 	exposedHeaders = "X-Block-Height, X-Evm-Block, X-Session, X-Session-Reset, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
 	preflightAge   = "7200" // seconds; the maximum of Chromium
 )
 
-// cors says to browsers which pages may read our answers. It never speaks of
-// credentials: nothing here depends on what a browser sends by itself, and a
-// key is in a header that the page has to set.
+// cors tells browsers which pages may read responses. It never allows credentials, because no response depends on what a
+// browser sends by itself: a page must set the header with its API key.
 type cors struct {
-	onAll   http.Header         // what every answer has; values have no spare capacity, so that an append makes a copy
-	origins map[string][]string // each allowed origin, with itself as the value of a header; nil allows none
+	onAll   http.Header         // headers of every response; values have no spare capacity, so that an append makes a copy
+	origins map[string][]string // allowed origins, each with itself as the value of a header; nil allows none
 	exposed []string
 	allowed string // request headers
 }
@@ -92,8 +91,8 @@ func (c *cors) allowedOrigin(sent []string) []string {
 	return c.origins[sent[0]]
 }
 
-// Connects reports whether a page of a request's origin may open a WebSocket, which browsers
-// leave to the server: the origins that may read answers may, and our own host.
+// Connects reports whether a page of a request's origin may open a WebSocket. Browsers leave this check to the server.
+// Pages that may read responses may, and those of our own host.
 func (c *cors) Connects(r *http.Request) bool {
 	sent := r.Header["Origin"]
 	if len(sent) == 0 || c.origins[anyOrigin] != nil {

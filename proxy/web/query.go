@@ -2,9 +2,11 @@ package web
 
 import (
 	"context"
+	"encoding/hex"
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,27 +41,18 @@ func EditQuery(query string, replace func(name, rawValue string) (instead string
 	return strings.TrimLeft(string(append(kept, query[copied:]...)), "&;"), true
 }
 
+// escape matches a valid escape of a byte.
+var escape = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
 // Unescape decodes a name or value of a query. It leaves malformed escapes as they are, so that they hide nothing.
 func Unescape(text string) string {
 	if !strings.ContainsAny(text, "%+") {
 		return text
 	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '%' && i+2 < len(text) {
-			if code, err := strconv.ParseUint(text[i+1:i+3], 16, 8); err == nil {
-				b.WriteByte(byte(code))
-				i += 2
-				continue
-			}
-		}
-		if text[i] == '+' {
-			b.WriteByte(' ')
-		} else {
-			b.WriteByte(text[i])
-		}
-	}
-	return b.String()
+	return escape.ReplaceAllStringFunc(strings.ReplaceAll(text, "+", " "), func(escaped string) string {
+		decoded, _ := hex.DecodeString(escaped[1:])
+		return string(decoded)
+	})
 }
 
 // WithQuery returns a shallow copy of a request with another query.

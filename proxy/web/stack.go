@@ -3,17 +3,16 @@
 // A request passes, in this order:
 //
 //  1. package conn wraps the client's connection;
-//  2. middleware.go lists the middleware: CORS, id and record, failures, limits of addresses and sizes, API keys, access
-//     rules;
+//  2. middleware.go sets CORS headers, creates the record, applies limits, API keys and access rules, and sends failures;
 //  3. the API's handler may reserve memory for a body, and create a deadline whose timer starts only when a caller waits
 //     for it (deadline.go);
 //  4. package respond writes the response;
 //  5. package failure turns an error into a status and a public text, which the API renders in its own form;
 //  6. package record counts and logs the request.
 //
-// admission.go applies keys and limits, also to events of streams. exchange.go does the same as the middleware for other
-// protocols than HTTP. lane.go is the interface to the fast lane, which answers before the middleware. cors.go sets CORS
-// headers. route.go has the routes that APIs pass to package proxy, which mounts them.
+// admission.go applies keys and limits, also to events of streams. exchange.go does the same as the middleware for
+// protocols other than HTTP. lane.go is the interface to the fast lane, which serves requests before the middleware.
+// route.go has the routes that APIs pass to package proxy, which mounts them.
 package web
 
 import (
@@ -36,8 +35,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Limits of a request. The http.Server should let more than MaxHeader through, so that the refusal
-// has the interface's own form.
+// Limits of a request. The http.Server must accept more than MaxHeader, so that a refusal has the form of the API.
 const (
 	MaxURL    = 8 << 10  // bytes of the request target
 	MaxHeader = 16 << 10 // bytes of the names and values of the headers
@@ -47,27 +45,26 @@ const (
 type Options struct {
 	Lane Lane // nil disables the fast lane
 
-	RequestTimeout time.Duration // from the request's arrival to the answer; default 15 s
+	RequestTimeout time.Duration // maximum time from the request's arrival to the response; default 15 s
 
 	PublicURL     string   // scheme and host of the URLs in responses; "" takes both from the request
-	CORSOrigins   []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
+	CORSOrigins   []string // origins whose pages may read responses, "*" for all or "none"; default "*"
 	SessionCookie bool     // browsers keep their session in a cookie
-	HeightHeaders []string // in addition to X-Block-Height, for heights in requests and responses; pages may use them
+	HeightHeaders []string // headers for heights in addition to X-Block-Height; pages may send and read them
 
-	Keys         []limits.Key  // of the clients that may ask where a key is required; SetKeys replaces them
-	Limits       limits.Limits // how often clients may ask; SetLimits replaces them
+	Keys         []limits.Key  // valid API keys; SetKeys replaces them
+	Limits       limits.Limits // SetLimits replaces them
 	SharedLimits limits.Shared
 
-	AccessLog    io.Writer // gets a line of JSON for each request at Logger's level; nil disables it
-	OnlyFailures bool      // of these, only the lines for a status of 500 and more
-	SkipLog      float64   // share of the lines for successful requests (status below 400) that is not written; default 0
+	AccessLog    io.Writer // receives a line of JSON per request; nil disables the access log
+	OnlyFailures bool      // log only requests with status 500 and above
+	SkipLog      float64   // share of successful requests (status below 400) that is not logged; default 0
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
 	Tracing      trace.TracerProvider // nil disables traces
 }
 
-// A Stack is what a request goes through before and after the handler of its
-// interface. It owns no goroutine and needs no closing.
+// A Stack has the middleware of all APIs. It owns no goroutine and needs no closing.
 type Stack struct {
 	*respond.Responder
 	cors
