@@ -10,15 +10,15 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// BadInput returns the failure of a request that is the client's mistake, found before the origin was read.
+// BadInput returns the failure of an invalid request, which is found before the upstream is read.
 func BadInput(format string, args ...any) error {
 	return &Failure{Status: http.StatusBadRequest, Public: fmt.Sprintf(format, args...)}
 }
 
-// StatusClientGone is the status that is logged when the client has left before its response, as nginx does.
+// StatusClientGone is the status that is logged, as by nginx, when the client has disconnected before its response.
 const StatusClientGone = 499
 
-// Of returns the failure that an error becomes. It is the one table of statuses.
+// Of returns the failure for an error. It is the only table of statuses.
 func Of(err error) *Failure {
 	var (
 		known  *Failure
@@ -42,8 +42,8 @@ func Of(err error) *Failure {
 	}
 }
 
-// OfUnknown returns the failure of a request for a path or method that only the nodes know: clients bring it about as they
-// like, and a share that is used up is not the server's failure.
+// OfUnknown returns the failure for an error of a path or method that only the nodes know. Clients can cause it at will, so
+// it is expected, and a used-up share is a 429 instead of a 503.
 func OfUnknown(err error) *Failure {
 	f := *Of(err)
 	if f.Expected = true; f.Status == http.StatusServiceUnavailable {
@@ -60,5 +60,5 @@ func OfBody(err error) error {
 	if refusal := new(Failure); errors.As(err, &refusal) {
 		return err
 	}
-	return BadInput("the body did not arrive whole")
+	return BadInput("the request body is incomplete")
 }

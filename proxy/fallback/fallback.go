@@ -122,7 +122,6 @@ type call struct {
 // ownHeaders are request headers that are meant only for this server.
 var ownHeaders = []string{limits.KeyHeader, "Cookie", session.Header, respond.MinHeightHeader, respond.MinEVMHeader, "Upgrade", "Connection"}
 
-// rewrite builds the request to the service.
 func (call *call) rewrite(r *httputil.ProxyRequest) {
 	u := *call.target
 	u.Path, u.RawPath, u.RawQuery = strings.TrimSuffix(u.Path, "/")+r.In.URL.Path, "", r.Out.URL.RawQuery
@@ -171,13 +170,10 @@ func (call *call) redirect(r *http.Response) {
 	}
 }
 
-// Header implements [http.ResponseWriter].
 func (call *call) Header() http.Header { return call.header }
 
-// WriteHeader implements [http.ResponseWriter].
 func (call *call) WriteHeader(status int) { call.status = status }
 
-// Write implements [http.ResponseWriter].
 func (call *call) Write(b []byte) (int, error) { return len(b), nil }
 
 // send sends the response without headers that this server sets itself.

@@ -92,7 +92,6 @@ func (r *Recorder) writeLine(rec *Record, end *End, of *Repeated) {
 // apiKey matches an API key anywhere in a line.
 var apiKey = regexp.MustCompile(`tipcache_[A-Z2-7]{26}`)
 
-// hideKeys replaces API keys in a line.
 func hideKeys(line []byte) []byte {
 	if !bytes.Contains(line, []byte("tipcache_")) {
 		return line
@@ -150,7 +149,6 @@ type secondText struct {
 
 var lastSecond atomic.Pointer[secondText]
 
-// appendTime appends a time in the form of time.RFC3339Nano.
 func appendTime(b []byte, t time.Time) []byte {
 	s := lastSecond.Load()
 	if second := t.Unix(); s == nil || s.second != second {

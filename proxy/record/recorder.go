@@ -168,7 +168,6 @@ func NewRepeated(route string, r *http.Request) *Repeated {
 	return &Repeated{members: appendHead(nil, slog.LevelInfo, route, HeadOf(r))}
 }
 
-// series returns the series of an ending.
 func (r *Recorder) series(by ending, of *Repeated) series {
 	if of == nil {
 		return r.metrics.series(by)
@@ -213,7 +212,6 @@ func (m *metrics) observe(counted series, rec *Record, end *End) {
 	}
 }
 
-// of returns the counter for a status.
 func (r keyResults) of(status int) prometheus.Counter {
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests:
@@ -267,7 +265,6 @@ func methodClass(method string) string {
 	return "other"
 }
 
-// levelOf returns the level of a request's log line.
 func levelOf(rec *Record, end *End) slog.Level {
 	switch {
 	case end.Status >= http.StatusInternalServerError && rec.Err != nil && rec.Expected:

@@ -11,7 +11,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A seenBlock is a block that a client has seen.
 type seenBlock struct {
 	epoch, height int64
 	givenUp       bool // waiting for it has failed, so later requests do not wait
@@ -40,8 +39,8 @@ func (s *Seen) load() seenBlock {
 	return seenBlock{}
 }
 
-// lastAdvanced is the block that a connection advanced to last. Others share it, so that a new block needs no allocation
-// per connection, and requests on many connections find it in the processor's caches.
+// lastAdvanced is the newest block that a connection has advanced to. Connections share it, so that a new block needs no
+// allocation per connection, and requests on many connections find it in the processor's caches.
 var lastAdvanced atomic.Pointer[seenBlock]
 
 func (s *Seen) advance(to seenBlock) {
