@@ -185,7 +185,7 @@ func (h *hub) offer(g *group, e *Event, size int) int {
 	return offered
 }
 
-// A verdict evaluates a group's query for an event once for all members. A nil verdict is a match.
+// A verdict evaluates a group's query for an event once for all members.
 type verdict struct {
 	query   *query.Query
 	event   *Event
@@ -195,9 +195,6 @@ type verdict struct {
 
 // isMatch reports whether the event matches. The first call evaluates the query.
 func (v *verdict) isMatch() bool {
-	if v == nil {
-		return true
-	}
 	v.once.Do(func() { v.matches = v.query.Matches(v.event.Tags) })
 	return v.matches
 }

@@ -27,13 +27,10 @@ type Subscriber struct {
 	feed  *Feed
 	limit int // of subscriptions
 	wake  func()
-	works sync.WaitGroup // the goroutine of evaluate
 
 	mu            sync.Mutex
 	closed        bool
 	subscriptions map[string]*subscription // by Query.String
-	offered       []Message                // not evaluated yet, and the messages behind them
-	evaluating    bool                     // the goroutine of evaluate runs
 	queue         []Message
 	woken         bool // wake was called, and Next has not found the queue empty since
 }
@@ -43,7 +40,7 @@ type subscription struct {
 	owner   *Subscriber
 	query   *query.Query
 	label   any
-	waiting int  // events in offered and queue; guarded by owner.mu, like ended
+	waiting int  // messages in the queue; guarded by owner.mu, like ended
 	ended   bool // the client ended it: its queued events are dropped
 }
 
@@ -156,21 +153,17 @@ func (s *Subscriber) end(selects func(identity string) bool) error {
 // Close ends all subscriptions and refuses later ones. After it returns, wake is not called.
 func (s *Subscriber) Close() {
 	s.mu.Lock()
-	s.closed = true
+	s.closed, s.queue = true, nil
 	s.mu.Unlock()
 	_ = s.UnsubscribeAll()
-	s.works.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queue = nil
 }
 
-// offer queues an event for a subscription, or queues it for evaluate if v is not nil. If too many events
-// wait, it ends the subscription and returns false.
+// offer queues an event for a subscription. If v is not nil, Next drops the event unless v is a match. If too many
+// events wait, offer ends the subscription and returns false.
 func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sub.ended {
+	if s.closed || sub.ended {
 		return true // the caller of end removes it
 	}
 	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v}
@@ -179,72 +172,49 @@ func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 		delete(s.subscriptions, sub.query.String())
 		s.feed.metrics.slow.Inc()
 	}
-	switch {
-	case s.evaluating:
-		s.offered = append(s.offered, m) // after earlier messages
-	case m.verdict == nil:
-		s.enqueue(m)
-	default:
-		s.offered, s.evaluating = append(s.offered, m), true
-		s.works.Go(s.evaluate)
-	}
-	return m.End == nil
-}
-
-// evaluate queues the matching events of offered in order, until offered is empty.
-func (s *Subscriber) evaluate() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.offered) > 0 {
-		m := s.offered[0]
-		s.offered[0] = Message{}
-		s.offered = s.offered[1:]
-		matches := false
-		if !m.subscription.ended && !s.closed {
-			s.mu.Unlock()
-			_ = upstream.Guard(s.feed.o.Logger, "event query", func() error {
-				matches = m.verdict.isMatch()
-				return nil
-			})
-			s.mu.Lock()
-		}
-		if matches && !m.subscription.ended {
-			s.enqueue(m)
-		} else {
-			m.subscription.waiting--
-		}
-	}
-	s.offered, s.evaluating = nil, false
-}
-
-// enqueue queues a message. The caller must hold mu.
-func (s *Subscriber) enqueue(m Message) {
 	s.queue = append(s.queue, m)
 	if !s.woken {
 		s.woken = true
 		s.wake()
 	}
+	return m.End == nil
 }
 
-// Next removes and returns the first message. It returns false if there is none, or if ctx ends while it
-// waits for the nodes to find the message's transaction.
+// Next removes and returns the first message, and drops events before it that do not match. It returns false if
+// there is none, or if ctx ends while it waits for the nodes to find the message's transaction.
 func (s *Subscriber) Next(ctx context.Context) (Message, bool) {
 	for {
 		m, ok := s.first()
 		if !ok {
 			return Message{}, false
 		}
-		if m.Event != nil && m.Event.found != nil {
+		matches := s.matches(m)
+		if matches && m.Event != nil && m.Event.found != nil {
 			select {
 			case <-m.Event.found:
 			case <-ctx.Done():
 				return Message{}, false
 			}
 		}
-		if s.pop(m) {
+		if s.pop(m) && matches {
 			return m, true
 		}
 	}
+}
+
+// matches reports whether the client has to receive a message. It evaluates a costly query without holding mu.
+func (s *Subscriber) matches(m Message) (matches bool) {
+	if m.subscription.hasEnded() {
+		return false
+	}
+	if m.verdict == nil {
+		return true
+	}
+	_ = upstream.Guard(s.feed.o.Logger, "event query", func() error {
+		matches = m.verdict.isMatch()
+		return nil
+	})
+	return matches
 }
 
 func (s *Subscriber) first() (Message, bool) {

@@ -49,19 +49,26 @@ func TestCostlyQueriesDelayNoOtherEvent(t *testing.T) {
 			s.Close()
 		}
 	}()
-	subscribe := func(query string, wake func()) *events.Subscriber {
-		s := feed.Subscriber(1, wake)
+	subscribe := func(query string, wake func(s *events.Subscriber)) *events.Subscriber {
+		var s *events.Subscriber
+		s = feed.Subscriber(1, func() { wake(s) })
 		subscribers = append(subscribers, s)
 		expect.NoError(t, s.Subscribe(query, query))
 		return s
 	}
 	var all sync.WaitGroup
-	all.Add(costly)
 	for i := range costly {
-		subscribe(fmt.Sprintf("a.b>%d%s", i, strings.Repeat(" AND a.b>1", 40)), func() { evaluated.Add(1); all.Done() })
+		all.Add(1)
+		subscribe(fmt.Sprintf("a.b>%d%s", i, strings.Repeat(" AND a.b>1", 40)), func(s *events.Subscriber) {
+			go func() {
+				defer all.Done()
+				_, _ = s.Next(t.Context())
+				evaluated.Add(1)
+			}()
+		})
 	}
 	woken := make(chan struct{})
-	other := subscribe("tm.event='Tx' AND t.i='1'", func() { close(woken) })
+	other := subscribe("tm.event='Tx' AND t.i='1'", func(*events.Subscriber) { close(woken) })
 	feed.Publish(&events.Event{Kind: events.Tx, Tags: map[string][]string{"tm.event": {"Tx"}, "t.i": {"0"}, "a.b": {strings.Repeat("9", digits)}}})
 	feed.Publish(&events.Event{Kind: events.Tx, Tags: map[string][]string{"tm.event": {"Tx"}, "t.i": {"1"}, "tx.height": {"101"}}})
 	<-woken
