@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -26,9 +28,9 @@ func (f *Feed) awaitIndex(ctx context.Context, b *Block) {
 	raw, _ := base64.StdEncoding.DecodeString(b.parts.Data.Txs[len(b.results)-1]) // addTx decoded it before
 	hash := sha256.Sum256(raw)
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
-		nodes := f.search(ctx, hash[:])
-		if ctx.Err() == nil && nodes[found]+nodes[noIndex] > 0 {
-			if nodes[found] == 0 {
+		found, noIndex := f.search(ctx, hash[:])
+		if ctx.Err() == nil && (found || noIndex) {
+			if !found {
 				f.metrics.unfound.WithLabelValues("no index").Inc()
 			}
 			return
@@ -38,54 +40,48 @@ func (f *Feed) awaitIndex(ctx context.Context, b *Block) {
 	f.metrics.unfound.WithLabelValues("late").Inc()
 }
 
-// A searchResult is the outcome of searching a transaction at a node.
-type searchResult int
-
-const (
-	found searchResult = iota
-	noIndex
-	unanswered // no response, or the block was not indexed in time
-	numSearchResults
-)
-
-// search searches a transaction at all fit nodes and returns the number of nodes per result.
-func (f *Feed) search(ctx context.Context, hash []byte) (counts [numSearchResults]int) {
-	nodes, searches := f.o.Nodes(), 0
-	results := make(chan searchResult, len(nodes))
-	for _, n := range nodes {
+// search searches a transaction at all fit nodes at once, until each of them has found it or cannot. found reports
+// whether a node has found it, noIndex whether a node has no index.
+func (f *Feed) search(ctx context.Context, hash []byte) (found, noIndex bool) {
+	var searches sync.WaitGroup
+	var yes, no atomic.Bool
+	for _, n := range f.o.Nodes() {
 		if n.Fit() {
-			searches++
-			go func() {
-				result := unanswered
+			searches.Go(func() {
 				_ = upstream.Guard(f.o.Logger, "index of transactions", func() error {
-					result = n.find(ctx, hash)
+					switch err := n.find(ctx, hash); {
+					case err == nil:
+						yes.Store(true)
+					case errors.Is(err, errNoIndex):
+						no.Store(true)
+					}
 					return nil
 				})
-				results <- result
-			}()
+			})
 		}
 	}
-	for range searches {
-		counts[<-results]++
-	}
-	return counts
+	searches.Wait()
+	return yes.Load(), no.Load()
 }
 
-// find searches a transaction at a node until the node finds it or cannot.
-func (n Node) find(ctx context.Context, hash []byte) searchResult {
+// errNoIndex is the error of a node that does not index transactions.
+var errNoIndex = errors.New("node has no index of transactions")
+
+// find searches a transaction at a node until the node has found it. It fails with errNoIndex, if the node does not
+// respond, or when ctx ends.
+func (n Node) find(ctx context.Context, hash []byte) error {
 	params := map[string]string{"hash": base64.StdEncoding.EncodeToString(hash)}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		_, err := n.Call(ctx, "tx", params, MaxMessage)
-		var refusal *comet.Refusal
+		refusal, refused := errors.AsType[*comet.Refusal](err)
 		switch {
-		case err == nil:
-			return found
-		case !errors.As(err, &refusal) || comet.IsShutdownError(refusal.Data):
-			return unanswered
+		case !refused || comet.IsShutdownError(refusal.Data):
+			return err
 		case !strings.HasSuffix(refusal.Data, "not found"):
-			return noIndex
-		case upstream.Sleep(ctx, pause) != nil:
-			return unanswered
+			return errNoIndex
+		}
+		if err := upstream.Sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }
