@@ -27,8 +27,8 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		reach := v.reach(height, tip.Interval)
 		switch {
 		case v.Foreign() || !f.allows(e, chain):
-		case form && e.keys.last() != f.request.Keys:
-			hope = hope || e.keys.last() == UnknownKeys // its form is being tested
+		case form && v.keys.form != f.request.Keys:
+			hope = hope || v.keys.form == UnknownKeys // its form is being tested
 		case e.serverOf(f.request).isOpen():
 			f.broken = true
 		case v.Unseen || slices.Contains(f.lagging, e):

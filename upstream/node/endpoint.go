@@ -44,8 +44,9 @@ type endpoint struct {
 	rpcServer  *server // nil without an RPC server
 	grpcServer *server // nil without a gRPC server
 
-	keys  *pageKeys    // Story only
-	sound atomic.Int64 // last height that a probe could read after a failure
+	sound      atomic.Int64  // last height that a probe could read after a failure
+	testing    chan struct{} // holds a value while a caller tests the form of page keys
+	testFailed time.Time     // when such a test last failed; only used while testing
 
 	mu   sync.Mutex
 	view view
@@ -60,11 +61,12 @@ type view struct {
 	latency     time.Duration // of cheap reads, smoothed
 	failed      time.Time     // last failure of the node itself; zero after a success
 	restErr     error         // current error of the REST server
+	keys        pageKeys      // Story only
 }
 
 // newEndpoint accepts nil for rpc and g.
 func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Options, m *metrics) *endpoint {
-	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m, keys: newPageKeys()}
+	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m, testing: make(chan struct{}, 1)}
 	e.life, e.end = context.WithCancel(context.Background())
 	e.restServer = newServer(upstream.NewOutage(o.Logger, "node "+name), isNodeFailure, e.read)
 	e.blocks = &heights.Node{Name: name, Reader: e, ReportsHeight: func() bool { return c.protocol.hasHeights }, Logger: o.Logger.With("node", name)}
@@ -190,10 +192,10 @@ func (e *endpoint) recordREST(err error) {
 	if isDialError(err) {
 		e.blocks.Forget() // the node may be restarting
 	}
-	if upstream.KindOf(err) == upstream.Unreachable {
-		e.keys.expire()
-	}
 	e.update(func(v *view) {
+		if upstream.KindOf(err) == upstream.Unreachable { // another release may replace the node
+			v.keys.tested = time.Time{}
+		}
 		if isNodeFailure(err) || errors.Is(err, errTipRefused) {
 			v.failed = time.Now()
 		}

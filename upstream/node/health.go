@@ -96,7 +96,7 @@ func (p *Pool) Health() []Health {
 			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,
 			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.restServer.breaker.State().String(),
 			Answering: v.answering(), Unseen: v.Unseen, Lowest: v.Lowest, Distrusted: v.Distrusted, Late: v.Late, Current: v.Current(interval),
-			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpcState(p.ChainID()), PageKeys: e.keys.last(),
+			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpcState(p.ChainID()), PageKeys: v.keys.form,
 		}
 		if !v.BlockTime.IsZero() {
 			h.BlockAge = time.Since(v.BlockTime)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -39,71 +38,43 @@ const keyFormFor = time.Minute
 
 var errKeyForm = errors.New("the node's page keys have no known form")
 
-// pageKeys holds the form of one node's page keys.
+// pageKeys is the known form of a node's page keys.
 type pageKeys struct {
-	testing chan struct{} // holds a value while a caller tests the node
-	failed  time.Time     // when a test last failed; only used while testing
-
-	mu     sync.Mutex
-	form   KeyForm
-	tested time.Time // zero if the form must be tested again
-	lost   int64     // heights.State.Lost when the form was tested
+	form   KeyForm // found by the last test, but it may have changed since
+	tested time.Time
+	lost   int64 // heights.State.Lost when the form was tested
 }
 
-func newPageKeys() *pageKeys { return &pageKeys{testing: make(chan struct{}, 1)} }
-
-// last returns the form that the last test found, which may have changed since.
-func (k *pageKeys) last() KeyForm {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.form
-}
-
-// current returns the form, or UnknownKeys if the node must be tested. lost is heights.State.Lost now.
-func (k *pageKeys) current(lost int64) KeyForm {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.tested.IsZero() || k.lost != lost || time.Since(k.tested) > keyFormFor {
+// currentKeys returns the form of the node's page keys, or UnknownKeys if the node must be tested.
+func (v *view) currentKeys() KeyForm {
+	if v.keys.lost != v.Lost || time.Since(v.keys.tested) > keyFormFor {
 		return UnknownKeys
 	}
-	return k.form
-}
-
-func (k *pageKeys) set(form KeyForm, lost int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.form, k.tested, k.lost = form, time.Now(), lost
-}
-
-// expire is called when the node may have been replaced by another release.
-func (k *pageKeys) expire() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.tested = time.Time{}
+	return v.keys.form
 }
 
 // keyForm returns the form in which the node reads page keys. It tests the node if the form is unknown or may have
 // changed.
 func (e *endpoint) keyForm(ctx context.Context) (KeyForm, error) {
 	select {
-	case e.keys.testing <- struct{}{}:
-		defer func() { <-e.keys.testing }()
+	case e.testing <- struct{}{}:
+		defer func() { <-e.testing }()
 	case <-ctx.Done():
 		return UnknownKeys, upstream.Silence(nodeName, ctx.Err())
 	}
-	now := e.blocks.State()
-	if form := e.keys.current(now.Lost); form != UnknownKeys {
+	now := e.snapshot()
+	if form := now.currentKeys(); form != UnknownKeys {
 		return form, nil
 	}
-	if time.Since(e.keys.failed) < breakerOpen {
+	if time.Since(e.testFailed) < breakerOpen {
 		return UnknownKeys, badAnswer(errKeyForm)
 	}
 	form, err := e.testKeys(ctx, now.Height)
 	switch {
 	case err == nil:
-		e.keys.set(form, now.Lost)
+		e.update(func(v *view) { v.keys = pageKeys{form, time.Now(), now.Lost} })
 	case errors.Is(err, errKeyForm):
-		e.keys.failed = time.Now()
+		e.testFailed = time.Now()
 	}
 	return form, err
 }
@@ -122,7 +93,7 @@ func (e *endpoint) getPage(ctx context.Context, r Request, height int64) (*Answe
 		if err != nil || form != RawKeys || !refusesForm(a) || tries > 0 {
 			return a, err
 		}
-		e.keys.expire()
+		e.update(func(v *view) { v.keys.tested = time.Time{} })
 	}
 }
 
@@ -193,7 +164,8 @@ func validatorIn(a *Answer) string {
 
 // followKeys keeps the form up to date if keys are sent verbatim.
 func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
-	if !p.options.VerbatimKeys || p.protocol.keyProbe == "" || e.keys.current(e.blocks.State().Lost) != UnknownKeys {
+	v := e.snapshot()
+	if !p.options.VerbatimKeys || p.protocol.keyProbe == "" || v.currentKeys() != UnknownKeys {
 		return
 	}
 	_, _ = e.inTurn(ctx, Request{Cost: Page, Background: true}, func() (*Answer, error) {
@@ -208,7 +180,7 @@ func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
 // nodes of the other form, which would return an empty or a wrong page.
 func (p *Pool) knownForm(form KeyForm) bool {
 	for _, e := range p.endpoints() {
-		if v := e.snapshot(); !v.Foreign() && e.keys.last() == form {
+		if v := e.snapshot(); !v.Foreign() && v.keys.form == form {
 			return form != UnknownKeys
 		}
 	}

@@ -109,12 +109,8 @@ func TestKeyFormFollowsTheRelease(t *testing.T) {
 }
 
 func TestOldKeyFormIsTestedAgain(t *testing.T) {
-	k := newPageKeys()
-	k.set(RawKeys, 0)
-	k.tested = k.tested.Add(-2 * keyFormFor)
-	if got := k.current(0); got != UnknownKeys {
-		t.Errorf("form = %q after %s, want it unknown", got, 2*keyFormFor)
-	}
+	v := view{keys: pageKeys{form: RawKeys, tested: time.Now().Add(-2 * keyFormFor)}}
+	expect.Equal(t, v.currentKeys(), UnknownKeys, "form after %s", 2*keyFormFor)
 }
 
 // A node whose list of validators has one page hands out no key to test with.
