@@ -110,6 +110,9 @@ func (m *member) follow(ctx context.Context) {
 	if m.rpc != nil {
 		m.works.Go(func() { m.rpc.run(ctx) })
 	}
+	if follow := m.rest.node.Follow; follow != nil {
+		m.works.Go(func() { follow(ctx) })
+	}
 }
 
 // stop stops the followers and waits for them.

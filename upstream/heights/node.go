@@ -52,7 +52,8 @@ type Node struct {
 	Name          string
 	Comet         cometClient // nil if only Reader provides heights
 	Reader        reader
-	ReportsHeight func() bool // reports whether a read at the latest height reveals this height
+	ReportsHeight func() bool               // reports whether a read at the latest height reveals this height
+	Follow        func(ctx context.Context) // called while the chain follows the node, and returns when ctx ends; may be nil
 	Logger        *slog.Logger
 
 	mu     sync.Mutex

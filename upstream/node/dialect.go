@@ -48,8 +48,8 @@ func (p *Pool) SetDialect(d Dialect) error {
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.changing.Lock()
+	defer p.changing.Unlock()
 	if p.HasDialect() {
 		return errors.New("the dialect is already known")
 	}

@@ -64,22 +64,6 @@ type view struct {
 	keys        pageKeys      // Story only
 }
 
-// newEndpoint accepts nil for rpc and g.
-func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Options, m *metrics) *endpoint {
-	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m, testing: make(chan struct{}, 1)}
-	e.life, e.end = context.WithCancel(context.Background())
-	e.restServer = newServer(upstream.NewOutage(o.Logger, "node "+name), isNodeFailure, e.read)
-	e.blocks = &heights.Node{Name: name, Reader: e, ReportsHeight: func() bool { return c.protocol.hasHeights }, Logger: o.Logger.With("node", name)}
-	if rpc != nil {
-		e.blocks.Comet, e.rpcServer = rpc, newServer(rpc.Outage, isNodeFailure, e.call)
-	}
-	if g != nil {
-		e.grpcServer = newServer(g.outage, isGRPCFailure, e.invoke)
-	}
-	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.scans, MaxWait: o.Queue, Headers: e.blocks.Headers})
-	return e
-}
-
 // serverOf returns the server for a request, or nil if the endpoint does not have it.
 func (e *endpoint) serverOf(r Request) *server {
 	switch {

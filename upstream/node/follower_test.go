@@ -195,21 +195,12 @@ func TestSecondRunDoesNotFollowTheNodes(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	subscribed(t, p, n, nil)
-	second, end := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- p.Run(second) }()
+	go func() { ended <- p.Run(t.Context()) }()
 	time.Sleep(100 * time.Millisecond)
-	n.change(func() {
-		if len(n.sockets) != 1 {
-			t.Errorf("%d subscriptions after a second Run, want 1", len(n.sockets))
-		}
-	})
-	end()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	n.commit(101)
-	wantTip(t, p, 101)
+	n.change(func() { expect.Equal(t, len(n.sockets), 1, "subscriptions after a second Run") })
+	expect.NoError(t, p.Close())
+	expect.NoError(t, <-ended)
 }
 
 func TestCloseEndsRunAndWaits(t *testing.T) {

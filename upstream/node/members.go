@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/heights"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // Configured returns the configuration of the nodes.
@@ -51,9 +53,6 @@ func (p *Pool) SetEndpoints(configured []Endpoint) error {
 		p.metrics.shed.WithLabelValues(e.name) // creates the series at zero, so that rates work
 		p.metrics.reconnects.WithLabelValues(e.name)
 		p.chain.Add(e.blocks)
-		if p.start != nil {
-			p.start(e)
-		}
 	}
 	p.members.Store(&next)
 	for _, e := range removed {
@@ -87,22 +86,30 @@ func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error)
 		return nil, fmt.Errorf("REST address: %w", err)
 	}
 	name := uniqueName(base.Host, others)
-	var rpc *comet.Client
+	e := &endpoint{configured: configured, name: name, timeout: o.Timeout, metrics: p.metrics, testing: make(chan struct{}, 1)}
+	e.client = newClient(base, configured.Headers, o, p.protocol)
+	e.restServer = newServer(upstream.NewOutage(o.Logger, "node "+name), isNodeFailure, e.read)
+	e.blocks = &heights.Node{
+		Name: name, Reader: e, Logger: o.Logger.With("node", name),
+		ReportsHeight: func() bool { return p.protocol.hasHeights },
+		Follow:        func(ctx context.Context) { p.follow(ctx, e) },
+	}
 	if configured.Comet != "" {
 		base, err := parseBase(configured.Comet)
 		if err != nil {
 			return nil, fmt.Errorf("CometBFT address: %w", err)
 		}
-		rpc = comet.New(base, configured.Headers, o.Timeout, idleClose, o.Memory, upstream.NewOutage(o.Logger, "RPC of node "+name))
+		e.comet = comet.New(base, configured.Headers, o.Timeout, idleClose, o.Memory, upstream.NewOutage(o.Logger, "RPC of node "+name))
+		e.blocks.Comet, e.rpcServer = e.comet, newServer(e.comet.Outage, isNodeFailure, e.call)
 	}
-	var g *grpcClient
 	if configured.GRPC != "" {
-		if g, err = newGRPCClient(name, configured, o); err != nil {
+		if e.grpc, err = newGRPCClient(name, configured, o); err != nil {
 			return nil, fmt.Errorf("gRPC address: %w", err)
 		}
+		e.grpcServer = newServer(e.grpc.outage, isGRPCFailure, e.invoke)
 	}
-	e := newEndpoint(name, newClient(base, configured.Headers, o, p.protocol), rpc, g, o, p.metrics)
-	e.configured = configured
+	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.scans, MaxWait: o.Queue, Headers: e.blocks.Headers})
+	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }
 

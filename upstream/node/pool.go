@@ -88,27 +88,25 @@ type Pool struct {
 	*chain
 
 	members    atomic.Pointer[[]*endpoint]
-	changing   sync.Mutex      // guards writes of members, and start
-	start      func(*endpoint) // starts to probe an endpoint; nil while Run does not run
-	retiring   sync.WaitGroup  // removed endpoints
-	options    Options         // with defaults
-	protocol   *protocol       // must not be read before determined
-	determined chan struct{}   // closed when the dialect is known
+	changing   sync.Mutex     // guards writes of members and protocol
+	retiring   sync.WaitGroup // removed endpoints
+	options    Options        // with defaults
+	protocol   *protocol      // must not be read before determined
+	determined chan struct{}  // closed when the dialect is known
 	metrics    *metrics
 
 	execution executions
 
-	mu      sync.Mutex      // serializes SetDialect
 	life    context.Context //nolint:containedctx // ends with Close
 	end     context.CancelFunc
-	running chan struct{} // holds a value while Run runs
+	running sync.Mutex // held by Run
 }
 
 // New returns a pool, or an error if the options are invalid. It neither connects nor starts a goroutine.
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	o.Registerer = cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry())
-	p := &Pool{options: o, protocol: &protocol{}, determined: make(chan struct{}), running: make(chan struct{}, 1)}
+	p := &Pool{options: o, protocol: &protocol{}, determined: make(chan struct{})}
 	p.life, p.end = context.WithCancel(context.Background())
 	if o.Dialect != Undetermined {
 		if err := p.SetDialect(o.Dialect); err != nil {
@@ -153,62 +151,40 @@ func CheckComet(ctx context.Context, e Endpoint) (s comet.Status, methods []stri
 	return s, methods, nil
 }
 
-// Run follows the heights of all endpoints until ctx ends or Close is called. It returns nil. Only one Run is active at
-// a time, and others wait.
+// Run follows the heights of all endpoints until ctx ends or Close is called. It returns nil. A second
+// call waits until the first one has returned.
 func (p *Pool) Run(ctx context.Context) error {
+	p.running.Lock()
+	defer p.running.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
-	select {
-	case p.running <- struct{}{}:
-		defer func() { <-p.running }()
-	case <-ctx.Done():
-		return nil
-	}
 	select {
 	case <-p.determined:
 	case <-ctx.Done():
 		return nil
 	}
-	if p.life.Err() != nil { // select may have chosen the other case
-		return nil
+	if p.life.Err() == nil { // select may have chosen the first case after Close
+		p.chain.Run(ctx)
 	}
-	var workers sync.WaitGroup
-	p.setStart(func(e *endpoint) { p.follow(ctx, e, &workers) })
-	p.chain.Run(ctx)
-	p.setStart(nil)
-	workers.Wait()
 	return nil
 }
 
-// setStart calls start for all endpoints, and makes SetEndpoints call it for added ones. start may be nil.
-func (p *Pool) setStart(start func(*endpoint)) {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	p.start = start
-	if start == nil {
-		return
-	}
-	for _, e := range p.endpoints() {
-		start(e)
-	}
-}
-
-// follow probes an endpoint until ctx ends or it is removed.
-func (p *Pool) follow(ctx context.Context, e *endpoint, workers *sync.WaitGroup) {
-	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(e.life, cancel)
-	workers.Go(func() { p.probe(ctx, e) })
+// follow probes the servers of an endpoint until ctx ends.
+func (p *Pool) follow(ctx context.Context, e *endpoint) {
+	var probes sync.WaitGroup
+	defer probes.Wait()
+	probes.Go(func() { p.probe(ctx, e) })
 	if e.comet != nil {
-		workers.Go(func() { p.probeFailing(ctx, e.rpcServer, func(ctx context.Context) { _, _ = e.comet.Status(ctx) }) })
+		probes.Go(func() { p.probeFailing(ctx, e.rpcServer, func(ctx context.Context) { _, _ = e.comet.Status(ctx) }) })
 	}
 	if e.grpc != nil {
 		learn := func(ctx context.Context) (ok bool) {
 			p.guard(func() { ok = e.grpc.learn(ctx, p.Tip().Height, p.ChainID()) })
 			return ok
 		}
-		workers.Go(func() { e.grpc.follow(ctx, learn) })
-		workers.Go(func() { p.probeFailing(ctx, e.grpcServer, func(ctx context.Context) { learn(ctx) }) })
+		probes.Go(func() { e.grpc.follow(ctx, learn) })
+		probes.Go(func() { p.probeFailing(ctx, e.grpcServer, func(ctx context.Context) { learn(ctx) }) })
 	}
 }
 
@@ -223,8 +199,8 @@ func (p *Pool) guard(work func()) {
 // Close ends pending waits for blocks, ends Run and returns after it. Requests in flight continue. Close returns nil.
 func (p *Pool) Close() error {
 	p.end()
-	p.running <- struct{}{}
-	defer func() { <-p.running }()
+	p.running.Lock()
+	defer p.running.Unlock()
 	p.options.Registerer.Unregister(p.metrics.own)
 	for _, e := range p.endpoints() {
 		e.close()
