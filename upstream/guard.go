@@ -26,7 +26,7 @@ func Guard(log *slog.Logger, task string, work func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			Panics.Inc()
-			recent.add(time.Now())
+			recordPanic()
 			log.Error("dropped an input whose handling panicked", "task", task, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%s %w: %v", task, ErrPanicked, p)
 		}
@@ -37,26 +37,22 @@ func Guard(log *slog.Logger, task string, work func() error) (err error) {
 // manyPanics is the number of panics within a minute that Panicking reports.
 const manyPanics = 3
 
-// Panicking reports whether Guard has dropped three inputs or more within the last minute.
-func Panicking() bool { return recent.many(time.Now()) }
-
-var recent panicTimes
-
-// panicTimes holds the times of the latest panics, the oldest first.
-type panicTimes struct {
-	mu sync.Mutex
+// recent holds the times of the latest panics, the oldest first.
+var recent struct {
+	sync.Mutex
 	at [manyPanics]time.Time
 }
 
-func (p *panicTimes) add(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	copy(p.at[:], p.at[1:])
-	p.at[manyPanics-1] = now
+func recordPanic() {
+	recent.Lock()
+	defer recent.Unlock()
+	copy(recent.at[:], recent.at[1:])
+	recent.at[manyPanics-1] = time.Now()
 }
 
-func (p *panicTimes) many(now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return now.Sub(p.at[0]) < time.Minute
+// Panicking reports whether Guard has dropped three inputs or more within the last minute.
+func Panicking() bool {
+	recent.Lock()
+	defer recent.Unlock()
+	return time.Since(recent.at[0]) < time.Minute
 }

@@ -39,14 +39,6 @@ func NewOutage(log *slog.Logger, name string) *Outage { return &Outage{log: log,
 // Name returns the name of the upstream.
 func (o *Outage) Name() string { return o.name }
 
-// Failed records that a request failed, and begins an outage if enough have failed.
-func (o *Outage) Failed(cause error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.fail(cause)
-	o.check()
-}
-
 // Begin begins the outage at once, for example when a circuit breaker has opened.
 func (o *Outage) Begin(cause error) {
 	o.mu.Lock()
@@ -62,13 +54,17 @@ func (o *Outage) End() {
 	o.end("upstream reachable again")
 }
 
-// Record records the outcome of a request. nil means that it completed.
+// Record records the outcome of a request. It begins an outage if enough requests have failed. nil means that the
+// request completed.
 func (o *Outage) Record(failure error) {
 	if failure == nil {
 		o.End()
 		return
 	}
-	o.Failed(failure)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fail(failure)
+	o.check()
 }
 
 // Failing reports whether the last request failed.

@@ -24,7 +24,7 @@ func TestOutageEndsWithoutRequests(t *testing.T) {
 		time.Sleep(time.Second)
 		expect.Equal(t, o.Cause() != nil, false, "degraded 5 minutes after the last failure")
 		expect.Contains(t, log.String(), "no longer degraded", "log")
-		o.Failed(errors.New("refused"))
+		o.Record(errors.New("refused"))
 		expect.Equal(t, o.Cause() != nil, false, "degraded after one more failure")
 	})
 }
@@ -38,23 +38,23 @@ func TestOutageBeginsAfterThreeFailuresInThreeSeconds(t *testing.T) {
 			t.Helper()
 			expect.Equal(t, o.Cause() != nil, degraded, "%s: degraded", when)
 		}
-		o.Failed(refused)
+		o.Record(refused)
 		if !o.Failing() {
 			t.Error("Failing = false after a failure, want true")
 		}
 		time.Sleep(10 * time.Second)
-		o.Failed(refused)
+		o.Record(refused)
 		check("after two failures in ten seconds", false)
 		o.End()
 		for range 100 {
-			o.Failed(refused)
+			o.Record(refused)
 		}
 		time.Sleep(2999 * time.Millisecond)
 		check("just before three seconds", false)
 		time.Sleep(time.Millisecond)
 		check("three seconds after the first of many failures", true)
 		time.Sleep(time.Second)
-		o.Failed(errors.New("reset"))
+		o.Record(errors.New("reset"))
 		want := `has been failing for 4s: reset`
 		expect.Equal(t, all.Causes()["node a"], want, "cause")
 		registry := prometheus.NewPedanticRegistry()

@@ -172,7 +172,7 @@ func (s *Store) record(err error) {
 	case err == nil, isReply(err):
 		s.outage.End()
 	default:
-		s.outage.Failed(err)
+		s.outage.Record(err)
 	}
 }
 

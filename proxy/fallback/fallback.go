@@ -91,7 +91,7 @@ func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
 	}
 	switch upstream.KindOf(call.err) {
 	case upstream.Unreachable, upstream.Timeout:
-		f.Outage.Failed(call.err)
+		f.Outage.Record(call.err)
 	default: // the service answered
 		f.Outage.End()
 	}

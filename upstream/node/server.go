@@ -40,9 +40,9 @@ func (s *server) recordOutcome(a *Answer, err error) {
 	case err == nil && (a.Reason != Other || a.Sound):
 		s.outage.End()
 	case err == nil:
-		s.outage.Failed(fmt.Errorf("status %d: %.*s", a.NodeStatus, maxExcerpt, a.Text))
+		s.outage.Record(fmt.Errorf("status %d: %.*s", a.NodeStatus, maxExcerpt, a.Text))
 	case upstream.KindOf(err) != 0:
-		s.outage.Failed(err)
+		s.outage.Record(err)
 	}
 }
 

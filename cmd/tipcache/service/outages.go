@@ -73,6 +73,6 @@ func (s *Service) checkRedisUse(ctx context.Context) {
 		}
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		s.redisUse.Failed(fmt.Errorf("redis.url is set, but Redis is not used: %w", err))
+		s.redisUse.Record(fmt.Errorf("redis.url is set, but Redis is not used: %w", err))
 	}
 }

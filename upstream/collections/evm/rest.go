@@ -44,7 +44,7 @@ func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (log bool) {
 	case f.Reason == Lagging || f.Reason == Inconsistent:
 		e.outage.End() // it responds
 	default:
-		e.outage.Failed(fmt.Errorf("%v: %w", f.Reason, f))
+		e.outage.Record(fmt.Errorf("%v: %w", f.Reason, f))
 	}
 	switch {
 	case permanent && !o.Patient:
