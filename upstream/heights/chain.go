@@ -241,30 +241,36 @@ const unconfirmedGrace = 500 * time.Millisecond
 
 // logUnconfirmed logs when the tip becomes unconfirmed, and when it is confirmed again.
 func (c *Chain) logUnconfirmed(ctx context.Context) {
-	var since time.Time // when the tip became unconfirmed; zero while it is confirmed
-	logged := false
-	for {
-		moved, t := c.moved.next(), c.Tip()
-		var due <-chan time.Time
+	for c.awaitUnconfirmed(ctx, true) == nil {
+		since := time.Now()
+		grace, cancel := context.WithTimeout(ctx, unconfirmedGrace)
+		err := c.awaitUnconfirmed(grace, false)
+		cancel()
 		switch {
-		case !t.Unconfirmed:
-			if logged {
-				c.o.Logger.Info("the newest block is confirmed again", "tip", t.Height, "epoch", t.Epoch, "after", time.Since(since).Round(time.Millisecond).String())
-			}
-			since, logged = time.Time{}, false
-		case since.IsZero():
-			since, due = time.Now(), time.After(unconfirmedGrace)
-		case !logged && time.Since(since) >= unconfirmedGrace:
-			c.o.Logger.Warn("a node contradicts the newest block, marking responses as unconfirmed", "tip", t.Height)
-			logged = true
-		case !logged:
-			due = time.After(unconfirmedGrace - time.Since(since))
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return
+		}
+		c.o.Logger.Warn("a node contradicts the newest block, marking responses as unconfirmed", "tip", c.Tip().Height)
+		if c.awaitUnconfirmed(ctx, false) == nil {
+			t := c.Tip()
+			c.o.Logger.Info("the newest block is confirmed again", "tip", t.Height, "epoch", t.Epoch, "after", time.Since(since).Round(time.Millisecond).String())
+		}
+	}
+}
+
+// awaitUnconfirmed waits until Tip.Unconfirmed has a value.
+func (c *Chain) awaitUnconfirmed(ctx context.Context, want bool) error {
+	for {
+		moved := c.moved.next()
+		if c.Tip().Unconfirmed == want {
+			return nil
 		}
 		select {
 		case <-moved:
-		case <-due:
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		}
 	}
 }

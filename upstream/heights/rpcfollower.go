@@ -34,7 +34,6 @@ type rpcFollower struct {
 	streamed   int64                   // newest streamed height
 	headers    int                     // number of accepted headers
 	seen       int                     // headers at the last poll
-	sockets    int                     // number of subscriptions
 	loggedLoss bool                    // logged that the node streams no headers
 	fork       int64                   // a block that differs from the chain's; 0 if none
 	settle     func()                  // settles the contradiction by a header; nil if there is none
@@ -122,10 +121,11 @@ func (f *rpcFollower) begin(ctx context.Context, end context.CancelCauseFunc) er
 		return err
 	}
 	f.checkFork(ctx)
-	if f.sockets++; f.sockets > 1 {
+	now := f.node.State()
+	if now.Lost > 0 {
 		f.chain.o.Reconnected(f.node.Name)
 	}
-	f.end, f.streamed, f.seen = end, f.node.State().Height, f.headers
+	f.end, f.streamed, f.seen = end, now.Height, f.headers
 	f.node.update(func(v *State) { v.Connected = true })
 	f.nextPoll.Reset(f.silenceLimit())
 	return nil

@@ -135,13 +135,13 @@ func (t *Tracker) RolledBack() bool {
 }
 
 // Begin begins an epoch, in which nothing is proved. It keeps the claims below the old proved height, and the
-// highest of them becomes the tip. Without one there is no tip. It reports whether the epoch is new.
-func (t *Tracker) Begin(epoch int64) bool {
+// highest of them becomes the tip. Without one there is no tip.
+func (t *Tracker) Begin(epoch int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := *t.value.Load()
 	if v.Epoch == epoch {
-		return false
+		return
 	}
 	now := time.Now()
 	t.contradictions = 0
@@ -157,5 +157,4 @@ func (t *Tracker) Begin(epoch int64) bool {
 	t.pace.height = 0 // keeps the interval
 	t.base, t.baseAt = t.best(now).Height, now
 	t.resolve(now, false)
-	return true
 }
