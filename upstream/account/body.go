@@ -114,7 +114,6 @@ func (b *body) read(n int) {
 	}
 }
 
-// join returns the body in one piece.
 func (b *body) join() []byte {
 	if len(b.rest) == 0 {
 		return b.first
@@ -134,7 +133,6 @@ func (b *body) join() []byte {
 	return whole
 }
 
-// free returns the chunks to the pool.
 func (b *body) free() {
 	for _, c := range b.rest {
 		chunks.Put(c)

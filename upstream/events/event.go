@@ -135,7 +135,6 @@ func (b *Block) newBlock() []byte {
 	return append(result.append(value, "validator_updates"), '}')
 }
 
-// addTx adds the event of a transaction.
 func (m *builder) addTx(i int) {
 	raw, err := base64.StdEncoding.DecodeString(m.parts.Data.Txs[i])
 	result, members := gjson.ParseBytes(m.results[i]), object(nil)

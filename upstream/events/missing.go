@@ -118,7 +118,6 @@ func (f *Feed) read(ctx context.Context, height int64) readResult {
 	return r
 }
 
-// isPruned reports whether a node refused a block because it has pruned it.
 func isPruned(err error) bool {
 	var refusal *comet.Refusal
 	return errors.As(err, &refusal) && strings.Contains(refusal.Data, "lowest height is")

@@ -129,7 +129,6 @@ func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int6
 	return true
 }
 
-// announce publishes the events of a block.
 func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
 	var built []*Event
 	var failures []buildFailure

@@ -22,7 +22,6 @@ type validatorUpdate struct {
 	Power    int64  `json:"power,string"` // absent for a removed validator
 }
 
-// key returns the kind and the bytes of the key.
 func (u *validatorUpdate) key() (kind string, key []byte) {
 	if u.KeyType != "" {
 		return u.KeyType, u.KeyBytes

@@ -130,7 +130,6 @@ func (m *member) sources() []*heightSource {
 	return []*heightSource{m.rest.heightSource, m.rpc.heightSource}
 }
 
-// sources returns the height sources of all nodes.
 func (c *Chain) sources() (all []*heightSource) {
 	for _, m := range c.all() {
 		all = append(all, m.sources()...)

@@ -68,7 +68,7 @@ func (f *rpcFollower) isOurs(ctx context.Context, epoch, height int64, hash stri
 	return true
 }
 
-// checkFork compares a block with a known hash at a node that may have been restarted.
+// checkFork compares the hash of a block at a node, which may have been restarted, with the known hash.
 func (f *rpcFollower) checkFork(ctx context.Context) {
 	epoch := f.chain.Tip().Epoch
 	height := f.chain.anchors.atOrBelow(f.node.State().Height - 1)

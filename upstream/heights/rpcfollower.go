@@ -146,7 +146,6 @@ func (f *rpcFollower) silenceLimit() time.Duration {
 	return min(3*f.chain.Tip().Interval, maxSilence)
 }
 
-// handle handles a header.
 func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 	defer f.takeTurn()()
 	epoch, known := f.chain.Tip().Epoch, f.node.State()

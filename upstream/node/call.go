@@ -25,7 +25,7 @@ type Call struct {
 	Block  int64                              // block named in the parameters; 0 if none
 	Write  bool                               // it may change state, so it is sent to one node, once
 	Slow   bool                               // it waits for a block, so it does not queue with reads
-	Size   int                                // size of the parameters in bytes; 0 if the client's message, which holds memory already, is about as large
+	Size   int                                // size of the parameters in bytes, for which memory is reserved; 0 if the memory of the client's message covers them
 }
 
 // queryMethod is the method that reads state. Only its results contain a height.
@@ -165,7 +165,6 @@ func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, e
 	return a, nil
 }
 
-// gatewayCall returns the error for a reply from a server in front of the node.
 func (e *endpoint) gatewayCall(reply *comet.Reply) error {
 	members := gjson.GetManyBytes(reply.Error, "code", "message", "data")
 	text := members[1].String()

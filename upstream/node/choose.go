@@ -13,9 +13,9 @@ const (
 	penaltyTime = 5 * time.Second      // how long an endpoint ranks behind the others after a failure
 )
 
-// choose returns the best endpoint for the request, or nil, and then hope reports whether waiting may help. Until the
-// deadline, it returns nil instead of the endpoint to avoid while there is hope, and instead of any endpoint while one of
-// a better priority should have the height soon.
+// choose returns the best endpoint for the request, or nil if the request has to wait or cannot be sent. hope reports
+// whether an unsuitable endpoint may become suitable soon. Before the deadline, choose returns nil if the best endpoint is
+// the one to avoid and there is hope, or if an endpoint with a better priority should have the height soon.
 func (f *fetch) choose() (best *endpoint, hope bool) {
 	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
 	var bestRank [6]int

@@ -152,7 +152,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 
 // isFinal records a result and reports whether it is the result of the fetch.
 func (f *fetch) isFinal(ctx context.Context, r result) bool {
-	// A tip exists even if it has fallen since the request was sent.
+	// A block that was the tip exists, even if the tip has fallen since.
 	exists := f.request.Height == AtTip || 0 < r.height && r.height <= f.pool.Tip().Height
 	switch {
 	case f.request.Cost == Unknown && !errors.Is(r.err, upstream.ErrBehind):

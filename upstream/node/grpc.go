@@ -45,8 +45,8 @@ type grpcClient struct {
 // Nodes forbid more frequent pings. A connection is closed if a ping is not acknowledged.
 var pings = keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 5 * time.Second}
 
-// Flow control windows: the library's minimum for a call or stream, and for the connection more than is usually in
-// flight.
+// The flow control windows in bytes. A call or stream has the library's minimum, and a connection more than is usually
+// in flight.
 const (
 	streamWindow = 64 << 10
 	connWindow   = 16 << 20
@@ -177,7 +177,6 @@ func at(ctx context.Context, height int64) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, heightKey, fmt.Sprint(height))
 }
 
-// chainOf reads the id of a server's chain.
 func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error) {
 	var nothing, reply []byte
 	if err := conn.Invoke(ctx, "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo", &nothing, &reply); err != nil {

@@ -48,7 +48,6 @@ func newMetrics(p *Pool) *metrics {
 	}
 }
 
-// forget removes the series of a removed node.
 func (m *metrics) forget(node string) {
 	for _, v := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.seconds, m.answers, m.shed, m.reconnects} {
 		v.DeletePartialMatch(prometheus.Labels{"node": node})

@@ -25,7 +25,6 @@ const (
 	Base64Keys  KeyForm = "base64" // the text of next_key, since piplabs/story#827
 )
 
-// encode returns the key in the form.
 func (form KeyForm) encode(raw string) string {
 	if form == Base64Keys {
 		return base64.StdEncoding.EncodeToString([]byte(raw))

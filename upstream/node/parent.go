@@ -39,7 +39,6 @@ func (c *client) parentRefusal(r *http.Response) error {
 	return err
 }
 
-// readParent reads the height and the age of a parent's response.
 func (a *Answer) readParent(header http.Header) {
 	if height := statedHeight(header.Values("X-Block-Height")...); height != 0 {
 		a.Height = height

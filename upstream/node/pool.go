@@ -34,7 +34,7 @@ type Options struct {
 	retry    time.Duration // between two probes of a server after a failed request; default 1s
 	Queue    time.Duration // how long a foreground request waits for its turn; default 2s
 
-	VerbatimKeys bool // page keys are sent unchanged, so the form that each node reads is tested before a Request.Keys needs it
+	VerbatimKeys bool // page keys are sent unchanged; the pool then tests in advance which form each node reads, for Request.Keys
 
 	MaxBlockAge   time.Duration // a node whose newest block is older is not ready; default 30s
 	BlockInterval time.Duration // assumed time between blocks until it has been learned; default 2.1s

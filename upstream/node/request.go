@@ -31,7 +31,6 @@ type Request struct {
 	Ahead      bool        // read ahead: it is sent only if there is spare capacity, and does not wait
 }
 
-// rest reports whether a request is for the REST server.
 func (r Request) rest() bool { return r.Call == nil && r.Invoke == nil }
 
 // slow reports whether a request waits for a block. It does not queue with reads.
@@ -102,7 +101,7 @@ const (
 	FutureHeight        // this node does not have the height yet
 	Other               // a failure of the node
 	Refused             // Cosmos only: an error of the state, at Height
-	Ambiguous           // Cosmos only: an error whose cause cannot be determined from the response; its label is unread
+	Ambiguous           // Cosmos only: an error whose cause cannot be determined from the response; its metric label is "unread"
 	Rejected            // Story only, set by callers of a Pool: a failure caused by the input ([Answer].Sound)
 )
 

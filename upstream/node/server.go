@@ -46,5 +46,4 @@ func (s *server) recordOutcome(a *Answer, err error) {
 	}
 }
 
-// isOpen reports whether the breaker rejects requests.
 func (s *server) isOpen() bool { return s.breaker.State() == gobreaker.StateOpen }

@@ -28,7 +28,7 @@ import (
 // grpcType is the media type of gRPC. A format such as +proto may follow.
 const grpcType = "application/grpc"
 
-// streamTransport returns a transport for streams. CloseIdleConnections and the end of life close its connections.
+// streamTransport returns a transport for streams. When life ends, all its connections are closed.
 func streamTransport(life context.Context, dial time.Duration) *http.Transport {
 	t := &http.Transport{
 		Proxy: tlsProxy,
@@ -195,7 +195,7 @@ func (s *Stream) RecvMsg(m any) error {
 // inflateCost is the memory to decompress a message, in addition to the message.
 const inflateCost = 64 << 10
 
-// read reads a message. Of one that inflates to more than maxBody, it returns the first maxBody+1 bytes.
+// read reads a message and decompresses it if needed. If the result exceeds maxBody, it returns the first maxBody+1 bytes.
 func (s *Stream) read(body *io.LimitedReader, compressed bool) (message []byte, err error) {
 	if !compressed {
 		message, err = s.held.ReadAll(body, body.N)
@@ -204,7 +204,7 @@ func (s *Stream) read(body *io.LimitedReader, compressed bool) (message []byte, 
 		defer func() { _ = z.Close() }()
 		message, err = s.held.ReadAll(io.LimitReader(z, s.maxBody+1), s.maxBody+1)
 	}
-	if err == nil && body.N > 0 && int64(len(message)) <= s.maxBody { // not a message that is too large
+	if err == nil && body.N > 0 && int64(len(message)) <= s.maxBody { // of a message that is too large, a part is unread
 		err = io.ErrUnexpectedEOF
 	}
 	return message, err

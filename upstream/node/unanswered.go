@@ -170,7 +170,6 @@ func isNodeFailure(err error) bool {
 	return upstream.KindOf(err) == upstream.Timeout || isDialError(err) || errors.Is(err, errNotNode)
 }
 
-// isDialError reports whether the connection could not be established.
 func isDialError(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"

@@ -18,7 +18,6 @@ const (
 	drained        = 4 << 10         // bytes of an unused body to read so that the connection can be reused
 )
 
-// timeoutOf returns the timeout of a request.
 func (e *endpoint) timeoutOf(r Request) time.Duration {
 	switch {
 	case r.slow():

@@ -8,23 +8,23 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A Field is one of a message, with its value as it is encoded.
+// A Field is a field of a message with its encoded value.
 type Field struct {
 	Number protowire.Number
 	Type   protowire.Type
 	value  []byte
 }
 
-// Bytes is the value of a text, of bytes or of a message, which is not copied; nil for any other.
+// Bytes returns the value of a string, bytes or message field without copying it, and nil for other fields.
 func (f *Field) Bytes() []byte {
 	if f.Type != protowire.BytesType {
 		return nil
 	}
-	value, _ := protowire.ConsumeBytes(f.value) // it was passed over
+	value, _ := protowire.ConsumeBytes(f.value) // All has checked it
 	return value
 }
 
-// Varint is the value of a whole number or of a bool; 0 for any other.
+// Varint returns the value of a varint field, such as an integer or a bool, and 0 for other fields.
 func (f *Field) Varint() uint64 {
 	if f.Type != protowire.VarintType {
 		return 0
@@ -33,8 +33,8 @@ func (f *Field) Varint() uint64 {
 	return value
 }
 
-// All are the fields of a message, in order. They end where the rest is no message: the last is not
-// ok then, has the number 0, which no field has, and no value.
+// All returns the fields of a message in order. If the message is malformed, the sequence ends with a zero Field and
+// false after its valid fields.
 func All(message []byte) iter.Seq2[Field, bool] {
 	return func(yield func(Field, bool) bool) {
 		for len(message) > 0 {
@@ -56,7 +56,7 @@ func All(message []byte) iter.Seq2[Field, bool] {
 	}
 }
 
-// Bytes is the value of the first field of a number that has bytes. It is not ok for none.
+// Bytes returns the value of the first string, bytes or message field with a number. ok is false if there is none.
 func Bytes(message []byte, number protowire.Number) (value []byte, ok bool) {
 	for f := range All(message) {
 		if f.Number == number && f.Type == protowire.BytesType {
@@ -66,11 +66,11 @@ func Bytes(message []byte, number protowire.Number) (value []byte, ok bool) {
 	return nil, false
 }
 
-// Append appends fields to a message, of pairs of numbers and values. Those that are zero are left
-// out, except for bytes and messages that are empty.
+// Append appends fields to a message. pairs holds the number of each field, an int, followed by its value. Zero values
+// are omitted, except for an empty []byte.
 func Append(b []byte, pairs ...any) []byte {
 	for pair := range slices.Chunk(pairs, 2) {
-		number := protowire.Number(pair[0].(int)) //nolint:forcetypeassert // all are
+		number := protowire.Number(pair[0].(int)) //nolint:forcetypeassert // numbers are ints
 		var n uint64
 		switch value := pair[1].(type) {
 		case []byte:
@@ -84,7 +84,7 @@ func Append(b []byte, pairs ...any) []byte {
 		case int:
 			n = uint64(value) //nolint:gosec // a count
 		case int64:
-			n = uint64(value) //nolint:gosec // as the format has it
+			n = uint64(value) //nolint:gosec // the format encodes negative numbers so
 		case uint64:
 			n = value
 		}

@@ -103,7 +103,6 @@ func (t *Transport) CloseIdleConnections() {
 	t.long.CloseIdleConnections()
 }
 
-// dial opens a connection.
 func (t *Transport) dial(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.dialer.Timeout)
 	defer cancel()

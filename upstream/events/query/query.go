@@ -52,7 +52,6 @@ func Parse(input string) (*Query, error) {
 // order of the conditions.
 func (q *Query) String() string { return q.identity }
 
-// condition parses one condition.
 func (s *scanner) condition() (c condition, err error) {
 	if c.tag, err = s.expect(tag); err != nil {
 		return c, err

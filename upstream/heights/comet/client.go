@@ -29,7 +29,7 @@ const (
 
 // A Client calls one node's CometBFT RPC server.
 type Client struct {
-	Outage *upstream.Outage // records the outcomes of calls, except Ask and Get, whose callers record them
+	Outage *upstream.Outage // records the outcomes of calls, except those of CallRaw and Get, whose callers record them
 
 	base    *url.URL
 	http    *http.Client

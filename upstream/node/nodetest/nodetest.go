@@ -1,5 +1,5 @@
-// Package nodetest stands in for a node whose chain stands still, for tests that serve
-// recorded answers: what the pool asks a node by itself.
+// Package nodetest fakes a node of a chain that has stopped, for tests that replay recorded responses. It answers the
+// requests that a pool makes by itself, and reads the recordings.
 package nodetest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// REST serves the REST interface of a chain of the SDK that stands at a height.
+// REST starts the REST server of a Cosmos SDK node whose newest block has a height.
 func REST(t testing.TB, height int64) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -31,7 +31,7 @@ func REST(t testing.TB, height int64) *httptest.Server {
 	return server
 }
 
-// ServeSocket acknowledges a subscription over the WebSocket of CometBFT, in which nothing comes.
+// ServeSocket serves a CometBFT WebSocket that acknowledges a subscription and sends no events.
 func ServeSocket(w http.ResponseWriter, r *http.Request) {
 	c, err := websocket.Accept(w, r, nil)
 	if err != nil {
@@ -44,8 +44,7 @@ func ServeSocket(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Run runs a pool before a chain of the SDK until the test ends, and waits until the pool knows
-// the height at which the chain stands.
+// Run runs a pool of Cosmos SDK nodes until the test ends. It returns when the pool knows the height of the chain.
 func Run(t testing.TB, o node.Options, height int64) *node.Pool {
 	t.Helper()
 	o.Dialect, o.BlockInterval, o.MaxBlockAge = node.Cosmos, time.Minute, 1e6*time.Hour
@@ -58,7 +57,7 @@ func Run(t testing.TB, o node.Options, height int64) *node.Pool {
 	t.Cleanup(func() {
 		_ = pool.Close()
 		if err := <-ended; err != nil {
-			t.Errorf("the pool ended: %v", err)
+			t.Errorf("Run = %v, want nil", err)
 		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -69,7 +68,7 @@ func Run(t testing.TB, o node.Options, height int64) *node.Pool {
 	return pool
 }
 
-// Recorded reads a file of JSON values, one in each line.
+// Recorded reads a file with a JSON value per line.
 func Recorded[T any](t testing.TB, file string) (all []T) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -86,19 +85,19 @@ func Recorded[T any](t testing.TB, file string) (all []T) {
 	return all
 }
 
-// An Exchange is a request by REST to a node of the SDK and its answer.
+// An Exchange is a recorded REST request to a Cosmos SDK node with its response.
 type Exchange struct {
-	Name                      string // its first word is the kind
+	Name                      string // the first word is the kind of request
 	Method, Path, Query, Body string
 	Headers                   [][2]string
 	Status                    int
-	Answer                    map[string]string // the headers
-	Raw                       string            // the body
-	Same                      string            // the name of an earlier one that has the same body
-	Trimmed                   bool              // a list in the body was cut
+	Answer                    map[string]string // response headers
+	Raw                       string            // response body
+	Same                      string            // name of an earlier exchange with the same response body; "" if Raw holds it
+	Trimmed                   bool              // a list in the response body was shortened
 }
 
-// Exchanges reads a file of them, and fills in the bodies that several share.
+// Exchanges reads a file of exchanges and sets the response bodies that refer to an earlier exchange.
 func Exchanges(t testing.TB, file string) []Exchange {
 	t.Helper()
 	all, bodies := Recorded[Exchange](t, file), map[string]string{}

@@ -62,7 +62,6 @@ func (q *queue) push(r Request) *waiter {
 	return w
 }
 
-// waiting returns the number of waiting requests of a client.
 func (q *queue) waiting(client string) int {
 	if l := q.lines[client]; l != nil {
 		return l.len()
