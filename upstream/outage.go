@@ -140,10 +140,9 @@ func (all Outages) Describe(ch chan<- *prometheus.Desc) { ch <- degradedDesc }
 
 // Collect implements [prometheus.Collector].
 func (all Outages) Collect(ch chan<- prometheus.Metric) {
-	causes := all.Causes()
 	for _, o := range all {
 		value := 0.0
-		if causes[o.name] != "" {
+		if o.Cause() != nil {
 			value = 1
 		}
 		ch <- prometheus.MustNewConstMetric(degradedDesc, prometheus.GaugeValue, value, o.name)

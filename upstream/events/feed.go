@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// Options of a Feed. Nodes and Heights are required.
+// Options of a Feed. Heights is required.
 type Options struct {
 	Nodes      func() []Node // returns the current nodes in order of preference; nil means no nodes
 	Heights    Heights

@@ -8,21 +8,26 @@ import (
 )
 
 // A hub dispatches events to subscriptions. Subscriptions with the same query form a group. A group whose
-// query requires a tag's value is indexed by it, and is offered only events with this value. The hub
+// query requires a tag's value is offered only events with this value. The hub
 // evaluates cheap queries. Subscribers evaluate costly ones, so that they delay no other subscriber.
 type hub struct {
 	mu        sync.Mutex
-	groups    map[string]*group // by the identity of the query
-	byValue   map[equality]map[*group]struct{}
-	unindexed map[*group]struct{} // groups whose query has no equality
-	tags      map[string]int      // number of groups indexed by a tag
-	consensus int                 // number of groups that consensus events may match
-	number    uint64              // of the newest event
-	budget    int                 // remaining query.Cost that the hub spends on this event
-	changed   chan struct{}       // receives a message when the result of demand changes
+	groups    map[string]*group                // by the identity of the query
+	byValue   map[equality]map[*group]struct{} // by the value that the query requires
+	tags      map[string]int                   // number of groups whose query requires a value of a tag
+	consensus int                              // number of groups that consensus events may match
+	number    uint64                           // of the newest event
+	budget    int                              // remaining query.Cost that the hub spends on this event
+	changed   chan struct{}                    // receives a message when the result of demand changes
 }
 
+// An equality is a tag and a value that a query requires. It is zero if the query requires no value.
 type equality struct{ tag, value string }
+
+func equalityOf(q *query.Query) equality {
+	tag, value, _ := q.Equality()
+	return equality{tag, value}
+}
 
 // A group holds the subscriptions with the same query.
 type group struct {
@@ -35,8 +40,7 @@ type group struct {
 
 func newHub() *hub {
 	return &hub{
-		groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, unindexed: map[*group]struct{}{},
-		tags: map[string]int{}, changed: make(chan struct{}, 1),
+		groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, tags: map[string]int{}, changed: make(chan struct{}, 1),
 	}
 }
 
@@ -81,17 +85,12 @@ func (h *hub) addGroup(g *group) {
 	if g.consensus {
 		h.consensus++
 	}
-	tag, value, ok := g.query.Equality()
-	if !ok {
-		h.unindexed[g] = struct{}{}
-		return
-	}
-	at := equality{tag, value}
+	at := equalityOf(g.query)
 	if h.byValue[at] == nil {
 		h.byValue[at] = map[*group]struct{}{}
 	}
 	h.byValue[at][g] = struct{}{}
-	h.tags[tag]++
+	h.tags[at.tag]++
 }
 
 // remove removes a subscription if it is present.
@@ -120,17 +119,12 @@ func (h *hub) removeGroup(g *group) {
 	if len(h.groups) == 0 || g.consensus && h.consensus == 0 {
 		h.notify()
 	}
-	tag, value, ok := g.query.Equality()
-	if !ok {
-		delete(h.unindexed, g)
-		return
-	}
-	at := equality{tag, value}
+	at := equalityOf(g.query)
 	if delete(h.byValue[at], g); len(h.byValue[at]) == 0 {
 		delete(h.byValue, at)
 	}
-	if h.tags[tag]--; h.tags[tag] == 0 {
-		delete(h.tags, tag)
+	if h.tags[at.tag]--; h.tags[at.tag] == 0 {
+		delete(h.tags, at.tag)
 	}
 }
 
@@ -151,7 +145,7 @@ func (h *hub) publish(e *Event) (offered int) {
 			}
 		}
 	}
-	for g := range h.unindexed {
+	for g := range h.byValue[equality{}] {
 		offered += h.offer(g, e, size)
 	}
 	return offered

@@ -57,6 +57,7 @@ func (c *Chain) newSource(n *Node) *heightSource {
 
 // A member is a node with its followers.
 type member struct {
+	node *Node
 	rest *restFollower
 	rpc  *rpcFollower // nil if the node has no CometBFT URL
 
@@ -67,7 +68,7 @@ type member struct {
 // Add adds a node in an unknown state. While Run runs, it starts to follow the node.
 func (c *Chain) Add(n *Node) {
 	n.state.Unseen = n.Comet != nil
-	m := &member{rest: &restFollower{heightSource: c.newSource(n)}}
+	m := &member{node: n, rest: &restFollower{heightSource: c.newSource(n)}}
 	if n.Comet != nil {
 		m.rpc = &rpcFollower{heightSource: c.newSource(n), up: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	}
@@ -84,7 +85,7 @@ func (c *Chain) Add(n *Node) {
 func (c *Chain) Remove(n *Node) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	i := slices.IndexFunc(c.all(), func(m *member) bool { return m.rest.node == n })
+	i := slices.IndexFunc(c.all(), func(m *member) bool { return m.node == n })
 	if i < 0 {
 		return
 	}
@@ -110,7 +111,7 @@ func (m *member) follow(ctx context.Context) {
 	if m.rpc != nil {
 		m.works.Go(func() { m.rpc.run(ctx) })
 	}
-	if follow := m.rest.node.Follow; follow != nil {
+	if follow := m.node.Follow; follow != nil {
 		m.works.Go(func() { follow(ctx) })
 	}
 }

@@ -14,8 +14,7 @@ func (c *Chain) hashOf(ctx context.Context, height int64) string {
 		return hash
 	}
 	for _, m := range c.all() {
-		f := m.rest
-		if hash, err := f.node.hash(ctx, height); err == nil && hash != "" {
+		if hash, err := m.node.hash(ctx, height); err == nil && hash != "" {
 			return hash
 		}
 	}
@@ -104,11 +103,10 @@ func (f *rpcFollower) rejoin() {
 // othersHave reports whether a node other than except has a block with this hash.
 func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash string) bool {
 	for _, m := range c.all() {
-		f := m.rest
-		if f.node == except {
+		if m.node == except {
 			continue
 		}
-		if got, err := f.node.hash(ctx, height); err == nil && got == hash {
+		if got, err := m.node.hash(ctx, height); err == nil && got == hash {
 			return true
 		}
 	}
@@ -188,11 +186,10 @@ func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bo
 	var reads sync.WaitGroup
 	var yes, no atomic.Bool
 	for _, m := range c.all() {
-		f := m.rest
-		if v := f.node.State(); !v.Foreign() {
+		if v := m.node.State(); !v.Foreign() {
 			reads.Go(func() {
 				c.guard(func() {
-					switch has, err := f.node.has(ctx, c, height); {
+					switch has, err := m.node.has(ctx, c, height); {
 					case err == nil && has:
 						yes.Store(true)
 					case err == nil || errors.Is(err, errNoProbe):

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,7 +60,7 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 		return nil, err
 	}
 	retry := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: 2 * breakerOpen}
-	conn, err := grpc.NewClient(target, grpc.WithPerRPCCredentials(headers(configured.Headers)),
+	conn, err := grpc.NewClient(target,
 		grpc.WithTransportCredentials(creds), grpc.WithKeepaliveParams(pings), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: min(o.Timeout, maxDial)}),
@@ -82,21 +84,6 @@ func (c *grpcClient) close() {
 	c.end()
 	_ = c.conn.Close()
 }
-
-// headers are the metadata of every call, as [credentials.PerRPCCredentials].
-type headers http.Header
-
-// GetRequestMetadata implements [credentials.PerRPCCredentials].
-func (h headers) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	md := make(map[string]string, len(h))
-	for name, values := range h {
-		md[strings.ToLower(name)] = values[0]
-	}
-	return md, nil
-}
-
-// RequireTransportSecurity implements [credentials.PerRPCCredentials].
-func (headers) RequireTransportSecurity() bool { return false }
 
 // parseTarget parses the address of a gRPC server: host:port with an optional http://, or https:// for TLS.
 func parseTarget(address string) (target string, creds credentials.TransportCredentials, err error) {
@@ -150,7 +137,7 @@ func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) boo
 func (c *grpcClient) learn(ctx context.Context, height int64, expected string) bool {
 	within, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
-	chain, err := chainOf(at(within, height), c.conn)
+	chain, err := chainOf(c.outgoing(within, height), c.conn)
 	if ctx.Err() == nil {
 		c.outage.Record(err)
 	}
@@ -169,12 +156,19 @@ func (c *grpcClient) learn(ctx context.Context, height int64, expected string) b
 // heightKey is the metadata key of the height, in requests and responses.
 const heightKey = "x-cosmos-block-height"
 
-// at returns a context for a call at a height. 0 means the newest.
-func at(ctx context.Context, height int64) context.Context {
-	if height <= 0 {
-		return ctx
+// outgoing returns a context for a call at a height, 0 for the newest. Its metadata also has the configured headers and the
+// trace of ctx.
+func (c *grpcClient) outgoing(ctx context.Context, height int64) context.Context {
+	h := http.Header{}
+	maps.Copy(h, c.headers)
+	upstream.PassTrace(ctx, h)
+	if height > 0 {
+		h.Set(heightKey, strconv.FormatInt(height, 10))
 	}
-	return metadata.AppendToOutgoingContext(ctx, heightKey, fmt.Sprint(height))
+	for name, values := range h {
+		ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(name), values[0])
+	}
+	return ctx
 }
 
 func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error) {
@@ -201,5 +195,5 @@ func CheckGRPC(ctx context.Context, e Endpoint) (chainID string, err error) {
 		return "", err
 	}
 	defer c.close()
-	return chainOf(ctx, c.conn)
+	return chainOf(c.outgoing(ctx, 0), c.conn)
 }

@@ -35,7 +35,7 @@ const (
 // invoke sends a call to the node's gRPC server once.
 func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer, error) {
 	var header, trailer metadata.MD
-	ctx = at(passTrace(ctx), r.sentHeight(height))
+	ctx = e.grpc.outgoing(ctx, r.sentHeight(height))
 	reply, err := e.grpc.invoke(ctx, r.Invoke, grpc.Header(&header), grpc.Trailer(&trailer))
 	if errors.Is(err, account.ErrFull) {
 		return nil, err
@@ -54,17 +54,6 @@ func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer
 		}
 	}
 	return refusedInvocation(st, stated, r.sentHeight(height))
-}
-
-// passTrace adds the trace of a context to the outgoing metadata.
-func passTrace(ctx context.Context) context.Context {
-	h := http.Header{}
-	upstream.PassTrace(ctx, h)
-	var pairs []string
-	for name, values := range h {
-		pairs = append(pairs, strings.ToLower(name), values[0])
-	}
-	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
 // tooLarge is the beginning of grpc-go's error for a message above the size limit.

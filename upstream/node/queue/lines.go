@@ -30,8 +30,8 @@ type line struct {
 	waiters list.List // of *waiter
 	misses  list.List // of *waiter; these go first
 	run     int       // consecutive turns of misses while another request waits
-	fresh   bool
-	place   *list.Element // in fresh or served
+	in      *list.List    // fresh or served of the queue
+	place   *list.Element // in in
 }
 
 type waiter struct {
@@ -46,7 +46,7 @@ type waiter struct {
 func (q *queue) push(r Request) *waiter {
 	l := q.lines[r.Client]
 	if l == nil {
-		l = &line{client: r.Client, fresh: true}
+		l = &line{client: r.Client, in: &q.fresh}
 		l.place = q.fresh.PushBack(l)
 		if q.lines == nil {
 			q.lines = map[string]*line{}
@@ -118,7 +118,7 @@ func (q *queue) wait(ctx context.Context, mu *sync.Mutex, w *waiter, patience ti
 func (q *queue) remove(w *waiter) {
 	q.waits[w.cost]--
 	w.in.Remove(w.place)
-	if w.line.fresh && w.line.len() == 0 {
+	if w.line.in == &q.fresh && w.line.len() == 0 {
 		q.drop(w.line)
 	}
 }
@@ -196,7 +196,7 @@ func (q *queue) grant(w *waiter) {
 	l.countTurn(w)
 	w.in.Remove(w.place)
 	switch {
-	case !l.fresh:
+	case l.in == &q.served:
 		q.run = 0
 		q.served.MoveToBack(l.place)
 	default:
@@ -204,16 +204,12 @@ func (q *queue) grant(w *waiter) {
 			q.run++
 		}
 		q.fresh.Remove(l.place)
-		l.fresh, l.place = false, q.served.PushBack(l)
+		l.in, l.place = &q.served, q.served.PushBack(l)
 	}
 	close(w.turn)
 }
 
 func (q *queue) drop(l *line) {
 	delete(q.lines, l.client)
-	if l.fresh {
-		q.fresh.Remove(l.place)
-	} else {
-		q.served.Remove(l.place)
-	}
+	l.in.Remove(l.place)
 }
