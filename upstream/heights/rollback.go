@@ -53,18 +53,23 @@ func (f *rpcFollower) isOurs(ctx context.Context, epoch, height int64, hash stri
 		height = f.fork // only this node has the block, so compare the forked block again
 		known = f.chain.anchors.at(height)
 	}
-	if known != "" {
-		defer f.chain.contradict()()
-	}
-	if known != "" && f.chain.othersHave(ctx, f.node, height, known) {
+	if known != "" && f.isForked(ctx, epoch, height, known) {
 		f.excludeFork(height)
 		return false
 	}
 	f.rejoin()
-	if known != "" {
-		f.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
-	}
 	return true
+}
+
+// isForked reports whether another node still has the known block at a height, at which this node has another one. If
+// none has it, the chain was reset, and isForked begins a new epoch.
+func (s *heightSource) isForked(ctx context.Context, epoch, height int64, known string) bool {
+	defer s.chain.contradict()()
+	if s.chain.othersHave(ctx, s.node, height, known) {
+		return true
+	}
+	s.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
+	return false
 }
 
 // checkFork compares the hash of a block at a node, which may have been restarted, with the known hash.
@@ -119,12 +124,10 @@ func (f *restFollower) isOurs(ctx context.Context, epoch, height int64, hash str
 	if known == "" || hash == "" || known == hash {
 		return true
 	}
-	defer f.chain.contradict()()
-	if f.chain.othersHave(ctx, f.node, height, known) {
+	if f.isForked(ctx, epoch, height, known) {
 		f.distrust(height+1, errFork)
 		return false
 	}
-	f.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
 	return true
 }
 

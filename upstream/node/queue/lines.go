@@ -27,9 +27,9 @@ type queue struct {
 // sequential requests is not fresh each time.
 type line struct {
 	client  string
-	waiters list.List // of *waiter
-	misses  list.List // of *waiter; these go first
-	run     int       // consecutive turns of misses while another request waits
+	waiters list.List     // of *waiter
+	misses  list.List     // of *waiter; these go first
+	run     int           // consecutive turns of misses while another request waits
 	in      *list.List    // fresh or served of the queue
 	place   *list.Element // in in
 }
