@@ -241,38 +241,34 @@ const unconfirmedGrace = 500 * time.Millisecond
 
 // logUnconfirmed logs when the tip becomes unconfirmed, and when it is confirmed again.
 func (c *Chain) logUnconfirmed(ctx context.Context) {
-	for c.awaitUnconfirmed(ctx, true) == nil {
+	for c.awaitUnconfirmed(ctx, true, nil) {
 		since := time.Now()
-		grace, cancel := context.WithTimeout(ctx, unconfirmedGrace)
-		err := c.awaitUnconfirmed(grace, false)
-		cancel()
-		switch {
-		case err == nil:
+		if c.awaitUnconfirmed(ctx, false, time.After(unconfirmedGrace)) || ctx.Err() != nil {
 			continue
-		case ctx.Err() != nil:
-			return
 		}
 		c.o.Logger.Warn("a node contradicts the newest block, marking responses as unconfirmed", "tip", c.Tip().Height)
-		if c.awaitUnconfirmed(ctx, false) == nil {
+		if c.awaitUnconfirmed(ctx, false, nil) {
 			t := c.Tip()
 			c.o.Logger.Info("the newest block is confirmed again", "tip", t.Height, "epoch", t.Epoch, "after", time.Since(since).Round(time.Millisecond).String())
 		}
 	}
 }
 
-// awaitUnconfirmed waits until Tip.Unconfirmed has a value.
-func (c *Chain) awaitUnconfirmed(ctx context.Context, want bool) error {
-	for {
+// awaitUnconfirmed waits until Tip.Unconfirmed has a value. It returns false if late receives a value or ctx ends before.
+func (c *Chain) awaitUnconfirmed(ctx context.Context, value bool, late <-chan time.Time) bool {
+	for ctx.Err() == nil {
 		moved := c.moved.next()
-		if c.Tip().Unconfirmed == want {
-			return nil
+		if c.Tip().Unconfirmed == value {
+			return true
 		}
 		select {
 		case <-moved:
+		case <-late:
+			return false
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
+	return false
 }
 
 // A broadcast wakes all waiting goroutines.
