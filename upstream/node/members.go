@@ -108,7 +108,7 @@ func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error)
 		}
 		e.grpcServer = newServer(e.grpc.outage, isGRPCFailure, e.invoke)
 	}
-	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.scans, MaxWait: o.Queue, Headers: e.blocks.Headers})
+	e.queue = queue.New(queue.Options{Limit: o.InFlight, MaxWait: o.Queue, Headers: e.blocks.Headers})
 	e.life, e.end = context.WithCancel(context.Background())
 	return e, nil
 }

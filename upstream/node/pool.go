@@ -18,7 +18,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
-	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // Options configure a Pool. Zero values select the defaults.
@@ -30,7 +29,6 @@ type Options struct {
 	Timeout  time.Duration // for a response of one endpoint, without queueing; default 5s
 	maxBody  int64         // maximum size of a response in bytes; default 64 MiB
 	InFlight int           // maximum number of concurrent requests per endpoint; 0 adapts it to the endpoint's capacity
-	scans    int           // maximum number of concurrent requests of cost Scan; default 1
 	retry    time.Duration // between two probes of a server after a failed request; default 1s
 	Queue    time.Duration // how long a foreground request waits for its turn; default 2s
 
@@ -65,7 +63,6 @@ func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.retry = cmp.Or(o.retry, time.Second)
 	o.maxBody = cmp.Or(o.maxBody, 64<<20)
-	o.scans = min(cmp.Or(o.scans, 1), cmp.Or(o.InFlight, queue.Most))
 	o.Queue = cmp.Or(o.Queue, 2*time.Second)
 	o.MaxBlockAge = cmp.Or(o.MaxBlockAge, 30*time.Second)
 	o.BlockInterval = cmp.Or(o.BlockInterval, 2100*time.Millisecond)

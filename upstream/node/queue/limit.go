@@ -75,11 +75,7 @@ func newLimit(fixed int, headers Headers) limit {
 	if fixed > 0 {
 		return limit{now: float64(fixed)}
 	}
-	l := limit{adapts: true, now: First, ceiling: Most, headers: headers}
-	if headers == nil {
-		l.headers = func() (punctual, late int64) { return 0, 0 }
-	}
-	return l
+	return limit{adapts: true, now: First, ceiling: Most, headers: headers}
 }
 
 func (l *limit) weight(c Cost) float64 {

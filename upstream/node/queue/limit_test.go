@@ -25,7 +25,7 @@ func newSlowNode(bears int) *slowNode {
 	n := &slowNode{takes: 5 * time.Millisecond, bears: bears, block: time.Second}
 	begun := time.Now()
 	n.punctual, n.late = func() int64 { return int64(time.Since(begun) / n.block) }, func() int64 { return 0 }
-	n.Slots = New(Options{Scans: 1, MaxWait: time.Hour, Headers: func() (punctual, late int64) { return n.punctual(), n.late() }})
+	n.Slots = New(Options{MaxWait: time.Hour, Headers: func() (punctual, late int64) { return n.punctual(), n.late() }})
 	return n
 }
 

@@ -20,7 +20,7 @@ var ErrLate = errors.New("no turn in time")
 // A Request is a request for a slot.
 type Request struct {
 	Client     string // clients take turns
-	Cost       Cost   // a Scan also needs a slot for scans; Unknown requests get at most a quarter of the slots
+	Cost       Cost   // one Scan runs at a time; Unknown requests get at most a quarter of the slots
 	Miss       bool   // it precedes the client's other requests, except for every fourth turn
 	Background bool   // it yields to foreground requests, and waits until its context ends
 	Ahead      bool   // read ahead: it needs spare capacity and does not wait
@@ -29,9 +29,8 @@ type Request struct {
 // Options of Slots.
 type Options struct {
 	Limit   int           // maximum number of concurrent requests; 0 adapts it to the endpoint, from [Least] to [Most]
-	Scans   int           // maximum number of concurrent requests of cost Scan
 	MaxWait time.Duration // how long foreground requests wait; background requests wait until their context ends
-	Headers Headers       // nil if there are no headers
+	Headers Headers       // required if Limit is 0
 }
 
 // Slots hands out the slots of an endpoint. Clients take turns (lines.go), and the foreground precedes the background.
@@ -42,7 +41,6 @@ type Slots struct {
 	mu                     sync.Mutex
 	limit                  limit
 	taken                  load
-	freeScans              int
 	foreground, background queue
 	unknown                queue
 	run                    int              // consecutive slots of the foreground while the background waits
@@ -52,7 +50,7 @@ type Slots struct {
 
 // New returns Slots without requests in flight.
 func New(o Options) *Slots {
-	return &Slots{patience: o.MaxWait, limit: newLimit(o.Limit, o.Headers), freeScans: o.Scans}
+	return &Slots{patience: o.MaxWait, limit: newLimit(o.Limit, o.Headers)}
 }
 
 // A load is a number of requests, by cost.
@@ -134,9 +132,6 @@ func (t *Turn) End(answered bool) {
 	defer s.mu.Unlock()
 	s.taken[t.cost]--
 	s.progress[t.cost] = now
-	if t.cost == Scan {
-		s.freeScans++
-	}
 	if answered && t.cost != Unknown { // unknown requests reveal nothing about the endpoint
 		s.limit.observe(t.cost, t.began, now, t.calm)
 	}
@@ -171,16 +166,14 @@ func (s *Slots) begin(c Cost) (isCalm bool) {
 	if s.taken[c] == 0 {
 		s.progress[c] = time.Now()
 	}
-	if c == Scan {
-		s.freeScans--
-	}
 	s.taken[c]++
 	return s.taken.weight(&s.limit) <= calm
 }
 
 // next returns the waiter whose turn it is and its queue. The waiter is nil if none can run now.
 func (s *Slots) next() (*queue, *waiter) {
-	front, back := s.foreground.next(s.freeScans > 0), s.background.next(s.freeScans > 0)
+	scans := s.taken[Scan] == 0
+	front, back := s.foreground.next(scans), s.background.next(scans)
 	if front == nil && back == nil || s.known >= foregroundRun {
 		if w := s.nextUnknown(); w != nil {
 			return &s.unknown, w
@@ -252,16 +245,16 @@ func (s *Slots) Expected(r Request) time.Duration {
 	return wait
 }
 
-// behindScans returns the time for the waiting scans and for half of those in flight.
+// behindScans returns the time for the waiting scans and for half of the one in flight.
 func (s *Slots) behindScans(r Request) time.Duration {
-	if s.freeScans > 0 {
+	if s.taken[Scan] == 0 {
 		return s.behind(r)
 	}
 	ahead := s.foreground.waits[Scan]
 	if r.Background {
 		ahead += s.background.waits[Scan]
 	}
-	return s.limit.recent[Scan] * time.Duration(2*ahead+s.taken[Scan]) / time.Duration(2*max(s.taken[Scan], 1))
+	return s.limit.recent[Scan] * time.Duration(2*ahead+1) / 2
 }
 
 // behind returns the time for the work before a request's turn: a part of the waiting requests, and half of those in

@@ -20,9 +20,9 @@ type order struct {
 	names []string
 }
 
-// few returns a number of slots, one of them for a scan.
+// few returns a number of slots.
 func few(slots int, patience time.Duration) *Slots {
-	return New(Options{Limit: slots, Scans: 1, MaxWait: patience})
+	return New(Options{Limit: slots, MaxWait: patience})
 }
 
 func costOf(name, scans string) Cost {
