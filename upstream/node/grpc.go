@@ -55,22 +55,22 @@ const (
 )
 
 func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, error) {
-	target, creds, err := parseTarget(configured.GRPC)
+	base, err := parseTarget(configured.GRPC)
 	if err != nil {
 		return nil, err
 	}
+	creds := insecure.NewCredentials()
+	if base.Scheme == "https" {
+		creds = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
+	}
 	retry := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: 2 * breakerOpen}
-	conn, err := grpc.NewClient(target,
+	conn, err := grpc.NewClient(base.Host,
 		grpc.WithTransportCredentials(creds), grpc.WithKeepaliveParams(pings), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: min(o.Timeout, maxDial)}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Bytes{})))
 	if err != nil {
 		return nil, errors.New("invalid gRPC address") // err contains the address, which may hold a key
-	}
-	base := &url.URL{Scheme: "http", Host: target}
-	if creds.Info().SecurityProtocol == "tls" {
-		base.Scheme = "https"
 	}
 	life, end := context.WithCancel(context.Background())
 	return &grpcClient{
@@ -86,26 +86,25 @@ func (c *grpcClient) close() {
 }
 
 // parseTarget parses the address of a gRPC server: host:port with an optional http://, or https:// for TLS.
-func parseTarget(address string) (target string, creds credentials.TransportCredentials, err error) {
+func parseTarget(address string) (*url.URL, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
 	u, err := url.Parse(strings.TrimRight(address, "/"))
 	switch {
 	case err != nil || u.Port() == "" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "", nil, errors.New("expected host:port, http://host:port, or https://host:port for TLS")
-	case u.Scheme == "https":
-		return u.Host, credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}), nil
-	case u.Scheme == "http" || u.Scheme == "tcp":
-		return u.Host, insecure.NewCredentials(), nil
-	default:
-		return "", nil, fmt.Errorf("unsupported scheme %s for gRPC: expected http, or https for TLS", u.Scheme)
+		return nil, errors.New("expected host:port, http://host:port, or https://host:port for TLS")
+	case u.Scheme == "tcp":
+		u.Scheme = "http"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("unsupported scheme %s for gRPC: expected http, or https for TLS", u.Scheme)
 	}
+	return u, nil
 }
 
 // CheckTarget returns an error if the address of a gRPC server is invalid.
 func CheckTarget(address string) error {
-	_, _, err := parseTarget(address)
+	_, err := parseTarget(address)
 	return err
 }
 
