@@ -127,32 +127,32 @@ func (b *Block) newBlock() []byte {
 	if isEmpty(o.Updates) {
 		o.Updates = json.RawMessage("[]")
 	}
-	result := object{
-		{"events", o.Events}, {"tx_results", o.TxResults}, {"validator_updates", o.Updates},
-		{"consensus_param_updates", o.Params}, {"app_hash", o.AppHash},
-	}
-	value := fmt.Appendf(nil, `{"block":%s,"block_id":%s,"result_finalize_block":`, b.block.Block, b.block.ID)
-	return append(result.append(value, "validator_updates"), '}')
+	value := fmt.Appendf(nil, `{"block":%s,"block_id":%s,"result_finalize_block":{`, b.block.Block, b.block.ID)
+	value = appendNonEmpty(value, "events", o.Events)
+	value = appendNonEmpty(value, "tx_results", o.TxResults)
+	value = appendMember(value, "validator_updates", o.Updates)
+	value = appendNonEmpty(value, "consensus_param_updates", o.Params)
+	value = appendNonEmpty(value, "app_hash", o.AppHash)
+	return append(value, "}}"...)
 }
 
 func (m *builder) addTx(i int) {
 	raw, err := base64.StdEncoding.DecodeString(m.parts.Data.Txs[i])
-	result, members := gjson.ParseBytes(m.results[i]), object(nil)
+	result := gjson.ParseBytes(m.results[i])
 	if err == nil && !result.IsObject() {
 		err = fmt.Errorf("result of transaction %d is not an object", i)
 	}
-	result.ForEach(func(name, value gjson.Result) bool {
-		members = append(members, member{strings.Trim(name.Raw, `"`), json.RawMessage(value.Raw)})
-		return true
-	})
-	height, appEvents := strconv.FormatInt(m.Height, 10), []byte(result.Get("events").Raw)
-
+	height := strconv.FormatInt(m.Height, 10)
 	value := fmt.Appendf(nil, `{"TxResult":{"height":"%s",`, height)
 	if i > 0 {
 		value = fmt.Appendf(value, `"index":%d,`, i)
 	}
-	value = fmt.Appendf(value, `"tx":"%s","result":`, m.parts.Data.Txs[i])
-	tags := m.add(Tx, appEvents, append(members.append(value, ""), "}}"...), err)
+	value = fmt.Appendf(value, `"tx":"%s","result":{`, m.parts.Data.Txs[i])
+	result.ForEach(func(name, member gjson.Result) bool {
+		value = appendNonEmpty(value, strings.Trim(name.Raw, `"`), json.RawMessage(member.Raw))
+		return true
+	})
+	tags := m.add(Tx, []byte(result.Get("events").Raw), append(value, "}}}"...), err)
 	tags["tx.hash"] = append(tags["tx.hash"], fmt.Sprintf("%X", sha256.Sum256(raw)))
 	tags["tx.height"] = append(tags["tx.height"], height)
 }
@@ -173,26 +173,18 @@ func isEmpty(member json.RawMessage) bool {
 	return false
 }
 
-// An object is a JSON object whose members keep their order.
-type object []member
-
-type member struct {
-	name  string // as JSON writes it, without the quotes
-	value json.RawMessage
+// appendMember appends a member to the beginning of a JSON object. name is encoded, without its quotes.
+func appendMember(object []byte, name string, value json.RawMessage) []byte {
+	if object[len(object)-1] != '{' {
+		object = append(object, ',')
+	}
+	return fmt.Appendf(object, `"%s":%s`, name, value)
 }
 
-// append writes the object without its empty members, except the member kept.
-func (o object) append(to []byte, kept string) []byte {
-	to = append(to, '{')
-	first := len(to)
-	for _, m := range o {
-		if m.name != kept && isEmpty(m.value) {
-			continue
-		}
-		if len(to) > first {
-			to = append(to, ',')
-		}
-		to = fmt.Appendf(to, `"%s":%s`, m.name, m.value)
+// appendNonEmpty is appendMember, but omits an empty value.
+func appendNonEmpty(object []byte, name string, value json.RawMessage) []byte {
+	if isEmpty(value) {
+		return object
 	}
-	return append(to, '}')
+	return appendMember(object, name, value)
 }
