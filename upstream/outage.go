@@ -15,12 +15,12 @@ const (
 	outageFailures = 3
 )
 
-// outageMemory is how long an outage lasts after the last failure if no request follows.
+// outageMemory is how long an outage lasts after the last failure, if no request completes.
 const outageMemory = 5 * time.Minute
 
 // An Outage detects outages of one upstream. An outage begins when requests have failed for long enough, or when Begin is
-// called. It ends with the next completed request, or if no request has been made for outageMemory. It is logged when it begins and when it ends. An Outage is safe for
-// concurrent use.
+// called. It ends with the next completed request, or outageMemory after the last failure. Both are logged. An Outage is
+// safe for concurrent use.
 type Outage struct {
 	log  *slog.Logger
 	name string
