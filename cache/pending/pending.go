@@ -45,7 +45,6 @@ func (k *Keys) change(key string, next func(s state) state) (before state) {
 	return before
 }
 
-// state returns the state of a key.
 func (k *Keys) state(key string) state {
 	k.mu.Lock()
 	defer k.mu.Unlock()

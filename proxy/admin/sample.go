@@ -100,7 +100,6 @@ func (s *sampler) after(t time.Time) ([]*moment, <-chan struct{}) {
 	return slices.Clone(s.moments[from:]), s.next
 }
 
-// oldest returns the oldest moment.
 func (s *sampler) oldest() *moment {
 	s.mu.Lock()
 	defer s.mu.Unlock()

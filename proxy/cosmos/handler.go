@@ -67,7 +67,6 @@ const keyPrefix = "cosmos"
 // moduleDepth is the number of segments of a module's name: cosmos, bank, v1beta1.
 const moduleDepth = 3
 
-// mount adds a row.
 func (h *Handler) mount(row dialect.Row) (err error) {
 	ep := &endpoint{h: h}
 	if ep.Endpoint, err = h.Mount(row, fieldOf, &blocks.Kind{Headers: ep.responseHeaders}, ep); err != nil {

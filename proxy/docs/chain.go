@@ -161,7 +161,6 @@ func refusal(shape story.Shape) *huma.Schema {
 	)
 }
 
-// envelope returns the schema of an envelope.
 func envelope(code, msg, text *huma.Schema) *huma.Schema {
 	return &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"code", "msg", "error"},

@@ -95,7 +95,6 @@ func (e example) msgSchema() *huma.Schema {
 	return schemaOf(answer.Msg)
 }
 
-// schemaOf returns the schema of a JSON value.
 func schemaOf(value any) *huma.Schema {
 	switch v := value.(type) {
 	case string:

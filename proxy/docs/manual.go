@@ -43,7 +43,6 @@ func policyOf(style, script string) string {
 		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// renderManual renders the page.
 func renderManual(d *description) ([]byte, error) {
 	page, err := template.New("manual").Funcs(template.FuncMap{
 		"prose": prose, "breakable": breakable, "indented": indented, "members": members, "schemaName": schemaName,

@@ -114,7 +114,6 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 // moduleDepth is the number of segments that distinguish most rows: staking, validators.
 const moduleDepth = 2
 
-// mount adds the path of a row.
 func (h *Handler) mount(rt Route) error {
 	lookup := rt.field
 	if h.asSent {
