@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -238,4 +239,22 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 			expect.NoError(t, errors.Join(again.Close(), store.DropShadow(t.Context())))
 		})
 	}
+}
+
+func TestRebuildStartsAgainAfterAnUnusableOne(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	at := sqliteURL(t)
+	command := []string{"index", "--evm", d.EVMURL(), "--store", at, "--network", "aeneid"}
+	expect.Value(runs(t, command...))(t)
+	store := openURL(t, at)
+	shadow := expect.Value(store.Shadow(t.Context()))(t)
+	ofAnotherChain := ledger.Cursor{Chain: 1, Block: 1, Hash: ledger.Hash{1}, Time: time.Unix(1, 0)}
+	expect.NoError(t, errors.Join(shadow.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{Cursor: ofAnotherChain}), shadow.Close()))
+	_, err := runs(t, append(command, "--rebuild")...)
+	expect.Contains(t, fmt.Sprint(err), "the next rebuild starts again", "error of the first rebuild")
+	if out, err := runs(t, append(command, "--rebuild")...); err != nil {
+		t.Errorf("second rebuild = %v, want success: %s", err, out)
+	}
+	expectChain(t, store, d)
 }
