@@ -102,6 +102,7 @@ func TestUnstreamablePathIsRefusedByStatus(t *testing.T) {
 		{"a path that only a node may have", "/live?path=/nope", 400, "this server does not know /nope, and passes it to a node only if it is requested alone"},
 		{"an option in a path", "/live?path=/staking/pool%3Fsince%3D0", 400, "has the parameter since"},
 		{"a path with a bad address", "/live?path=/staking/pool&path=/staking/validators/nope", 400, `validator_addr is \"nope\"`},
+		{"an option with another value", "/live?path=/staking/pool&stream.blocks=maybe", 400, `stream.blocks is \"maybe\"; expected true or false`},
 		{"a foreign URL", "/live?path=http://example.com/staking/pool", 400, "expected a path of this server"},
 	}
 	for _, tt := range tests {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -56,15 +57,22 @@ func (cl *client) serve(r *http.Request, rec *record.Record, sources []Source) e
 	return nil
 }
 
-// subscribe subscribes the client to every source. It returns errFull if the budget allows no more topics.
+// subscribe subscribes the client to every source. It fails if the budget allows no more topics, or if an option is
+// malformed.
 func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	ts := &cl.h.topics
 	all := make([]source, len(sources), len(sources)+1)
 	for i := range sources {
 		all[i] = ts.feedSource(sources[i].Feed)
 	}
-	blocks := web.RemovedParameters(r).Get(BlocksParameter)
-	if cl.blockEvents.wanted = blocks == "1" || blocks == "true"; cl.blockEvents.wanted {
+	switch blocks := web.RemovedParameters(r).Get(BlocksParameter); blocks {
+	case "", "0", "false":
+	case "1", "true":
+		cl.blockEvents.wanted = true
+	default:
+		return failure.BadInput("%s is %q; expected true or false", BlocksParameter, web.Short(blocks))
+	}
+	if cl.blockEvents.wanted {
 		all = append(all, blockSource(cl.h.o.Heights))
 	}
 	cl.subs = make([]subscription, len(all))
