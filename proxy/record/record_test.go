@@ -104,6 +104,19 @@ func TestCachedResponsesAreMeasuredByBlocksOrAge(t *testing.T) {
 	}
 }
 
+func TestCallersThatJoinedAReadAreCollapsed(t *testing.T) {
+	for want, result := range map[string]cache.Result{
+		"miss":      {Outcome: cache.Miss},
+		"collapsed": {Outcome: cache.Miss, Collapsed: true},
+		"hit":       {Outcome: cache.Hit, Collapsed: true},
+	} {
+		result.Entry = &cache.Entry{Content: &cache.Content{}}
+		rec := &record.Record{}
+		rec.Result(result)
+		expect.Equal(t, rec.Outcome, want, "outcome of %v, collapsed %t", result.Outcome, result.Collapsed)
+	}
+}
+
 func TestServerErrorsAreCountedByFault(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rec    record.Record
