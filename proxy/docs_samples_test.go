@@ -52,8 +52,8 @@ func TestEachOperationHasSamplesInFourLanguages(t *testing.T) {
 }
 
 func TestManualNamesTheOtherInterfacesThatAreServed(t *testing.T) {
-	if page := manualOf(t, proxy.Options{}); strings.Contains(page, "Other interfaces") {
-		t.Error("document has interfaces that are not served")
+	if page := manualOf(t, proxy.Options{}); strings.Contains(page, "Other APIs") {
+		t.Error("document has APIs that are not served")
 	}
 	page := manualOf(t, proxy.Options{Web: web.Options{PublicURL: "http://api.example"}, Listeners: docs.Listeners{RPC: "0.0.0.0:8082", GRPC: "127.0.0.1:8083"}, GRPC: &grpc.Options{}, Dialect: node.Cosmos})
 	for _, want := range []string{"StargateClient.connect('http://api.example:8082')", "grpcurl -plaintext api.example:8083 ", "application/grpc-web+proto", `id="rpc"`} {

@@ -23,24 +23,24 @@ type listPage struct {
 }
 
 type pageWindow struct {
-	Offset  int   `json:"offset" doc:"Collections skipped."`
-	Limit   int   `json:"limit" doc:"Most collections a page can have."`
-	Total   int64 `json:"total" doc:"Collections on all pages."`
+	Offset  int   `json:"offset" doc:"Number of skipped collections."`
+	Limit   int   `json:"limit" doc:"Maximum number of collections on the page."`
+	Total   int64 `json:"total" doc:"Number of collections on all pages."`
 	HasMore bool  `json:"hasMore" doc:"Whether another page follows."`
 }
 
 // A collection is a collection in the documented form.
 type collection struct {
 	Address               string          `json:"collectionAddress"`
-	AssetCount            int64           `json:"assetCount" doc:"IP assets registered."`
-	LicensesCount         int64           `json:"licensesCount" doc:"License tokens minted."`
-	ResolvedDisputeCount  int64           `json:"resolvedDisputeCount" doc:"Disputes settled after a judgement."`
-	CancelledDisputeCount int64           `json:"cancelledDisputeCount" doc:"Disputes withdrawn."`
-	RaisedDisputeCount    int64           `json:"raisedDisputeCount" doc:"Disputes raised."`
-	JudgedDisputeCount    int64           `json:"judgedDisputeCount" doc:"Disputes decided."`
+	AssetCount            int64           `json:"assetCount" doc:"Number of registered IP assets."`
+	LicensesCount         int64           `json:"licensesCount" doc:"Number of minted license tokens."`
+	ResolvedDisputeCount  int64           `json:"resolvedDisputeCount" doc:"Number of disputes settled after a judgement."`
+	CancelledDisputeCount int64           `json:"cancelledDisputeCount" doc:"Number of withdrawn disputes."`
+	RaisedDisputeCount    int64           `json:"raisedDisputeCount" doc:"Number of raised disputes."`
+	JudgedDisputeCount    int64           `json:"judgedDisputeCount" doc:"Number of decided disputes."`
 	UpdatedAt             time.Time       `json:"updatedAt" doc:"Time of the last change."`
 	CreatedAt             time.Time       `json:"createdAt" doc:"Time of the first registration."`
-	Metadata              json.RawMessage `json:"collectionMetadata" doc:"What the metadata provider knows; empty for a collection it does not know."`
+	Metadata              json.RawMessage `json:"collectionMetadata" doc:"Metadata of the collection. Empty if none is known."`
 }
 
 // A metadataDocument only documents collectionMetadata, which is passed on unchanged.

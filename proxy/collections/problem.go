@@ -23,19 +23,19 @@ const ProblemType = "application/problem+json"
 // A problem is the body of an error response (RFC 9457). All members are always present.
 type problem struct {
 	Schema   string     `json:"$schema" format:"uri-reference" doc:"A URL to the JSON Schema for this object."`
-	Type     string     `json:"type" format:"uri-reference" example:"about:blank" doc:"A URI reference to documentation of the error; about:blank says that the title is all there is."`
+	Type     string     `json:"type" format:"uri-reference" example:"about:blank" doc:"A URI reference to documentation of the error; about:blank means that there is none."`
 	Title    string     `json:"title" example:"Bad Request" doc:"The meaning of the status."`
 	Status   int        `json:"status" example:"400" doc:"HTTP status code."`
-	Detail   string     `json:"detail" doc:"What is wrong with this request."`
+	Detail   string     `json:"detail" doc:"Description of the error."`
 	Instance string     `json:"instance" format:"uri-reference" doc:"The requested path, and the id of the request."`
-	Errors   violations `json:"errors" nullable:"false" doc:"Every violation found in the request."`
+	Errors   violations `json:"errors" nullable:"false" doc:"All violations in the request."`
 }
 
 // A violation is one violation of the documented schema.
 type violation struct {
-	Message  string `json:"message" doc:"What was expected."`
-	Location string `json:"location" example:"body.pagination.limit" doc:"Where it was expected."`
-	Value    any    `json:"value" doc:"What was there instead, cut short when it is long."`
+	Message  string `json:"message" doc:"Description of the violation."`
+	Location string `json:"location" example:"body.pagination.limit" doc:"Place of the violation in the request."`
+	Value    any    `json:"value" doc:"Received value, shortened if it is long."`
 }
 
 // violations is also an error for the log.

@@ -87,9 +87,9 @@ func isJSON(contentType string) bool {
 // A listRequest is the body of POST /api/v4/collections. Its tags define the schema for validation and for the published
 // document.
 type listRequest struct {
-	Schema         ignored     `json:"$schema,omitempty" doc:"A URL to the JSON Schema for this object; ignored."`
-	OrderBy        string      `json:"orderBy,omitempty" enum:"updatedAt,assetCount,licensesCount" default:"updatedAt" doc:"Column the collections are ordered by."`
-	OrderDirection string      `json:"orderDirection,omitempty" enum:"asc,desc" default:"desc" doc:"desc has the most recent, or the greatest, first."`
+	Schema         ignored     `json:"$schema,omitempty" doc:"URL of a JSON Schema. Ignored."`
+	OrderBy        string      `json:"orderBy,omitempty" enum:"updatedAt,assetCount,licensesCount" default:"updatedAt" doc:"Field by which the collections are ordered."`
+	OrderDirection string      `json:"orderDirection,omitempty" enum:"asc,desc" default:"desc" doc:"desc returns the most recent or the largest first."`
 	Pagination     listWindow  `json:"pagination,omitempty"`
 	Where          listFilters `json:"where,omitempty"`
 }
@@ -101,12 +101,12 @@ type ignored string
 func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
 type listWindow struct {
-	Limit  int `json:"limit,omitempty" minimum:"1" maximum:"200" default:"20" doc:"Collections on the page."`
-	Offset int `json:"offset,omitempty" minimum:"0" default:"0" doc:"Collections to skip."`
+	Limit  int `json:"limit,omitempty" minimum:"1" maximum:"200" default:"20" doc:"Maximum number of collections on the page."`
+	Offset int `json:"offset,omitempty" minimum:"0" default:"0" doc:"Number of collections to skip."`
 }
 
 type listFilters struct {
-	Addresses []string `json:"collectionAddresses,omitempty" maxItems:"200" nullable:"true" doc:"Only these collections; case does not matter, an unknown one is no error."`
+	Addresses []string `json:"collectionAddresses,omitempty" maxItems:"200" nullable:"true" doc:"Only collections with these addresses, in any case. Unknown addresses are ignored."`
 	MaxAssets *int64   `json:"maxAssetCount,omitempty" minimum:"0" doc:"Only collections with at most this number of assets."`
 	MinAssets *int64   `json:"minAssetCount,omitempty" minimum:"0" doc:"Only collections with at least this number of assets."`
 }

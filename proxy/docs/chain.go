@@ -138,7 +138,7 @@ func (d *description) chainAnswer(rt story.Route) *huma.Response {
 // answer returns a response in the node's own shape.
 func (d *description) answer() *huma.Response {
 	return &huma.Response{
-		Description: "The answer, and the block it holds at.",
+		Description: "The response at the block in `X-Block-Height`.",
 		Headers:     d.headersOf(respond.HeightHeader, session.Header, session.ResetHeader, etagHeader),
 		Content:     d.content(respond.JSON, "Answer", nil),
 	}
@@ -148,7 +148,7 @@ func (d *description) answer() *huma.Response {
 func successOf(msg *huma.Schema) *huma.Schema {
 	return envelope(
 		&huma.Schema{Type: huma.TypeInteger, Enum: []any{http.StatusOK}, Description: "The HTTP status."}, msg,
-		&huma.Schema{Type: huma.TypeString, Enum: []any{""}, Description: "Empty: nothing went wrong."},
+		&huma.Schema{Type: huma.TypeString, Enum: []any{""}, Description: "Empty in a successful response."},
 	)
 }
 
@@ -156,7 +156,7 @@ func successOf(msg *huma.Schema) *huma.Schema {
 func refusal(shape story.Shape) *huma.Schema {
 	return envelope(
 		&huma.Schema{Type: huma.TypeInteger, Format: "int32", Description: "The HTTP status."},
-		&huma.Schema{Type: huma.TypeObject, Nullable: shape == story.Node, Description: "Nothing."},
+		&huma.Schema{Type: huma.TypeObject, Nullable: shape == story.Node, Description: "Empty in an error."},
 		&huma.Schema{Type: huma.TypeString, Description: "The error message. If the node refused the request, it is the node's text."},
 	)
 }

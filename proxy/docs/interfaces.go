@@ -24,14 +24,14 @@ func (m manual) Interfaces() (all []otherInterface) {
 		all = append(all, m.rpc(elsewhere+portOf(at.RPC)))
 	}
 	if at.GRPC != "" {
-		all = append(all, otherInterface{"grpc", "gRPC", "Any method of the nodes. No schema is needed. " +
-			"`x-cosmos-block-height` names the height in requests and responses. gRPC has no `X-Session`; send `x-min-block-height` to wait for a height. `grpcurl` reads the schemas by reflection, which works if this server uses the nodes' gRPC (`chain.grpc`).", []sample{
+		all = append(all, otherInterface{"grpc", "gRPC", "All methods of the nodes. " +
+			"`x-cosmos-block-height` in a request selects the height, and in a response it names the height. gRPC has no `X-Session`: send `x-min-block-height` to wait for a height. `grpcurl` needs reflection, which works if the operator has set `chain.grpc`.", []sample{
 			{"curl", "grpcurl", "grpcurl -plaintext " + elsewhere + portOf(at.GRPC) + " cosmos.staking.v1beta1.Query/Params"},
 			{"Go", "Go", program("grpc.go", elsewhere+portOf(at.GRPC))},
 		}})
 	}
 	if at.GRPCWeb {
-		all = append(all, otherInterface{"grpc-web", "gRPC-Web", "The same for browsers, at the address of the REST API.", []sample{
+		all = append(all, otherInterface{"grpc-web", "gRPC-Web", "The gRPC API for browsers, at the address of the REST API.", []sample{
 			{"curl", "curl", callByCurl + " -H 'Content-Type: application/grpc-web+proto' | od -c"},
 		}})
 	}
@@ -51,8 +51,8 @@ func (m manual) rpc(at string) otherInterface {
 	if m.o.Cosmos != nil {
 		read = "await client.getAllBalances('" + m.sdk.Values["delegator_addr"] + "')"
 	}
-	return otherInterface{"rpc", "CometBFT RPC", "For CosmJS, Keplr and relayers: by POST, in batches, by URI, and over the WebSocket at `/websocket`. Events are sent once their block can be read. `tx` with `\"wait\":\"20s\"` answers when the transaction can be found. " +
-		"By POST and by URI, requests and responses may carry `X-Session`. The WebSocket has none.", []sample{
+	return otherInterface{"rpc", "CometBFT RPC", "The CometBFT RPC, as CosmJS, Keplr and relayers use it: by POST, in batches, by URI, and over the WebSocket at `/websocket`. The server sends an event only when its block can be read. With the parameter `\"wait\":\"20s\"`, `tx` waits until the transaction can be found. " +
+		"`X-Session` works by POST and by URI, but not over the WebSocket.", []sample{
 		{"curl", "curl", "curl 'http://" + at + "' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'"},
 		{"TypeScript", "CosmJS", "import { StargateClient } from '@cosmjs/stargate'\n\nconst client = await StargateClient.connect('http://" + at + "')\nconsole.log(await client.getHeight(), " + read + ")"},
 		{"Go", "Go", program("comet.go", at)},

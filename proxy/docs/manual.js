@@ -81,9 +81,9 @@ addEventListener("keydown", (event) => {
 const all = document.getElementById("unfold");
 all.hidden = false;
 all.addEventListener("click", () => {
-  const closed = all.textContent === "Unfold all";
+  const closed = all.textContent === "Expand all";
   for (const fold of document.querySelectorAll("details")) fold.open = closed;
-  all.textContent = closed ? "Fold all" : "Unfold all";
+  all.textContent = closed ? "Collapse all" : "Expand all";
 });
 
 // --- samples --------------------------------------------------------------
@@ -171,7 +171,7 @@ async function ask(form) {
       await readText(response, show);
     }
   } catch (error) {
-    if (!ended.signal.aborted) answer.textContent = `No answer: ${error.message}`;
+    if (!ended.signal.aborted) answer.textContent = `No response: ${error.message}`;
   }
   if (pending.get(form) === ended) {
     pending.delete(form);

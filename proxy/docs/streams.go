@@ -14,7 +14,7 @@ import (
 
 // eventContent describes a streamed response.
 func eventContent() *huma.MediaType {
-	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "Server-sent events, for clients that accept them: the response at once, and again whenever a block changes it."}}
+	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "Server-sent events, for clients that accept them: the response now, and again whenever a block changes it."}}
 }
 
 // addLive adds the stream of several paths.

@@ -38,36 +38,36 @@ var paginationSchema = objectOf(
 var validatorSchema = objectOf(
 	Field{"operator_address", textSchema, Mandatory, "Address of the validator."},
 	Field{"consensus_pubkey", objectOf(
-		Field{"type", textSchema, Required, "The kind of key."},
+		Field{"type", textSchema, Required, "Type of the key."},
 		Field{"value", textSchema, Required, "The key, in base64."},
-	), Required, "The key it signs blocks with."},
+	), Required, "Key with which the validator signs blocks."},
 	Field{"status", integerSchema, Required, "1 unbonded, 2 unbonding, 3 bonded."},
-	Field{"tokens", amountSchema, Required, "Tokens delegated to it."},
+	Field{"tokens", amountSchema, Required, "Tokens delegated to the validator."},
 	Field{"delegator_shares", decimalSchema, Required, "Shares issued for these tokens."},
 	Field{"description", objectOf(
-		Field{"moniker", textSchema, Required, "Its name."},
+		Field{"moniker", textSchema, Required, "Name of the validator."},
 		Field{"identity", textSchema, Extra, "External identity, such as a Keybase fingerprint."},
-		Field{"website", textSchema, Extra, "Its website."},
+		Field{"website", textSchema, Extra, "Website of the validator."},
 		Field{"security_contact", textSchema, Extra, "Contact for security reports."},
 		Field{"details", textSchema, Extra, "Other details."},
-	), Required, "Description by its operator."},
-	Field{"unbonding_time", timeSchema, Required, "When unbonding ends."},
+	), Required, "Description by the operator."},
+	Field{"unbonding_time", timeSchema, Required, "Time at which unbonding ends."},
 	Field{"commission", objectOf(
 		Field{"commission_rates", objectOf(
 			Field{"rate", decimalSchema, Required, "Current rate."},
 			Field{"max_rate", decimalSchema, Required, "Maximum rate."},
 			Field{"max_change_rate", decimalSchema, Required, "Maximum change of the rate per day."},
 		), Required, "The rates."},
-		Field{"update_time", timeSchema, Required, "When the rate last changed."},
-	), Required, "Commission on the rewards of its delegators."},
+		Field{"update_time", timeSchema, Required, "Time of the last change of the rate."},
+	), Required, "Commission on the rewards of the delegators."},
 	Field{"min_self_delegation", amountSchema, Required, "Minimum self-delegation."},
-	Field{"support_token_type", integerSchema, Optional, "Tokens that it accepts: 1 for unlocked; 0 or absent for locked."},
+	Field{"support_token_type", integerSchema, Optional, "Type of the tokens that the validator accepts: 1 for unlocked, 0 or absent for locked."},
 	Field{"rewards_tokens", decimalSchema, Required, "Delegated tokens, weighted for rewards."},
 	Field{"delegator_rewards_shares", decimalSchema, Required, "Shares, weighted for rewards."},
-	Field{"jailed", booleanSchema, Extra, "Whether it is barred from validating. Absent means false."},
-	Field{"unbonding_height", amountSchema, Extra, "The block at which it began to unbond. Absent if it never did."},
-	Field{"unbonding_ids", listOf(amountSchema), Extra, "Ids of its unbonding operations."},
-).named("Validator", "A validator.")
+	Field{"jailed", booleanSchema, Extra, "Whether the validator is jailed. Absent means false."},
+	Field{"unbonding_height", amountSchema, Extra, "Block at which the validator began to unbond. Absent if it never did."},
+	Field{"unbonding_ids", listOf(amountSchema), Extra, "Ids of the unbonding operations."},
+).named("Validator", "A validator of the chain.")
 
 var delegationResponseSchema = objectOf(
 	Field{"delegation", objectOf(
@@ -85,7 +85,7 @@ var periodDelegationSchema = objectOf(
 	Field{"period_delegation_id", amountSchema, Mandatory, "Id of the period delegation; `0` for stake without a period."},
 	Field{"shares", decimalSchema, Required, "Share of the validator's tokens."},
 	Field{"rewards_shares", decimalSchema, Required, "Share of the validator's rewards."},
-	Field{"end_time", timeSchema, Required, "When the period ends."},
+	Field{"end_time", timeSchema, Required, "Time at which the period ends."},
 	Field{"balance", coinSchema, Optional, "Current value."},
 	Field{"period_type", integerSchema, Extra, "Period type of the staking parameters; 0 or absent for stake without a period."},
 ).named("PeriodDelegation", "Part of a delegation that is staked for a period.")
@@ -93,7 +93,7 @@ var periodDelegationSchema = objectOf(
 var rewardSchema = objectOf(
 	Field{"validator_address", textSchema, Mandatory, "Address of the validator, as bech32."},
 	Field{"reward", decCoinSchema, Required, "Earned amount. The denomination is empty if nothing was earned."},
-).named("Reward", "What a delegation has earned, in one denomination.")
+).named("Reward", "Rewards of a delegation in one denomination.")
 
 // redelegationSchema describes the node's redelegations. The documented API does not define them, so they are passed on
 // unchanged.
@@ -102,7 +102,7 @@ var redelegationSchema = objectOf(
 		Field{"delegator_address", textSchema, Optional, "Address of the delegator."},
 		Field{"validator_src_address", textSchema, Optional, "Address of the source validator."},
 		Field{"validator_dst_address", textSchema, Optional, "Address of the destination validator."},
-		Field{"entries", listOrNull(redelegationEntrySchema), Optional, "Null. The entries are next to it."},
+		Field{"entries", listOrNull(redelegationEntrySchema), Optional, "Always null. The entries are in `entries` of the record."},
 	), Optional, "Source and destination."},
 	Field{"entries", listOf(objectOf(
 		Field{"redelegation_entry", redelegationEntrySchema, Optional, "Time and amount."},
@@ -111,8 +111,8 @@ var redelegationSchema = objectOf(
 ).named("RedelegationRecord", "Stake that moves from one validator to another, as the node shows it.").asSent()
 
 var redelegationEntrySchema = objectOf(
-	Field{"creation_height", integerSchema, Optional, "Block at which it began."},
-	Field{"completion_time", timeSchema, Optional, "When the redelegation completes."},
+	Field{"creation_height", integerSchema, Optional, "Block at which the redelegation began."},
+	Field{"completion_time", timeSchema, Optional, "Time at which the redelegation completes."},
 	Field{"initial_balance", amountSchema, Optional, "Initial number of tokens."},
 	Field{"shares_dst", decimalSchema, Optional, "Shares issued for these tokens."},
 	Field{"unbonding_id", integerSchema, Optional, "Id of the unbonding operation."},
@@ -149,8 +149,8 @@ var (
 		Field{"token_types", listOf(objectOf(
 			Field{"token_type", integerSchema, Optional, "Token type. Absent for type 0, which is locked."},
 			Field{"rewards_multiplier", decimalSchema, Required, "Factor for the share of rewards."},
-		)), Required, "Kinds of tokens."},
-		Field{"singularity_height", amountSchema, Required, "First block with rewards."},
+		)), Required, "Types of tokens."},
+		Field{"singularity_height", amountSchema, Required, "First block for which there are rewards."},
 	)
 	DistributionParams = paramsOf("DistributionParams", "Distribution parameters.",
 		Field{"ubi", decimalSchema, Required, "Share of inflation that is set aside as UBI."},
@@ -188,27 +188,27 @@ var dkgNetworkSchema = objectOf(
 	Field{"round", unsignedSchema, Required, "Number of the round."},
 	Field{"stage", integerSchema, Required, "1 registration, 2 dealing, 3 finalization, 4 active, 5 failed."},
 	Field{"total", unsignedSchema, Required, "Number of validators in the committee."},
-	Field{"threshold", unsignedSchema, Required, "Number of partial decryptions that make a whole one."},
-	Field{"is_resharing", booleanSchema, Required, "Whether the previous committee hands over its key."},
+	Field{"threshold", unsignedSchema, Required, "Number of partial decryptions that a complete one needs."},
+	Field{"is_resharing", booleanSchema, Required, "Whether the previous committee passes its key to this one."},
 	Field{"start_block_height", amountSchema, Extra, "The block at which the round began."},
 	Field{"start_block_hash", textSchema, Extra, "The hash of that block, in base64."},
 	Field{"active_val_set", listOf(textSchema), Extra, "Addresses of the validators of the committee."},
 	Field{"global_public_key", textSchema, Extra, "The public key of the committee, in base64."},
 	Field{"public_coeffs", listOf(textSchema), Extra, "Coefficients of the public polynomial, in base64."},
-	Field{"is_upgrade", booleanSchema, Extra, "Whether the round changes to another enclave. Absent means false."},
+	Field{"is_upgrade", booleanSchema, Extra, "Whether the committee changes to another enclave in this round. Absent means false."},
 ).named("DKGNetwork", "A round of distributed key generation.")
 
 var dkgRegistrationSchema = objectOf(
 	Field{"round", unsignedSchema, Required, "Number of the round."},
 	Field{"validator_addr", textSchema, Mandatory, "Address of the validator."},
 	Field{"index", unsignedSchema, Required, "Index in the committee."},
-	Field{"dkg_pub_key", textSchema, Required, "The key it deals with, in base64."},
-	Field{"comm_pub_key", textSchema, Required, "The key it signs partial decryptions with, in base64."},
-	Field{"enclave_report", textSchema, Required, "Attestation of its enclave, in base64."},
+	Field{"dkg_pub_key", textSchema, Required, "The validator's key for dealing, in base64."},
+	Field{"comm_pub_key", textSchema, Required, "Key with which the validator signs partial decryptions, in base64."},
+	Field{"enclave_report", textSchema, Required, "Attestation of the enclave, in base64."},
 	Field{"status", integerSchema, Required, "1 verified, 2 finalized, 3 invalidated."},
-	Field{"code_commitment", textSchema, Required, "Measurement of its enclave's code, in base64."},
-	Field{"enclave_type", textSchema, Required, "The kind of enclave, in base64."},
-	Field{"pub_key_share", textSchema, Extra, "Its share of the public key, in base64. Absent until it is finalized."},
+	Field{"code_commitment", textSchema, Required, "Measurement of the enclave's code, in base64."},
+	Field{"enclave_type", textSchema, Required, "Type of the enclave, in base64."},
+	Field{"pub_key_share", textSchema, Extra, "The validator's share of the public key, in base64. Absent until the registration is finalized."},
 ).named("DKGRegistration", "A validator that takes part in a round of distributed key generation.")
 
 var cdrPartialSchema = objectOf(
@@ -216,7 +216,7 @@ var cdrPartialSchema = objectOf(
 	Field{"round", unsignedSchema, Required, "Number of the round."},
 	Field{"pid", unsignedSchema, Required, "Index in the committee."},
 	Field{"encrypted_partial", textSchema, Required, "The partial decryption, encrypted for the requester, in base64."},
-	Field{"ephemeral_pub_key", textSchema, Required, "The key it is encrypted with, in base64."},
+	Field{"ephemeral_pub_key", textSchema, Required, "Ephemeral key of the encryption, in base64."},
 	Field{"pub_share", textSchema, Required, "The validator's share of the public key, in base64."},
 	Field{"label", textSchema, Required, "The number of the vault as 32 bytes, in base64."},
 	Field{"ciphertext", textSchema, Required, "The ciphertext, in base64."},
@@ -231,7 +231,7 @@ var (
 		Field{"round", unsignedSchema, Required, "Number of the round."},
 		Field{"submissions", listOf(cdrPartialSchema), Required, "The partial decryptions."},
 		Field{"ciphertext", textSchema, Required, "The ciphertext, in base64."},
-		Field{"threshold", unsignedSchema, Required, "Number of partial decryptions that make a whole one."},
+		Field{"threshold", unsignedSchema, Required, "Number of partial decryptions that a complete one needs."},
 		Field{"threshold_met", booleanSchema, Required, "Whether the threshold is met."},
 	).named("CDRPartials", "The partial decryptions of one ciphertext in one round.")), Required, "The groups."})
 )
