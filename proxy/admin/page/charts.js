@@ -208,7 +208,7 @@ export function drawDistribution(element, columns) {
   const width = element.clientWidth, height = element.clientHeight;
   if (!width) return;
   const total = columns.reduce((sum, c) => sum + c.count, 0);
-  if (!total) { element.replaceChildren(node("p", { class: "empty" }, "No answers whose block is known yet")); return; }
+  if (!total) { element.replaceChildren(node("p", { class: "empty" }, "No responses with a known block yet")); return; }
   const svg = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": nameOf(element, columns.map((c) => `${c.name}: ${(c.count / total * 100).toFixed(1)}%`)) });
   const slot = width / columns.length, bottom = height - 18, top = 20;
   columns.forEach((c, i) => {

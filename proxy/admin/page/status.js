@@ -6,13 +6,13 @@ import * as format from "./format.js";
 const $ = (id) => document.getElementById(id);
 const outcomes = ["hit", "stale", "collapsed", "miss", "stale_error", "answered", "refused", "abandoned", "failed"];
 const outcomeNames = {
-  hit: "hit", stale: "stale, refreshing", collapsed: "shared a read", miss: "read from upstream",
-  stale_error: "stale, upstream fails", answered: "not cached", refused: "refused", abandoned: "client left", failed: "failed",
+  hit: "hit", stale: "stale, being refreshed", collapsed: "waited for the same read", miss: "read from upstream",
+  stale_error: "stale, upstream failed", answered: "not cached", refused: "refused", abandoned: "client disconnected", failed: "failed",
 };
 
 const aheadNames = [ // with the colours of outcomes that are alike
-  ["origin", "read from upstream", "miss"], ["shared", "read by another replica", "collapsed"], ["needless", "a client was first", "hit"],
-  ["yielded", "skipped, busy", "stale"], ["failed", "failed", "failed"],
+  ["origin", "read from upstream", "miss"], ["shared", "read by another replica", "collapsed"], ["needless", "client was faster", "hit"],
+  ["yielded", "skipped, upstream busy", "stale"], ["failed", "failed", "failed"],
 ];
 
 let samples = [];
@@ -81,12 +81,12 @@ function drawTip(state) {
     const blocks = s.tip - from.tip, took = (s.at - from.at) / 1000;
     return blocks > 0 ? took / blocks : Math.max(took, (s.at - changed) / 1000);
   });
-  say("pace", now.tip ? `${now.interval.toFixed(1)} s a block` : "–");
+  say("pace", now.tip ? `${now.interval.toFixed(1)} s` : "–");
   const ages = (state.nodes ?? []).map((n) => goDuration(n.block_age)).filter((v) => v > 0);
   const age = ages.length ? Math.min(...ages) : null;
-  say("tip-age", age === null ? "–" : `${format.seconds(age)} old`);
+  say("tip-age", age === null ? "–" : format.seconds(age));
   $("tip-age").className = age !== null && age > Math.max(15, 6 * now.interval) ? "bad" : "";
-  charts.pace.set(times(), [{ name: "seconds a block", color: "var(--accent)", values: pace }]);
+  charts.pace.set(times(), [{ name: "block time", color: "var(--accent)", values: pace }]);
 }
 
 function drawHits() {
@@ -133,11 +133,11 @@ function drawBehind() {
 function drawLatency() {
   const now = samples.findLast((s) => s.p50 !== null);
   charts.latency.set(times(), [
-    { name: "99 of 100", color: "var(--c-miss)", values: column((s) => s.p99) },
-    { name: "half", color: "var(--accent)", values: column((s) => s.p50) }]);
+    { name: "p99", color: "var(--c-miss)", values: column((s) => s.p99) },
+    { name: "median", color: "var(--accent)", values: column((s) => s.p50) }]);
   legend("latency-legend", [
-    ["half within", "var(--accent)", now ? format.seconds(now.p50) : "–"],
-    ["99 of 100 within", "var(--c-miss)", now ? format.seconds(now.p99) : "–"]]);
+    ["median", "var(--accent)", now ? format.seconds(now.p50) : "–"],
+    ["p99", "var(--c-miss)", now ? format.seconds(now.p99) : "–"]]);
 }
 
 // --- nodes ----------------------------------------------------------------
@@ -150,13 +150,13 @@ function goDuration(text) {
 }
 
 function nodeTone(n) {
-  if (n.breaker === "open" || n.last_error && !n.height) return ["bad", "does not answer"];
+  if (n.breaker === "open" || n.last_error && !n.height) return ["bad", "unreachable"];
   if (n.catching_up) return ["warn", "catching up"];
-  if (n.aside) return ["warn", "heights not believed"];
+  if (n.aside) return ["warn", "heights not trusted"];
   if (n.late) return ["warn", "CometBFT is late"];
-  if (n.breaker === "half-open") return ["warn", "being retried"];
+  if (n.breaker === "half-open") return ["warn", "retrying"];
   if (n.last_error) return ["warn", "last request failed"];
-  return ["good", n.connected ? "streams blocks" : "ok"];
+  return ["good", n.connected ? "connected" : "ok"];
 }
 
 function nodeView(name) {
@@ -206,7 +206,7 @@ function drawAhead() {
   say("ahead", read ? `${format.percent(Math.max(0, 1 - sum("unused") / read))} used` : "–");
   const seen = aheadNames.filter(([result]) => sum(result) > 0);
   charts.ahead.set(times(), seen.map(([result, name, tone]) => ({ name, color: color(tone), values: column((s) => s.ahead?.[result] ?? 0) })));
-  legend("ahead-legend", seen.map(([result, name, tone]) => [`${name} a second`, color(tone), format.rate(now[result] ?? 0)]));
+  legend("ahead-legend", seen.map(([result, name, tone]) => [`${name}, per second`, color(tone), format.rate(now[result] ?? 0)]));
 }
 
 // --- routes and parts -----------------------------------------------------
@@ -228,7 +228,7 @@ function drawRoutes() {
 }
 
 const breakerTone = { closed: "good", ok: "good", off: "", "half-open": "warn", trying: "warn", open: "bad", failing: "bad", unauthorized: "bad" };
-const breakerText = { closed: "ok", ok: "ok", off: "off", "half-open": "being retried", trying: "being retried", open: "not used, it fails", failing: "fails", rate_limited: "rate limited", unauthorized: "rejects the key" };
+const breakerText = { closed: "ok", ok: "ok", off: "off", "half-open": "retrying", trying: "retrying", open: "failing, not used", failing: "failing", rate_limited: "rate limited", unauthorized: "API key rejected" };
 
 const interfaceNames = { rest: "REST", rpc: "CometBFT RPC", grpc: "gRPC", grpc_web: "gRPC-Web" };
 
@@ -241,14 +241,14 @@ function drawParts(state) {
     part(`${interfaceNames[name] ?? name} listener`, at === "none" ? "" : "good", at === "none" ? "not served" : `at ${at}`);
   }
   if (state.redis) breaker("Redis", state.redis);
-  for (const [name, found] of Object.entries(state.audit ?? {})) part(`Audit of ${name}`, "bad", `${format.whole(found.differences)} answers differ`);
+  for (const [name, found] of Object.entries(state.audit ?? {})) part(`Audit of ${name}`, "bad", `${format.whole(found.differences)} responses differ`);
   if (state.metadata) breaker("Metadata provider", state.metadata);
-  if (state.store) part("Collection store", breakerTone[state.store], state.store === "failing" ? "does not answer" : breakerText[state.store]);
+  if (state.store) part("Collection store", breakerTone[state.store], state.store === "failing" ? "unreachable" : breakerText[state.store]);
   if (state.certificate) {
     const days = Math.floor((Date.parse(state.certificate.expires) - Date.now()) / 86400e3);
-    part("Certificate", { ok: "good", expiring: "warn" }[state.certificate.state] ?? "bad", state.certificate.state === "expired" ? "has expired" : `${days} d left`);
+    part("Certificate", { ok: "good", expiring: "warn" }[state.certificate.state] ?? "bad", state.certificate.state === "expired" ? "expired" : `expires in ${days} d`);
   }
-  if (state.index) part("Indexer", state.index.error ? "bad" : "good", state.index.error ? "stopped" : state.index.running ? "indexes here" : "indexed elsewhere");
+  if (state.index) part("Indexer", state.index.error ? "bad" : "good", state.index.error ? "stopped" : state.index.running ? "runs here" : "runs elsewhere");
   $("parts").replaceChildren(...rows);
   $("parts-card").hidden = rows.length === 0;
 }
@@ -257,8 +257,8 @@ function drawRedis(state) {
   $("redis-card").hidden = !state.redis || state.redis === "off";
   const now = samples.at(-1), time = samples.findLast((s) => s.redis_time !== null)?.redis_time;
   say("redis", time ? format.seconds(time) : breakerText[state.redis] ?? "–");
-  charts.redis.set(times(), [{ name: "half of the exchanges within", color: "var(--accent)", values: column((s) => s.redis_time) }]);
-  legend("redis-legend", [["exchanges a second", "var(--accent)", format.rate(now.redis_rate)], ["failed a second", "var(--bad)", format.rate(now.redis_errors)]]);
+  charts.redis.set(times(), [{ name: "median exchange time", color: "var(--accent)", values: column((s) => s.redis_time) }]);
+  legend("redis-legend", [["exchanges per second", "var(--accent)", format.rate(now.redis_rate)], ["failed per second", "var(--bad)", format.rate(now.redis_errors)]]);
 }
 
 function drawStore(state) {
@@ -271,17 +271,17 @@ function drawStore(state) {
     drawProgress(rail, index.block / (index.block + index.blocks_left));
     lines.push(rail, node("p", {}, `${format.whole(index.blocks_left)} blocks left`));
   } else if (index?.block) {
-    lines.push(node("p", {}, `counted up to ${index.behind || "0s"} ago`));
+    lines.push(node("p", {}, `indexed up to ${index.behind || "0s"} ago`));
   }
   if (index?.error) lines.push(node("p", { class: "bad" }, index.error));
   $("index").replaceChildren(...lines);
   const time = samples.findLast((s) => s.store_time !== null)?.store_time;
   charts.store.set(times(), [
-    { name: "events counted", color: "var(--accent)", values: column((s) => s.logs) },
+    { name: "indexed events", color: "var(--accent)", values: column((s) => s.logs) },
     { name: "listings", color: "var(--c-miss)", values: column((s) => s.store_rate) }]);
   legend("store-legend", [
-    ["events a second", "var(--accent)", format.rate(now.logs)],
-    ["listings a second", "var(--c-miss)", format.rate(now.store_rate) + (time ? `, ${format.seconds(time)} each` : "")]]);
+    ["indexed events per second", "var(--accent)", format.rate(now.logs)],
+    ["listings per second", "var(--c-miss)", format.rate(now.store_rate) + (time ? `, ${format.seconds(time)} each` : "")]]);
 }
 
 function drawProvider(state) {
@@ -292,7 +292,7 @@ function drawProvider(state) {
   $("provider-error").hidden = !state.metadata_error;
   $("provider-error").textContent = state.metadata_error ?? "";
   charts.provider.set(times(), names.map((n) => ({ name: n, color: tone(n), values: column((s) => s.provider?.[n] ?? 0) })));
-  legend("provider-legend", names.map((n) => [`${n} a second`, tone(n), format.rate(now.provider?.[n] ?? 0)]));
+  legend("provider-legend", names.map((n) => [`${n}, per second`, tone(n), format.rate(now.provider?.[n] ?? 0)]));
 }
 
 function drawProcess() {
@@ -301,11 +301,11 @@ function drawProcess() {
   charts.memory.set(times(), [
     { name: "process", color: "var(--c-collapsed)", values: column((s) => s.resident) },
     { name: "heap", color: "var(--c-miss)", values: column((s) => s.heap) },
-    { name: "answers", color: "var(--accent)", values: column((s) => s.memory) }]);
+    { name: "entries", color: "var(--accent)", values: column((s) => s.memory) }]);
   legend("memory-legend", [
     ["process", "var(--c-collapsed)", null], ["heap", "var(--c-miss)", format.bytes(now.heap)],
-    [`${format.whole(now.entries)} answers`, "var(--accent)", format.bytes(now.memory) + (limits.memory ? ` of ${format.bytes(limits.memory)}` : "")],
-    ["evicted a second", "var(--grid)", format.rate(now.evictions)]]);
+    [`${format.whole(now.entries)} entries`, "var(--accent)", format.bytes(now.memory) + (limits.memory ? ` of ${format.bytes(limits.memory)}` : "")],
+    ["evicted per second", "var(--grid)", format.rate(now.evictions)]]);
   say("connections", format.whole(now.connections) + (limits.connections ? ` of ${format.whole(limits.connections)}` : ""), now.connections);
   charts.connections.set(times(), [
     { name: "connections", color: "var(--accent)", values: column((s) => s.connections) },
@@ -429,13 +429,13 @@ async function follow() {
         $("board").hidden = true;
         $("refused").hidden = !sessionStorage.getItem("tipcache.token");
         $("ask").hidden = false;
-        lost("token needed");
+        lost("token required");
         return;
       }
       pause = 1000;
       lost("reconnecting");
     } catch (error) {
-      lost(error instanceof TypeError ? "does not answer" : error.message);
+      lost(error instanceof TypeError ? "unreachable" : error.message);
     }
     await new Promise((done) => setTimeout(done, pause));
   }
