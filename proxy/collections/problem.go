@@ -23,7 +23,7 @@ const ProblemType = "application/problem+json"
 // A problem is the body of an error response (RFC 9457). All members are always present.
 type problem struct {
 	Schema   string     `json:"$schema" format:"uri-reference" doc:"A URL to the JSON Schema for this object."`
-	Type     string     `json:"type" format:"uri-reference" example:"about:blank" doc:"A URI reference to documentation of the error; about:blank means that there is none."`
+	Type     string     `json:"type" format:"uri-reference" example:"about:blank" doc:"A URI reference to documentation of the error, or about:blank if there is none."`
 	Title    string     `json:"title" example:"Bad Request" doc:"The meaning of the status."`
 	Status   int        `json:"status" example:"400" doc:"HTTP status code."`
 	Detail   string     `json:"detail" doc:"Description of the error."`
