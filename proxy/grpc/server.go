@@ -84,15 +84,11 @@ func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if from, ok := peer.FromContext(ctx); ok {
 		c.on, _ = from.AuthInfo.(*connection)
 	}
-	if c.hasStream() && hasHandler(info.FullMethodName) && !c.on.conn.OpenCall(ctx, &c.stream, int64(conn.HeaderBytes(http.Header(info.Header))), window) {
+	isWellFormed := strings.HasPrefix(info.FullMethodName, "/") && strings.LastIndexByte(info.FullMethodName, '/') > 0 // the library refuses others
+	if c.hasStream() && isWellFormed && !c.on.conn.OpenCall(ctx, &c.stream, int64(conn.HeaderBytes(http.Header(info.Header))), window) {
 		return nil, errNoStream
 	}
 	return c, nil
-}
-
-// hasHandler reports whether the library calls handle for a method. It refuses malformed names itself.
-func hasHandler(method string) bool {
-	return strings.LastIndexByte(method, '/') > 0 && method[0] == '/'
 }
 
 func (d *Handler) handle(_ any, stream grpc.ServerStream) error {

@@ -269,7 +269,7 @@ func (c *Conn) serveKnown(h *Hit, known Handler, now time.Time) outcome {
 	c.deadline.renew(c, h.Start)
 	err := h.write()
 	known.Done(h)
-	c.preamble.recordLane(c.request.Method == http.MethodPost)
+	c.preamble = preamble{netPost: c.preamble.netPost, byLane: true, lanePost: c.request.Method == http.MethodPost}
 	if err != nil {
 		return failed
 	}

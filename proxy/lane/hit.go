@@ -72,7 +72,7 @@ func (h *Hit) write() error {
 	return h.writeRest(written)
 }
 
-// writeRest writes the response from byte written on.
+// writeRest writes the response without its first written bytes.
 func (h *Hit) writeRest(written int) (err error) {
 	c, head := h.Conn, h.Head[min(written, len(h.Head)):]
 	body := h.Body[written-len(h.Head)+len(head):]

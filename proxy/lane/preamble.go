@@ -14,12 +14,6 @@ type preamble struct {
 
 const leadLength = 4
 
-// recordLane records a request that the lane served.
-func (l *preamble) recordLane(post bool) { l.byLane, l.lanePost, l.skipped = true, post, false }
-
-// recordNetHTTP records a request that net/http has parsed.
-func (l *preamble) recordNetHTTP(post bool) { l.byLane, l.netPost = false, post }
-
 // adjust changes the first n bytes in p so that net/http skips empty lines as after the client's previous request, and
 // returns the new length. It returns 0 if only skipped lines are left. It may read more bytes.
 func (l *preamble) adjust(c *Conn, p []byte, n int) (int, error) {

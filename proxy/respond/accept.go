@@ -105,7 +105,7 @@ func readAccepted(values []string) accepted {
 
 func codingOf(name string) (coding codings.Coding, known bool) {
 	for coding, known := range codings.Names {
-		if strings.EqualFold(name, known) {
+		if len(name) == len(known) && strings.EqualFold(name, known) {
 			return codings.Coding(coding), true
 		}
 	}

@@ -85,10 +85,10 @@ const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader
 
 const socketPath = "/websocket"
 
-// NewSocket returns the handler of /websocket, and mounts it. It must be called before the first request. It sets the
-// Methods and the Stack of the options.
+// NewSocket returns the handler of /websocket, and mounts it. It must be called before the first request. It sets Methods,
+// Stack and Keyed of the options.
 func (d *Handler) NewSocket(o socket.Options) *socket.Handler {
-	o.Methods, o.Stack = d, d.reader.Stack
+	o.Methods, o.Stack, o.Keyed = d, d.reader.Stack, d.reader.Keyed()
 	h := socket.New(o)
 	d.socket = web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(c *gin.Context, _ *record.Record) error {
 		h.ServeHTTP(c.Writer, c.Request)
@@ -274,11 +274,6 @@ func (d *Handler) Subscription(from *http.Request, method string, do func() (siz
 		return memberOf(failure.Of(err))
 	}
 	return nil
-}
-
-// OnRevoked calls end once the client that opened a socket may no longer call the method that method returns.
-func (d *Handler) OnRevoked(from *http.Request, method func() string, end func(reason string)) (release func(), err error) {
-	return d.reader.OnRevoked(from, method, func(err error) { end(failure.Of(err).Public) })
 }
 
 // socketMember returns the member as nodes send it over a socket, where unreadable parameters are an internal

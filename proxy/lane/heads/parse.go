@@ -62,12 +62,7 @@ func (r *Request) Values(h Header) []string {
 }
 
 // Value returns the value of a header, or "".
-func (r *Request) Value(h Header) (value string) {
-	if r.sent&(1<<h) != 0 {
-		value = r.values[h]
-	}
-	return value
-}
+func (r *Request) Value(h Header) string { return r.values[h] }
 
 // A Verdict is the result of Parse.
 type Verdict int

@@ -298,7 +298,8 @@ const revokeTime = 500 * time.Millisecond
 const maxReason = 123
 
 // revoke closes the connection of a client that is no longer admitted. Its queued calls are refused.
-func (c *conn) revoke(reason string) {
+func (c *conn) revoke(err error) {
+	reason := failure.Of(err).Public
 	go func() { // ends with the connection
 		defer c.end()
 		ctx, cancel := context.WithTimeout(c.ctx, revokeTime)

@@ -33,9 +33,6 @@ type Methods interface {
 	// Subscription counts and limits a call about subscriptions, which do answers, returning the size of the
 	// answer. If the call is refused, do is not called and refusal is the member of its answer.
 	Subscription(r *http.Request, method string, do func() (size int)) (refusal []byte)
-	// OnRevoked calls end once the client that opened a connection may no longer call any method, or the one that method
-	// returns, if any, until release is called. end must not block. It returns an error if the client may not call now.
-	OnRevoked(r *http.Request, method func() string, end func(reason string)) (release func(), err error)
 }
 
 // Answer is the answer to a call.
@@ -55,6 +52,7 @@ type Options struct {
 	Methods       Methods               // required
 	Stack         *web.Stack            // required
 	Feed          *events.Feed          // required
+	Keyed         bool                  // connections require an API key
 	Subscriptions int                   // maximum per connection; default DefaultSubscriptions
 	Message       int64                 // maximum message of a client, in bytes; default 4 MiB
 	Ping          time.Duration         // between two pings; default 27 s
@@ -115,7 +113,7 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var err error
-	if c.release, err = d.o.Methods.OnRevoked(r, c.eventMethod, c.revoke); err != nil {
+	if c.release, err = d.o.Stack.OnRevoked(r, d.o.Keyed, c.eventMethod, c.revoke); err != nil {
 		d.leave(c)
 		refuse(http.StatusUnauthorized)
 		return

@@ -54,10 +54,6 @@ func (methods) IsExclusive(method string) bool { return method == "write" }
 
 func (methods) Subscription(_ *http.Request, _ string, do func() int) []byte { do(); return nil }
 
-func (methods) OnRevoked(*http.Request, func() string, func(string)) (func(), error) {
-	return func() {}, nil
-}
-
 // serve starts a handler, which is drained at the end.
 func serve(t *testing.T, o socket.Options) (d *socket.Handler, url string) {
 	t.Helper()
