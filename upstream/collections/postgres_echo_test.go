@@ -4,18 +4,22 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
-	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestPasswordEchoedByPostgresIsHidden(t *testing.T) {
 	const password = "p4ss"
-	url := "postgres://reader:" + password + "@" + postgrestest.Echo(t) + "/db?sslmode=disable"
+	url := "postgres://reader:" + password + "@" + servePasswordEcho(t) + "/db?sslmode=disable"
 	var log bytes.Buffer
 	s := open(t, url, collections.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	ctx := t.Context()
@@ -55,4 +59,69 @@ func opened(ctx context.Context, url string) error {
 		return err
 	}
 	return again.Close()
+}
+
+// servePasswordEcho starts a PostgreSQL server that repeats each password it receives, and returns its address. In turn it
+// refuses a login and, after a successful login, the first statement, and then closes the connection.
+func servePasswordEcho(t *testing.T) (address string) {
+	listener := expect.Value(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = listener.Close() })
+	var logins atomic.Int64
+	go func() {
+		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+			go echoPassword(conn, logins.Add(1)%2 == 1)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func echoPassword(conn net.Conn, refuseLogin bool) {
+	defer conn.Close()
+	server := pgproto3.NewBackend(conn, conn)
+	password, ok := readPassword(server)
+	switch {
+	case !ok:
+		return
+	case refuseLogin:
+		server.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "28P01", Message: "wrong: " + password})
+		_ = server.Flush()
+		return
+	}
+	server.Send(&pgproto3.AuthenticationOk{})
+	server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	if server.Flush() != nil || !readStatement(server) {
+		return
+	}
+	server.Send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: "XX000", Message: "not done: " + password})
+	server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	_ = server.Flush()
+}
+
+func readPassword(server *pgproto3.Backend) (password string, ok bool) {
+	if _, err := server.ReceiveStartupMessage(); err != nil {
+		return "", false
+	}
+	server.Send(&pgproto3.AuthenticationCleartextPassword{})
+	if server.Flush() != nil || server.SetAuthType(pgproto3.AuthTypeCleartextPassword) != nil {
+		return "", false
+	}
+	message, _ := server.Receive()
+	sent, ok := message.(*pgproto3.PasswordMessage)
+	if !ok {
+		return "", false
+	}
+	return sent.Password, true
+}
+
+func readStatement(server *pgproto3.Backend) bool {
+	for {
+		message, err := server.Receive()
+		if err != nil {
+			return false
+		}
+		switch message.(type) {
+		case *pgproto3.Query, *pgproto3.Sync:
+			return true
+		}
+	}
 }

@@ -1,4 +1,4 @@
-// Package postgrestest gives tests an empty schema of a real PostgreSQL.
+// Package postgrestest creates empty schemas in a PostgreSQL server for tests.
 package postgrestest
 
 import (
@@ -12,12 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Variable names the environment variable with the URL of a server to test
-// with. Each test makes a schema of its own in that database and drops it.
+// Variable is the environment variable with the URL of a database for tests.
 const Variable = "TIPCACHE_TEST_POSTGRES"
 
-// Schema returns the URL of an empty schema of the server that Variable names.
-// Without one it skips the test.
+// Schema creates an empty schema in the database of Variable and returns its URL. It skips the test if Variable is not set.
 func Schema(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(Variable)
@@ -27,8 +25,7 @@ func Schema(t testing.TB) string {
 	return SchemaOf(t, server)
 }
 
-// SchemaOf returns the URL of an empty schema of the server at a URL. It is
-// dropped when the test ends.
+// SchemaOf creates an empty schema in the database at a URL and returns its URL. The schema is dropped when the test ends.
 func SchemaOf(t testing.TB, server string) string {
 	t.Helper()
 	schema := "test_" + strings.ToLower(rand.Text())
