@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -17,9 +16,9 @@ import (
 
 // A listPage is the body of a response. It is cached without $schema, which depends on the request's host.
 type listPage struct {
-	Schema     string       `json:"$schema,omitempty" format:"uri-reference" required:"true" doc:"A URL to the JSON Schema for this object."`
-	Data       []collection `json:"data" nullable:"false" doc:"The collections of this page."`
-	Pagination pageWindow   `json:"pagination"`
+	Schema     string             `json:"$schema,omitempty" format:"uri-reference" required:"true" doc:"A URL to the JSON Schema for this object."`
+	Data       []store.Collection `json:"data" nullable:"false" doc:"The collections of this page."`
+	Pagination pageWindow         `json:"pagination"`
 }
 
 type pageWindow struct {
@@ -27,20 +26,6 @@ type pageWindow struct {
 	Limit   int   `json:"limit" doc:"Maximum number of collections on the page."`
 	Total   int64 `json:"total" doc:"Number of collections on all pages."`
 	HasMore bool  `json:"hasMore" doc:"Whether another page follows."`
-}
-
-// A collection is a collection in the documented form.
-type collection struct {
-	Address               string          `json:"collectionAddress"`
-	AssetCount            int64           `json:"assetCount" doc:"Number of registered IP assets."`
-	LicensesCount         int64           `json:"licensesCount" doc:"Number of minted license tokens."`
-	ResolvedDisputeCount  int64           `json:"resolvedDisputeCount" doc:"Number of disputes settled after a judgement."`
-	CancelledDisputeCount int64           `json:"cancelledDisputeCount" doc:"Number of withdrawn disputes."`
-	RaisedDisputeCount    int64           `json:"raisedDisputeCount" doc:"Number of raised disputes."`
-	JudgedDisputeCount    int64           `json:"judgedDisputeCount" doc:"Number of decided disputes."`
-	UpdatedAt             time.Time       `json:"updatedAt" doc:"Time of the last change."`
-	CreatedAt             time.Time       `json:"createdAt" doc:"Time of the first registration."`
-	Metadata              json.RawMessage `json:"collectionMetadata" doc:"Metadata of the collection. Empty if none is known."`
 }
 
 // A metadataDocument only documents collectionMetadata, which is passed on unchanged.
@@ -74,20 +59,11 @@ type marketplaceDocument struct {
 
 // newListPage joins a page of the store with its metadata.
 func newListPage(l listing, page store.Page, metadata map[string]json.RawMessage) listPage {
-	data := make([]collection, len(page.Items))
+	data := make([]store.Collection, len(page.Items))
 	for i, c := range page.Items {
-		data[i] = collection{
-			Address:               c.Address,
-			AssetCount:            c.AssetCount,
-			LicensesCount:         c.LicensesCount,
-			ResolvedDisputeCount:  c.ResolvedDisputeCount,
-			CancelledDisputeCount: c.CancelledDisputeCount,
-			RaisedDisputeCount:    c.RaisedDisputeCount,
-			JudgedDisputeCount:    c.JudgedDisputeCount,
-			UpdatedAt:             c.UpdatedAt.UTC(),
-			CreatedAt:             c.CreatedAt.UTC(),
-			Metadata:              firstRecord(metadata[strings.ToLower(c.Address)], c.Metadata),
-		}
+		c.UpdatedAt, c.CreatedAt = c.UpdatedAt.UTC(), c.CreatedAt.UTC()
+		c.Metadata = firstRecord(metadata[c.Key()], c.Metadata)
+		data[i] = c
 	}
 	return listPage{Data: data, Pagination: pageWindow{
 		Offset:  l.Offset,
@@ -140,7 +116,7 @@ func (h *Handler) describe(ctx context.Context, items []store.Collection) (found
 	}
 	addresses := make([]string, len(items))
 	for i, c := range items {
-		addresses[i] = strings.ToLower(c.Address)
+		addresses[i] = c.Key()
 	}
 	return h.o.Metadata.Lookup(ctx, addresses)
 }

@@ -15,21 +15,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A Collection is a contract whose tokens are registered as IP assets. Its counters never decrease.
+// A Collection is a contract whose tokens are registered as IP assets. Its counters never decrease. The tags also document
+// the API, which lists the fields in this order.
 type Collection struct {
-	Address               string    `json:"collectionAddress"`     // 0x and 40 hex digits, in the case it was stored in
-	AssetCount            int64     `json:"assetCount"`            // IP assets registered
-	LicensesCount         int64     `json:"licensesCount"`         // license tokens minted
-	RaisedDisputeCount    int64     `json:"raisedDisputeCount"`    // disputes raised
-	CancelledDisputeCount int64     `json:"cancelledDisputeCount"` // disputes withdrawn
-	JudgedDisputeCount    int64     `json:"judgedDisputeCount"`    // disputes decided
-	ResolvedDisputeCount  int64     `json:"resolvedDisputeCount"`  // disputes settled after a judgement
-	CreatedAt             time.Time `json:"createdAt"`             // block time of the first registration; UTC, microseconds
-	UpdatedAt             time.Time `json:"updatedAt"`             // block time of the last change; UTC, microseconds
-
-	// Metadata is the documented collectionMetadata object, or nil. Only the http driver provides it. Import ignores
-	// it.
-	Metadata json.RawMessage `json:"collectionMetadata"`
+	Address               string    `json:"collectionAddress"` // 0x and 40 hex digits, in the case it was stored in
+	AssetCount            int64     `json:"assetCount" doc:"Number of registered IP assets."`
+	LicensesCount         int64     `json:"licensesCount" doc:"Number of minted license tokens."`
+	ResolvedDisputeCount  int64     `json:"resolvedDisputeCount" doc:"Number of disputes settled after a judgement."`
+	CancelledDisputeCount int64     `json:"cancelledDisputeCount" doc:"Number of withdrawn disputes."`
+	RaisedDisputeCount    int64     `json:"raisedDisputeCount" doc:"Number of raised disputes."`
+	JudgedDisputeCount    int64     `json:"judgedDisputeCount" doc:"Number of decided disputes."`
+	UpdatedAt             time.Time `json:"updatedAt" doc:"Time of the last change."`        // of the block; UTC, microseconds
+	CreatedAt             time.Time `json:"createdAt" doc:"Time of the first registration."` // of the block; UTC, microseconds
+	// Metadata is nil in a store, except that of the http driver. Import ignores it.
+	Metadata json.RawMessage `json:"collectionMetadata" doc:"Metadata of the collection. Empty if none is known."`
 }
 
 // fields are the documented names of a collection's fields.
