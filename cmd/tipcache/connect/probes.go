@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream"
@@ -100,15 +98,11 @@ func infoOf(info, field string) string {
 
 // findStore creates no file and no table.
 func findStore(ctx context.Context, cfg config.Config) (string, error) {
-	if path, ok := strings.CutPrefix(cfg.Collections.Store, "sqlite:"); ok {
+	switch scheme, path, _ := strings.Cut(cfg.Collections.Store, ":"); scheme {
+	case "sqlite":
 		return findFile(ctx, cfg, path)
-	}
-	if strings.HasPrefix(cfg.Collections.Store, "postgres") {
-		found, err := findPostgres(ctx, cfg.Collections.Store)
-		if err == nil {
-			err = drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
-		}
-		return found, err
+	case "postgres", "postgresql":
+		return drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
 	}
 	store, err := parts.OpenStore(ctx, cfg, nil, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -133,22 +127,8 @@ func findFile(ctx context.Context, cfg config.Config, path string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
-}
-
-func findPostgres(ctx context.Context, url string) (version string, err error) {
-	o, err := pgx.ParseConfig(url)
-	if err != nil {
-		return "", errors.New("not a postgres URL") // err quotes it
-	}
-	hide := upstream.NewRedactor(nil, o.Password)
-	c, err := pgx.ConnectConfig(ctx, o)
-	if err != nil {
-		return "", upstream.RedactError(err, hide)
-	}
-	defer c.Close(ctx)
-	err = c.QueryRow(ctx, "select 'PostgreSQL ' || current_setting('server_version')").Scan(&version)
-	return hide.Replace(version), upstream.RedactError(err, hide)
+	_, err = drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
+	return fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), err
 }
 
 // noContract is an address without a contract.

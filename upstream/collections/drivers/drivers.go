@@ -44,7 +44,7 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 // A driver opens and checks the stores of its URL schemes.
 type driver struct {
 	open  func(ctx context.Context, url string, o collections.Options) (name string, d collections.Driver, err error)
-	check func(ctx context.Context, url string, o collections.Options) error // nil if there is no schema to check
+	check func(ctx context.Context, url string, o collections.Options) (version string, err error) // nil if there is no schema to check
 }
 
 var (
@@ -62,12 +62,12 @@ func driverOf(url string) (driver, error) {
 	return d, nil
 }
 
-// Check returns the error that Open would return for the schema of the database at a URL. It writes nothing. A database file
-// must exist.
-func Check(ctx context.Context, url string, o collections.Options) error {
+// Check returns the error that Open would return for the schema of the database at a URL, or the version of the database. It
+// writes nothing. A database file must exist. An API server has no schema, so Check does not contact it.
+func Check(ctx context.Context, url string, o collections.Options) (version string, err error) {
 	d, err := driverOf(url)
 	if err != nil || d.check == nil {
-		return err
+		return "", err
 	}
 	return d.check(ctx, url, o.WithDefaults())
 }

@@ -183,6 +183,8 @@ var postgresDialect = dialect{
 	setVersion: fmt.Sprintf(`CREATE TABLE IF NOT EXISTS collections_schema (version integer NOT NULL);
 INSERT INTO collections_schema VALUES (%d)`, schemaVersion),
 
+	selectVersion: "SELECT 'PostgreSQL ' || current_setting('server_version')",
+
 	list:  "json_array_elements_text($1::json) AS list (value)",
 	among: "= ANY(ARRAY(%s))",
 	bytes: "decode(%s, 'hex')",

@@ -159,6 +159,8 @@ var sqliteDialect = dialect{
 	schema:     sqliteSchema,
 	setVersion: fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
 
+	selectVersion: "SELECT 'SQLite ' || sqlite_version()",
+
 	list:  "json_each($1)",
 	among: "IN (%s)",
 	bytes: "unhex(%s)",

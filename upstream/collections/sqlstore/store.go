@@ -54,6 +54,8 @@ type dialect struct {
 	schema     string // creates the tables
 	setVersion string // sets the version of the schema to schemaVersion
 
+	selectVersion string // selects the name and version of the database
+
 	list  string              // a table of one column, value: the texts in the JSON array in parameter 1
 	among string              // the condition that an expression is in the result of a query, the verb
 	bytes string              // decodes an expression in hex, the verb
