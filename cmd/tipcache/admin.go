@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -20,8 +21,10 @@ func addAdminFlags(fs *pflag.FlagSet) *adminFlags {
 	return f
 }
 
-// query sends a request to the admin listener. The token is sent only to the paths that need it.
-func (f *adminFlags) query(ctx context.Context, method, target, refused string) ([]byte, error) {
+// query sends a request to the admin listener and returns the body. The token is sent only to the paths that need it.
+func (f *adminFlags) query(ctx context.Context, timeout time.Duration, method, target, refused string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	settings := settingFlags{file: f.file, values: map[string][]string{"listen": {"127.0.0.1:0"}}} // not opened
 	cfg, err := settings.load()
 	if err != nil {

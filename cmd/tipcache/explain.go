@@ -17,13 +17,10 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 )
 
-// The admin listener's own timeouts are a second shorter.
-const (
-	explainTimeout = 6 * time.Second
-	purgeTimeout   = 61 * time.Second
-)
+// explainTimeout is a second longer than the timeout of the admin listener.
+const explainTimeout = 6 * time.Second
 
-// inquiry is the command line of explain.
+// An inquiry is the command line of explain.
 type inquiry struct {
 	admin        *adminFlags
 	height, body string
@@ -49,9 +46,7 @@ func explainCommand(std streams) *cobra.Command {
 
 func (q inquiry) explain(ctx context.Context, target string, w io.Writer) error {
 	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}}
-	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
-	defer cancel()
-	text, err := q.admin.query(ctx, http.MethodGet, "/admin/explain?"+query.Encode(), "")
+	text, err := q.admin.query(ctx, explainTimeout, http.MethodGet, "/admin/explain?"+query.Encode(), "")
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -17,9 +16,7 @@ func healthCommand(std streams) *cobra.Command {
 	}
 	admin := addAdminFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		ctx, cancel := context.WithTimeout(c.Context(), healthTimeout)
-		defer cancel()
-		text, err := admin.query(ctx, http.MethodGet, "/readyz", "not ready")
+		text, err := admin.query(c.Context(), healthTimeout, http.MethodGet, "/readyz", "not ready")
 		if err != nil {
 			return err
 		}

@@ -1,13 +1,16 @@
 package main
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
+
+// purgeTimeout is a second longer than the timeout of the admin listener.
+const purgeTimeout = 61 * time.Second
 
 func purgeCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
@@ -22,9 +25,7 @@ func purgeCommand(std streams) *cobra.Command {
 		if name == "all" && !given {
 			value = "true"
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), purgeTimeout)
-		defer cancel()
-		text, err := admin.query(ctx, http.MethodPost, "/admin/purge?"+url.Values{name: {value}}.Encode(), "")
+		text, err := admin.query(c.Context(), purgeTimeout, http.MethodPost, "/admin/purge?"+url.Values{name: {value}}.Encode(), "")
 		if err != nil {
 			return err
 		}
