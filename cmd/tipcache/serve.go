@@ -50,6 +50,6 @@ func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, s
 	if err != nil {
 		return err
 	}
-	s.ReloadWith(cfg, settings.load)
+	s.ReloadWith(settings.load)
 	return s.Run(ctx)
 }

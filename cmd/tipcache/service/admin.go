@@ -36,10 +36,7 @@ func (s *Service) explain(w http.ResponseWriter, r *http.Request) {
 // configuration serves GET /admin/config: the configuration in force as YAML, without secrets.
 func (s *Service) configuration(w http.ResponseWriter, _ *http.Request) {
 	s.force.Lock()
-	cfg := s.cfg
-	if s.reloader != nil {
-		cfg = s.reloader.running
-	}
+	cfg := s.running
 	s.force.Unlock()
 	text, err := cfg.Redacted()
 	if err != nil {

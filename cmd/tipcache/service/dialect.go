@@ -66,12 +66,8 @@ func (s *Service) determine(ctx context.Context) error {
 func (s *Service) serveDialect(found node.Dialect) error {
 	s.force.Lock()
 	defer s.force.Unlock()
-	cfg := s.cfg
-	if s.reloader != nil {
-		cfg = s.reloader.running
-	}
 	s.cfg.Chain.Dialect = string(found)
-	cfg = s.inDialect(cfg)
+	cfg := s.inDialect(s.running)
 	if err := s.pool.SetDialect(found); err != nil {
 		return err
 	}

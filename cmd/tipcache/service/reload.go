@@ -18,20 +18,18 @@ import (
 // limits, freshness, log level and admin token.
 type reloader struct {
 	*Service
-	running config.Config // the configuration in force, without the detected dialect
-	load    func() (config.Config, error)
-	hangup  chan os.Signal
+	load   func() (config.Config, error)
+	hangup chan os.Signal
 
 	success, at prometheus.Gauge // of the last reload
 }
 
-// ReloadWith makes Run reload the configuration by load at every SIGHUP. running is the configuration of
-// the service. SIGHUP does not end the process until Run returns, and changes nothing while the service
-// drains.
-func (s *Service) ReloadWith(running config.Config, load func() (config.Config, error)) {
+// ReloadWith makes Run reload the configuration by load at every SIGHUP. SIGHUP does not end the process until Run returns,
+// and changes nothing while the service drains.
+func (s *Service) ReloadWith(load func() (config.Config, error)) {
 	f := promauto.With(s.registry)
 	s.reloader = &reloader{
-		Service: s, running: running, load: load, hangup: make(chan os.Signal, 1),
+		Service: s, load: load, hangup: make(chan os.Signal, 1),
 		success: f.NewGauge(prometheus.GaugeOpts{
 			Name: "tipcache_config_last_reload_success", Help: "1 if the last loaded configuration is in force, 0 if it was rejected.",
 		}),
@@ -74,10 +72,6 @@ func (r *reloader) reload() {
 	detected := r.inDialect(merged)
 	if err := errors.Join(merged.Validate(), detected.CheckRoutes()); err != nil {
 		r.reject("rejected configuration without a restart, keeping the current one", err, restart)
-		return
-	}
-	if r.interfaces(merged) != r.interfaces(r.running) {
-		r.reject("rejected configuration, keeping the current one", errInterfaces, nil)
 		return
 	}
 	if err := r.apply(detected); err != nil {
@@ -125,6 +119,9 @@ func (*reloader) interfaces(cfg config.Config) (has [3]bool) {
 
 // apply applies a valid configuration.
 func (r *reloader) apply(cfg config.Config) error {
+	if r.interfaces(cfg) != r.interfaces(r.running) {
+		return errInterfaces
+	}
 	if err := r.pool.SetEndpoints(cfg.NodeOptions().Endpoints); err != nil {
 		return err // nothing has changed
 	}

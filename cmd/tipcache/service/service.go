@@ -47,7 +47,8 @@ import (
 
 // A Service has all parts of serve. They are built bottom up and closed top down.
 type Service struct {
-	cfg      config.Config
+	cfg      config.Config // as at the start, with the detected dialect
+	running  config.Config // with the reloaded settings, without the detected dialect
 	log      *slog.Logger
 	logs     parts.Logs
 	registry *prometheus.Registry
@@ -80,7 +81,7 @@ type Service struct {
 	eventsUse      *upstream.Outage // whether events can be read; nil if the RPC is not served
 	certificateUse *upstream.Outage // whether the files of http.tls are usable; nil without TLS
 	undetermined   bool             // no node has answered in a known dialect yet
-	force          sync.Mutex       // held while settings or the dialect change
+	force          sync.Mutex       // held while running or the dialect changes
 	reloader       *reloader        // nil disables reloads
 	closers        []func() error
 }
@@ -88,7 +89,7 @@ type Service struct {
 // New builds the parts and opens the listeners. Upstreams may be unreachable.
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
 	s := &Service{
-		cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(),
+		cfg: cfg, running: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(),
 		readiness: &readinessLog{log: log.Logger, logged: map[string]time.Time{}, worked: map[string]bool{}},
 	}
 	s.onClose(log.Close)
