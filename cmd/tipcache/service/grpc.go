@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	calls "github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/listener"
 )
@@ -19,12 +20,11 @@ type grpcService struct {
 }
 
 func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
-	clients := s.clientOptions()
-	clients.Name = "grpc"
+	var lane conn.Lane
 	if s.lane != nil {
-		clients.Lane = s.lane.ForCalls()
+		lane = s.lane.ForCalls()
 	}
-	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, clients)
+	l, err := s.listenForClients(ctx, "grpc", s.cfg.GRPC.Listen, lane)
 	if err != nil {
 		return nil, err
 	}

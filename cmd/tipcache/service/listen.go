@@ -23,23 +23,18 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		s.certificate.Measure(s.registry)
 		s.certificate.Validity() // logs an expiry
 	}
-	public := s.clientOptions()
-	public.Lane = s.webLane()
-	if s.public, err = listener.Listen(ctx, s.cfg.Listen, public); err != nil {
+	if s.public, err = s.listenForClients(ctx, "", s.cfg.Listen, s.webLane()); err != nil {
 		return err
 	}
-	s.onClose(ignoreClosed(s.public.Close))
 	if s.cfg.RPC.Listen != "" {
 		if s.rpc, err = s.newRPC(ctx); err != nil {
 			return fmt.Errorf("rpc.listen: %w", err)
 		}
-		s.onClose(ignoreClosed(s.rpc.listener.Close))
 	}
 	if s.cfg.GRPC.Listen != "" {
 		if s.grpc, err = s.newGRPC(ctx); err != nil {
 			return fmt.Errorf("grpc.listen: %w", err)
 		}
-		s.onClose(ignoreClosed(s.grpc.listener.Close))
 	}
 	s.adminPages = admin.New(admin.Options{
 		Gatherer: s.registry, Ready: s.ready, Version: parts.Version(), Profiles: true,
@@ -56,19 +51,22 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// clientOptions returns the options of client listeners. Loopback and trusted proxies may have any
-// number of connections.
-func (s *Service) clientOptions() listener.Options {
-	var proxies func(netip.Addr) bool
-	if s.cfg.HTTP.ProxyProtocol == "required" {
-		proxies = s.proxy.Trusts
-	}
-	return listener.Options{
-		Proxies: proxies,
-		Most:    s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections,
+// listenForClients opens a listener, which Close closes. Loopback and trusted proxies may have any number of connections. A nil
+// lane disables the fast lane.
+func (s *Service) listenForClients(ctx context.Context, name, address string, lane conn.Lane) (*listener.Listener, error) {
+	o := listener.Options{
+		Name: name, Lane: lane, Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections,
 		Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
 		Memory: s.memory, TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
 	}
+	if s.cfg.HTTP.ProxyProtocol == "required" {
+		o.Proxies = s.proxy.Trusts
+	}
+	l, err := listener.Listen(ctx, address, o)
+	if err == nil {
+		s.onClose(ignoreClosed(l.Close))
+	}
+	return l, err
 }
 
 // tls returns the TLS configuration of the listeners, nil without a certificate.

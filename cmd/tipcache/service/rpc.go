@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
@@ -23,12 +24,11 @@ type rpcService struct {
 }
 
 func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
-	clients := s.clientOptions()
-	clients.Name = "rpc"
+	var lane conn.Lane
 	if s.lane != nil {
-		clients.Lane = s.lane.ForRPC(jsonrpc.FindID)
+		lane = s.lane.ForRPC(jsonrpc.FindID)
 	}
-	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, clients)
+	l, err := s.listenForClients(ctx, "rpc", s.cfg.RPC.Listen, lane)
 	if err != nil {
 		return nil, err
 	}
