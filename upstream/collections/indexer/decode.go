@@ -56,9 +56,9 @@ type Event struct {
 // A signature describes the logs of an event.
 type signature struct {
 	kind    kind
-	emitter int // the contract, by its index in Network.contracts
-	topics  int // number of topics, including the signature
-	words   int // minimum number of 32-byte words of data
+	emitter int   // the contract, by its index in Network.contracts
+	topics  int64 // number of topics, including the signature
+	words   int   // minimum number of 32-byte words of data
 }
 
 // signatures holds the events that count by their first topic, the Keccak-256 of the text in the comment.
@@ -117,95 +117,55 @@ func inPositionOrder(events []Event) ([]Event, error) {
 	return events, nil
 }
 
-// A rawLog holds the undecoded fields of a log.
-type rawLog struct {
-	address, data, block, index, hash, time string
-	topics                                  [4]string
-	count                                   int // number of topics
-	removed                                 bool
-}
-
-func readLog(log gjson.Result) (raw rawLog) {
-	log.ForEach(func(name, value gjson.Result) bool {
-		switch name.Str {
-		case "address":
-			raw.address = value.Str
-		case "data":
-			raw.data = value.Str
-		case "blockNumber":
-			raw.block = value.Str
-		case "logIndex":
-			raw.index = value.Str
-		case "blockHash":
-			raw.hash = value.Str
-		case "blockTimestamp":
-			raw.time = value.Str
-		case "removed":
-			raw.removed = value.Bool()
-		case "topics":
-			value.ForEach(func(_, topic gjson.Result) bool {
-				if raw.count < len(raw.topics) {
-					raw.topics[raw.count] = topic.Str
-				}
-				raw.count++
-				return true
-			})
-		}
-		return true
-	})
-	return raw
-}
-
+// decodeLog decodes a log. It returns false for a log that does not count.
 func (n *Network) decodeLog(log gjson.Result) (e Event, counts bool, err error) {
-	raw := readLog(log)
-	contract, err := ParseAddress(raw.address)
+	contract, err := ParseAddress(log.Get("address").Str)
 	if err != nil {
 		return e, false, fmt.Errorf("address of a log: %w", err)
 	}
-	sig, known := signatures[strings.ToLower(raw.topics[0])]
+	sig, known := signatures[strings.ToLower(log.Get("topics.0").Str)]
 	if !known || contract != n.contracts()[sig.emitter] {
 		return e, false, nil
 	}
-	e, err = raw.event(sig)
-	if err != nil {
-		return e, false, fmt.Errorf("a log of %s in block %.20q: %w", sig.kind, raw.block, err)
+	if e, err = decodeEvent(log, sig); err != nil {
+		return e, false, fmt.Errorf("a log of %s in block %.20q: %w", sig.kind, log.Get("blockNumber").Str, err)
 	}
 	return e, true, nil
 }
 
-// event decodes the log according to its signature.
-func (raw *rawLog) event(sig signature) (e Event, err error) {
+// decodeEvent decodes a log according to its signature.
+func decodeEvent(log gjson.Result, sig signature) (e Event, err error) {
 	e.Kind = sig.kind
-	data, ok := strings.CutPrefix(raw.data, "0x")
-	switch {
-	case raw.removed:
+	data, ok := strings.CutPrefix(log.Get("data").Str, "0x")
+	switch topics := log.Get("topics.#").Int(); {
+	case log.Get("removed").Bool():
 		return e, errors.New("it is marked as removed, but blocks are final")
-	case raw.count != sig.topics:
-		return e, fmt.Errorf("it has %d topics, not %d", raw.count, sig.topics)
+	case topics != sig.topics:
+		return e, fmt.Errorf("it has %d topics, not %d", topics, sig.topics)
 	case !ok || len(data) < sig.words*wordDigits:
 		return e, errors.New("its data is too short")
 	}
-	if e.Block, err = evm.Quantity(raw.block); err != nil {
+	if e.Block, err = evm.Quantity(log.Get("blockNumber").Str); err != nil {
 		return e, err
 	}
-	if e.Index, err = evm.Quantity(raw.index); err != nil {
+	if e.Index, err = evm.Quantity(log.Get("logIndex").Str); err != nil {
 		return e, fmt.Errorf("its logIndex: %w", err)
 	}
-	if raw.hash != "" {
-		if e.BlockHash, err = parseHash(raw.hash); err != nil {
+	if hash := log.Get("blockHash").Str; hash != "" {
+		if e.BlockHash, err = parseHash(hash); err != nil {
 			return e, err
 		}
 	}
-	if raw.time != "" {
-		if e.Time, err = blockTime(raw.time); err != nil {
+	if at := log.Get("blockTimestamp").Str; at != "" {
+		if e.Time, err = blockTime(at); err != nil {
 			return e, err
 		}
 	}
-	return e, e.decodeFields(raw, data)
+	return e, e.decodeFields(strings.TrimPrefix(log.Get("topics.2").Str, "0x"), data)
 }
 
-// decodeFields decodes the fields of the event's kind from the topics and the data.
-func (e *Event) decodeFields(raw *rawLog, data string) (err error) {
+// decodeFields decodes the fields of the event's kind from the third topic and the data.
+func (e *Event) decodeFields(topic, data string) (err error) {
 	word := func(i int) string { return data[i*wordDigits : (i+1)*wordDigits] }
 	address := func(to *ledger.Address, word string) {
 		if err == nil {
@@ -219,10 +179,10 @@ func (e *Event) decodeFields(raw *rawLog, data string) (err error) {
 	}
 	switch e.Kind {
 	case Registered:
-		address(&e.Collection, strings.TrimPrefix(raw.topics[2], "0x"))
+		address(&e.Collection, topic)
 		address(&e.IP, word(0))
 	case Minted:
-		address(&e.IP, strings.TrimPrefix(raw.topics[2], "0x"))
+		address(&e.IP, topic)
 		if err == nil {
 			e.Amount, err = amount(word(1))
 		}
