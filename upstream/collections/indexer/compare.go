@@ -17,8 +17,6 @@ import (
 const (
 	heldParts   = 10 // number of parts without events that one request compares
 	sampleShare = 10 // one tenth of the blocks of a part with events is compared
-	maxCompared = 20 // maximum number of calls in such a request
-	leastCalls  = 2
 )
 
 // partsToHold returns the number of parts without events that are compared together; 0 without a second endpoint.
@@ -29,38 +27,26 @@ func (x *Indexer) partsToHold() int {
 	return 0
 }
 
-// A comparison holds the limits of a request that compares an endpoint's logs. Refusals lower them, like the window in
-// package evm, and nothing raises them.
-type comparison struct {
-	size     int64 // blocks per call; 0 after the endpoint has refused single blocks
-	maxCalls int   // calls per request
-}
+// comparedCalls are the calls per request that compares an endpoint's logs, after no, one and two refusals. After another
+// refusal, each call has a quarter of the blocks, and so on.
+var comparedCalls = [...]int{20, 5, 2}
 
-// comparisonOf returns the comparison of an endpoint. Only the goroutine of apply uses it.
-func (x *Indexer) comparisonOf(e *evm.Endpoint) *comparison {
-	c := x.comparisons[e]
-	if c == nil {
-		_, size := x.pool.Window()
-		c = &comparison{size: max(size, 1), maxCalls: maxCompared}
-		x.comparisons[e] = c
+// comparisonSize returns the size of a request that compares an endpoint's logs. No blocks means that it has refused
+// single blocks.
+func (x *Indexer) comparisonSize(e *evm.Endpoint) (perCall int64, calls int) {
+	refusals := x.refusals[e]
+	_, perCall = x.pool.Window()
+	for ; refusals >= len(comparedCalls); refusals -= len(comparedCalls) {
+		perCall /= 4
 	}
-	return c
-}
-
-// shrink makes the requests smaller after a refusal.
-func (c *comparison) shrink() {
-	if c.maxCalls > leastCalls {
-		c.maxCalls = max(c.maxCalls/4, leastCalls)
-		return
-	}
-	c.size, c.maxCalls = c.size/4, maxCompared
+	return perCall, comparedCalls[refusals]
 }
 
 // samples returns the spans whose logs e must compare with the source's. It returns none if all headers were read, if e is
 // the source, or after too many refusals.
 func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
-	c := x.comparisonOf(e.Endpoint)
-	if b.whole || e.Endpoint == b.source || try > maxSmaller || c.size == 0 {
+	perCall, limit := x.comparisonSize(e.Endpoint)
+	if b.whole || e.Endpoint == b.source || try > maxSmaller || perCall == 0 {
 		return nil
 	}
 	for _, p := range b.parts {
@@ -69,10 +55,9 @@ func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 			shares := s.split((s.blocks() + sampleShare - 1) / sampleShare)
 			s = shares[rand.IntN(len(shares))]
 		}
-		all = append(all, s.split(c.size)...)
+		all = append(all, s.split(perCall)...)
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	limit := c.maxCalls
 	if e.Single() {
 		limit = 1 // each call is a request
 	}

@@ -92,7 +92,7 @@ func (x *Indexer) confirmBy(ctx context.Context, e *evm.Session, b *blocks, clai
 		results, err := evm.Results(answers, err)
 		f, failed := errors.AsType[*evm.Failure](err)
 		if tooMuch := failed && (f.Reason == evm.Refused || f.Reason == evm.Silent); tooMuch && len(samples) > 0 {
-			x.comparisonOf(e.Endpoint).shrink()
+			x.refusals[e.Endpoint]++
 			if f.Reason == evm.Refused {
 				continue
 			}

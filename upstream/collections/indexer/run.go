@@ -27,10 +27,10 @@ type Indexer struct {
 	metrics *metrics
 	status  status
 
-	comparisons map[*evm.Endpoint]*comparison
-	complete    atomic.Int64 // headers whose promised logs were all received
-	broken      atomic.Int64 // headers whose promised logs no endpoint has
-	resumed     bool         // an earlier run applied logs of unknown endpoints; set before the first fetch
+	refusals map[*evm.Endpoint]int // refused comparisons of logs; only the goroutine of apply uses it
+	complete atomic.Int64          // headers whose promised logs were all received
+	broken   atomic.Int64          // headers whose promised logs no endpoint has
+	resumed  bool                  // an earlier run applied logs of unknown endpoints; set before the first fetch
 
 	mu         sync.Mutex
 	counted    map[*evm.Endpoint]bool // whether logs of an endpoint were applied without comparing all of them
@@ -43,7 +43,7 @@ func New(o Options) (*Indexer, error) {
 		return nil, errors.New("indexer: a Store is required")
 	}
 	o = o.WithDefaults()
-	x := &Indexer{o: o, log: o.Logger, comparisons: map[*evm.Endpoint]*comparison{}, counted: map[*evm.Endpoint]bool{}}
+	x := &Indexer{o: o, log: o.Logger, refusals: map[*evm.Endpoint]int{}, counted: map[*evm.Endpoint]bool{}}
 	o.ChainID, o.Patient, o.Observe = o.Network.ChainID, o.Follow, func(result string) { x.metrics.requests.WithLabelValues(result).Inc() }
 	var err error
 	if x.pool, err = evm.NewPool(o.Options); err != nil {
