@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"iter"
 
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -13,7 +12,7 @@ import (
 // imports of SQLite have to wait. n is the position of a collection in the sequence.
 const (
 	createStaged = `CREATE TEMP TABLE staged AS SELECT CAST(0 AS bigint) AS n, ` + columns + ` FROM collections LIMIT 0`
-	stageFormat  = `INSERT INTO staged SELECT n, ` + columns + ` FROM %s`
+	insertStaged = `INSERT INTO staged SELECT n, ` + columns + ` FROM `
 )
 
 // mergeStaged merges the last row of each key. It does not write equal rows, so an import without changes does not change
@@ -47,24 +46,21 @@ func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, 
 
 // stage writes the sequence to the table staged.
 func (s *store) stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collections.Collection, error]) error {
-	n, some := int64(0), make([]collections.Collection, 0, s.rowsAtOnce)
+	n, some := 0, make([]collections.Collection, 0, atOnce)
 	write := func() error {
-		err := exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(some))), s.pack(some, n)...)
-		n, some = n+int64(len(some)), some[:0]
+		err := exec(ctx, w, insertStaged+s.collectionRows(), s.encodeCollections(some, n))
+		n, some = n+len(some), some[:0]
 		return err
 	}
 	for c, err := range all {
 		if err != nil {
 			return err
 		}
-		if some = append(some, c); len(some) == s.rowsAtOnce {
+		if some = append(some, c); len(some) == atOnce {
 			if err := write(); err != nil {
 				return err
 			}
 		}
-	}
-	if len(some) == 0 {
-		return nil
 	}
 	return write()
 }

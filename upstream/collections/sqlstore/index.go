@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,9 +34,6 @@ func sums(counters ...string) string {
 	return strings.TrimSpace(all.String())
 }
 
-// ownersAtOnce is the number of owners that a statement writes.
-const ownersAtOnce = 4096
-
 func (s *store) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (found ledger.Owners, err error) {
 	found = ledger.Owners{IPs: map[ledger.Address]ledger.Address{}, Disputes: map[ledger.Hash]ledger.Address{}}
 	err = s.read(ctx, func() error {
@@ -51,12 +47,12 @@ func (s *store) Owners(ctx context.Context, ips []ledger.Address, disputes []led
 }
 
 // owners looks up ids of a kind, which names the column and the table.
-func (s *store) owners(ctx context.Context, kind string, ids []string, found func(id []byte, collection ledger.Address)) error {
+func (s *store) owners(ctx context.Context, kind string, ids [][]string, found func(id []byte, collection ledger.Address)) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	statement := fmt.Sprintf("SELECT %[1]s, collection FROM index_%[1]ss WHERE %[1]s ", kind) + s.inList(fmt.Sprintf(s.bytes, "value"))
-	return s.query(ctx, statement, []any{texts(ids)}, func(row *sql.Rows) error {
+	statement := fmt.Sprintf("SELECT %[1]s, collection FROM index_%[1]ss WHERE %[1]s ", kind) + s.inList(s.bytes)
+	return s.query(ctx, statement, []any{encodeList(ids)}, func(row *sql.Rows) error {
 		var id, collection []byte
 		if err := row.Scan(&id, &collection); err != nil {
 			return err
@@ -80,10 +76,10 @@ func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 			if err := s.recordStep(ctx, w, prev, t); err != nil {
 				return err
 			}
-			if err := s.learn(ctx, w, "ip", 2*len(ledger.Address{}), pairs(t.Learned.IPs)); err != nil {
+			if err := s.learn(ctx, w, "ip", pairs(t.Learned.IPs)); err != nil {
 				return err
 			}
-			if err := s.learn(ctx, w, "dispute", 2*len(ledger.Hash{}), pairs(t.Learned.Disputes)); err != nil {
+			if err := s.learn(ctx, w, "dispute", pairs(t.Learned.Disputes)); err != nil {
 				return err
 			}
 			return s.count(ctx, w, t.Changes)
@@ -111,41 +107,34 @@ func (s *store) moveCursor(ctx context.Context, w *sql.Conn, prev, next ledger.C
 	return err
 }
 
-// texts returns the parameter of dialect.list.
-func texts(all []string) string {
-	list, _ := json.Marshal(all) // strings always encode
-	return string(list)
-}
-
-// digits returns the hex digits of ids, without 0x.
-func digits[ID fmt.Stringer](ids []ID) []string {
-	all := make([]string, len(ids))
+// digits returns a list of the hex digits of ids, without 0x.
+func digits[ID fmt.Stringer](ids []ID) [][]string {
+	list := make([][]string, len(ids))
 	for i, id := range ids {
-		all[i] = id.String()[2:]
+		list[i] = []string{id.String()[2:]}
 	}
-	return all
+	return list
 }
 
-// pairs returns ids followed by their collections in hex digits, in the order of the indexes.
+// pairs returns a list of ids and their collections in hex digits, in the order of the indexes.
 func pairs[ID interface {
 	comparable
 	fmt.Stringer
-}](owners map[ID]ledger.Address) []string {
-	all := make([]string, 0, len(owners))
+}](owners map[ID]ledger.Address) [][]string {
+	list := make([][]string, 0, len(owners))
 	for id, collection := range owners {
-		all = append(all, id.String()[2:]+collection.String()[2:])
+		list = append(list, []string{id.String()[2:], collection.String()[2:]})
 	}
-	slices.Sort(all)
-	return all
+	slices.SortFunc(list, slices.Compare)
+	return list
 }
 
-// learn stores the owners of ids with a number of digits. kind selects the table.
-func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, digits int, pairs []string) error {
-	id, collection := fmt.Sprintf("substr(value, 1, %d)", digits), fmt.Sprintf("substr(value, %d)", digits+1)
+// learn stores owners. kind selects the table.
+func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, pairs [][]string) error {
 	statement := fmt.Sprintf("INSERT INTO index_%ss SELECT %s, %s FROM %s WHERE true ON CONFLICT DO NOTHING", kind,
-		fmt.Sprintf(s.bytes, id), fmt.Sprintf(s.bytes, collection), s.list)
-	for some := range slices.Chunk(pairs, ownersAtOnce) {
-		if err := exec(ctx, w, statement, texts(some)); err != nil {
+		fmt.Sprintf(s.bytes, "value->>0"), fmt.Sprintf(s.bytes, "value->>1"), s.list)
+	for some := range slices.Chunk(pairs, atOnce) {
+		if err := exec(ctx, w, statement, encodeList(some)); err != nil {
 			return err
 		}
 	}
@@ -160,7 +149,7 @@ func (s *store) count(ctx context.Context, w *sql.Conn, changes []ledger.Change)
 	if err := exec(ctx, w, s.lockRows); err != nil {
 		return err
 	}
-	for some := range slices.Chunk(changes, s.rowsAtOnce) {
+	for some := range slices.Chunk(changes, atOnce) {
 		rows := make([]collections.Collection, len(some))
 		for i, c := range some {
 			rows[i] = collections.Collection{
@@ -169,7 +158,7 @@ func (s *store) count(ctx context.Context, w *sql.Conn, changes []ledger.Change)
 				CreatedAt: c.First, UpdatedAt: c.Last,
 			}
 		}
-		if err := exec(ctx, w, fmt.Sprintf(countFormat, s.rows(len(rows))), s.pack(rows, 0)...); err != nil {
+		if err := exec(ctx, w, fmt.Sprintf(countFormat, s.collectionRows()), s.encodeCollections(rows, 0)); err != nil {
 			return err
 		}
 	}

@@ -105,7 +105,11 @@ func (s *store) page(ctx context.Context, q collections.Query) (collections.Page
 	stmt, args := statement{Query: q}, s.planned
 	ranged := len(q.Addresses) == 0 && q.Ranged()
 	if len(q.Addresses) > 0 {
-		stmt.inKeys, args = s.inList("value"), append(args[:len(args):len(args)], texts(q.Keys()))
+		keys := [][]string{}
+		for _, key := range q.Keys() {
+			keys = append(keys, []string{key})
+		}
+		stmt.inKeys, args = s.inList("%s"), append(args[:len(args):len(args)], encodeList(keys))
 	}
 	if ranged {
 		if err := s.plan(ctx, &stmt); err != nil {

@@ -174,7 +174,6 @@ const (
 
 const dropTemporary = "DROP TABLE IF EXISTS pg_temp.staged"
 
-// postgresDialect passes rows as one array per column.
 var postgresDialect = dialect{
 	begin:      "BEGIN",
 	lockSchema: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", schemaLock),
@@ -185,32 +184,11 @@ INSERT INTO collections_schema VALUES (%d)`, schemaVersion),
 
 	selectVersion: "SELECT 'PostgreSQL ' || current_setting('server_version')",
 
-	list:  "json_array_elements_text($1::json) AS list (value)",
-	among: "= ANY(ARRAY(%s))",
-	bytes: "decode(%s, 'hex')",
-	time:  func(t time.Time) any { return t },
-
-	rows: func(int) string {
-		return `unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-	$9::timestamptz[], $10::timestamptz[], $11::bigint[]) AS given (` + columns + `, n)`
-	},
-	pack: func(some []collections.Collection, n int64) []any {
-		var keys, addresses []string
-		var counts [7][]int64
-		var created, updated []time.Time
-		for i := range some {
-			c := &some[i]
-			keys, addresses = append(keys, c.Key()), append(addresses, c.Address)
-			for j, count := range [...]int64{c.AssetCount, c.LicensesCount, c.RaisedDisputeCount, c.CancelledDisputeCount,
-				c.JudgedDisputeCount, c.ResolvedDisputeCount, n + int64(i)} {
-				counts[j] = append(counts[j], count)
-			}
-			created, updated = append(created, c.CreatedAt), append(updated, c.UpdatedAt)
-		}
-		return []any{keys, addresses, counts[0], counts[1], counts[2], counts[3], counts[4], counts[5], created, updated, counts[6]}
-	},
-
-	rowsAtOnce: 4096,
+	list:     "json_array_elements($1::json) AS list (value)",
+	among:    "= ANY(ARRAY(%s))",
+	bytes:    "decode(%s, 'hex')",
+	time:     func(t time.Time) any { return t },
+	timeType: "timestamptz",
 
 	// A page is planned each time, because a generic plan for any offset is bad for most offsets.
 	planned: []any{pgx.QueryExecModeExec},

@@ -148,12 +148,6 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// sqliteNames names the columns of VALUES.
-const sqliteNames = `column1 AS key, column2 AS address, column3 AS asset_count, column4 AS licenses_count,
-	column5 AS raised_dispute_count, column6 AS cancelled_dispute_count, column7 AS judged_dispute_count,
-	column8 AS resolved_dispute_count, column9 AS created_at, column10 AS updated_at, column11 AS n`
-
-// sqliteDialect passes rows, which are wide, as parameters, because they are faster than JSON.
 var sqliteDialect = dialect{
 	begin:      "BEGIN IMMEDIATE",
 	schema:     sqliteSchema,
@@ -161,24 +155,11 @@ var sqliteDialect = dialect{
 
 	selectVersion: "SELECT 'SQLite ' || sqlite_version()",
 
-	list:  "json_each($1)",
-	among: "IN (%s)",
-	bytes: "unhex(%s)",
-	time:  func(t time.Time) any { return t.UnixMicro() },
-
-	rows: func(n int) string {
-		return "(SELECT " + sqliteNames + " FROM (VALUES " + strings.Repeat(", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", n)[2:] + "))"
-	},
-	pack: func(some []collections.Collection, n int64) []any {
-		args := make([]any, 0, 11*len(some))
-		for i := range some {
-			c := &some[i]
-			args = append(args, c.Key(), c.Address, c.AssetCount, c.LicensesCount, c.RaisedDisputeCount, c.CancelledDisputeCount,
-				c.JudgedDisputeCount, c.ResolvedDisputeCount, c.CreatedAt.UnixMicro(), c.UpdatedAt.UnixMicro(), n+int64(i))
-		}
-		return args
-	},
-	rowsAtOnce: 64,
+	list:     "json_each($1)",
+	among:    "IN (%s)",
+	bytes:    "unhex(%s)",
+	time:     func(t time.Time) any { return t.UnixMicro() },
+	timeType: "bigint",
 
 	hinted: true,
 

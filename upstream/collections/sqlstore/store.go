@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,14 +57,11 @@ type dialect struct {
 
 	selectVersion string // selects the name and version of the database
 
-	list  string              // a table of one column, value: the texts in the JSON array in parameter 1
-	among string              // the condition that an expression is in the result of a query, the verb
-	bytes string              // decodes an expression in hex, the verb
-	time  func(time.Time) any // returns a time as a parameter
-
-	rows       func(count int) string                                    // a table with the columns and n of count collections, which are the parameters
-	pack       func(some []collections.Collection, n int64) (args []any) // the parameters of rows; n is the position of the first one
-	rowsAtOnce int                                                       // number of collections per statement
+	list     string              // a table of one column, value: the JSON arrays in the JSON array in parameter 1
+	among    string              // the condition that an expression is in the result of a query, the verb
+	bytes    string              // decodes an expression in hex, the verb
+	time     func(time.Time) any // returns a time as a parameter, also as JSON
+	timeType string              // the type of times
 
 	planned []any // precedes the parameters of a page
 	hinted  bool  // statements name the index to use
@@ -192,9 +190,39 @@ func exec(ctx context.Context, w *sql.Conn, statement string, args ...any) error
 	return err
 }
 
-// inList returns the condition that an expression is in the list in parameter 1, mapped by value.
-func (d *dialect) inList(value string) string {
-	return fmt.Sprintf(d.among, "SELECT "+value+" FROM "+d.list)
+// inList returns the condition that an expression is in the list in parameter 1, whose items are mapped by the verb of format.
+func (d *dialect) inList(format string) string {
+	return fmt.Sprintf(d.among, "SELECT "+fmt.Sprintf(format, "value->>0")+" FROM "+d.list)
+}
+
+// atOnce is the maximum number of items in a list.
+const atOnce = 4096
+
+// encodeList returns parameter 1 of the table dialect.list.
+func encodeList[T any](rows [][]T) string {
+	list, _ := json.Marshal(rows) // strings, numbers and times always encode
+	return string(list)
+}
+
+// collectionRows returns a table of collections in parameter 1, with their columns and their position n.
+func (d *dialect) collectionRows() string {
+	return fmt.Sprintf(`(SELECT value->>0 AS key, value->>1 AS address,
+	CAST(value->>2 AS bigint) AS asset_count, CAST(value->>3 AS bigint) AS licenses_count,
+	CAST(value->>4 AS bigint) AS raised_dispute_count, CAST(value->>5 AS bigint) AS cancelled_dispute_count,
+	CAST(value->>6 AS bigint) AS judged_dispute_count, CAST(value->>7 AS bigint) AS resolved_dispute_count,
+	CAST(value->>8 AS %[1]s) AS created_at, CAST(value->>9 AS %[1]s) AS updated_at, CAST(value->>10 AS bigint) AS n
+	FROM %[2]s) AS given`, d.timeType, d.list)
+}
+
+// encodeCollections returns the parameter of collectionRows. n is the position of the first collection.
+func (d *dialect) encodeCollections(some []collections.Collection, n int) string {
+	rows := make([][]any, len(some))
+	for i := range some {
+		c := &some[i]
+		rows[i] = []any{c.Key(), c.Address, c.AssetCount, c.LicensesCount, c.RaisedDisputeCount, c.CancelledDisputeCount,
+			c.JudgedDisputeCount, c.ResolvedDisputeCount, d.time(c.CreatedAt), d.time(c.UpdatedAt), n + i}
+	}
+	return encodeList(rows)
 }
 
 // A stamp scans a time: a timestamp, microseconds since 1970, or NULL.
