@@ -121,7 +121,6 @@ func (r *fileReader) section(n *yaml.Node, path string, into reflect.Value) {
 	}
 }
 
-// list reads a list of sections.
 func (r *fileReader) list(n *yaml.Node, path string, into reflect.Value) {
 	if n.Kind != yaml.SequenceNode {
 		r.problem(n, path, "a list of sections is expected here")
@@ -153,7 +152,6 @@ func (r *fileReader) merge(section *yaml.Node, path string, into reflect.Value) 
 	}
 }
 
-// items returns the values of a list.
 func (r *fileReader) items(n *yaml.Node, path string) (texts []string) {
 	for i, item := range n.Content {
 		if item.Kind == yaml.AliasNode {

@@ -126,7 +126,6 @@ var rules = map[string]struct {
 	"from 0 to 1":  {func(n float64) bool { return 0 <= n && n <= 1 }, "not from 0 to 1"},
 }
 
-// tags checks each setting against its tags.
 func (v *validation) tags(c Config) {
 	eachKey("", reflect.ValueOf(c), func(path string, f reflect.StructField, value reflect.Value) {
 		if strings.HasPrefix(path, "index.") && !c.Index.Enabled {

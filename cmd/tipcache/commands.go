@@ -52,7 +52,6 @@ func newRoot(std streams) *cobra.Command {
 	return root
 }
 
-// run runs the command that args name until it or ctx ends.
 func run(ctx context.Context, args []string, std streams) error {
 	root := newRoot(std)
 	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args

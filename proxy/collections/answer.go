@@ -183,7 +183,6 @@ type repeatedListing struct {
 	schemaURL string
 }
 
-// Replay answers from the page in memory.
 func (m *repeatedListing) Replay(rec *record.Record, a *respond.Response) bool {
 	p := m.progress()
 	if p.Block < m.least {

@@ -109,7 +109,6 @@ func (h *Handler) Routes() []web.Route {
 	})
 }
 
-// serve answers one request.
 func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	r, deadline := c.Request, h.stack.Deadline(rec.Start)
 	if h.o.Store == nil {
@@ -149,7 +148,6 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	return nil
 }
 
-// plan returns the cache query of a request.
 func (h *Handler) plan(r *http.Request) (web.Plan, error) {
 	asked, err := h.asked(nil, r, h.stack.Admission.ClientOf(r), h.stack.Deadline(time.Now()))
 	if err != nil {

@@ -57,7 +57,6 @@ type marketplaceDocument struct {
 	Ingested *string  `json:"lastIngestedAt,omitempty" nullable:"true"`
 }
 
-// newListPage joins a page of the store with its metadata.
 func newListPage(l listing, page store.Page, metadata map[string]json.RawMessage) listPage {
 	data := make([]store.Collection, len(page.Items))
 	for i, c := range page.Items {

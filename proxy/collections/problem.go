@@ -87,7 +87,6 @@ func tooLarge(limit int64) error {
 	return &failure.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", limit)}
 }
 
-// unreadable returns the error for a body that could not be read.
 func unreadable(err error) error {
 	var (
 		limited *http.MaxBytesError

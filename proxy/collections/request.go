@@ -97,7 +97,6 @@ type listRequest struct {
 // ignored is documented as a string and accepts any value.
 type ignored string
 
-// UnmarshalJSON accepts any value.
 func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
 type listWindow struct {
@@ -127,7 +126,6 @@ type listing struct {
 	Key     string // key in the cache
 }
 
-// listing returns the listing of a valid request.
 func (r listRequest) listing() listing {
 	known := canonicalAddresses(r.Where.Addresses)
 	low, high := r.Where.MinAssets, r.Where.MaxAssets
@@ -154,18 +152,12 @@ var orders = [...]string{store.UpdatedAt: "updatedAt", store.AssetCount: "assetC
 func canonicalAddresses(given []string) []string {
 	var known []string
 	for _, a := range given {
-		if a = strings.ToLower(a); isCollectionAddress(a) {
+		if a = strings.ToLower(a); store.IsAddress(a) {
 			known = append(known, a)
 		}
 	}
 	slices.Sort(known)
 	return slices.Compact(known)
-}
-
-// isCollectionAddress expects lower case.
-func isCollectionAddress(a string) bool {
-	digits, ok := strings.CutPrefix(a, "0x")
-	return ok && len(digits) == 40 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // keyPrefix begins the keys of listings.
@@ -201,7 +193,6 @@ func appendBound(b []byte, n *int64) []byte {
 	return strconv.AppendInt(b, *n, 10)
 }
 
-// String describes the listing.
 func (l listing) String() string {
 	if l.Nothing {
 		return "nothing: the filters exclude everything"

@@ -27,7 +27,6 @@ const (
 	documentSuffix = ".json"
 )
 
-// schemaNames maps types to their names in schemas.
 var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[listRequest]():         RequestSchema,
 	reflect.TypeFor[listPage]():            PageSchema,
@@ -78,7 +77,6 @@ func (h *Handler) schemas() (all []web.Route) {
 	return all
 }
 
-// schemaURL returns the URL of a document.
 func (h *Handler) schemaURL(r *http.Request, name string) string {
 	return h.stack.BaseURL(r) + Prefix + name + documentSuffix
 }

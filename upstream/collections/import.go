@@ -81,7 +81,6 @@ func parseLine(line []byte) (Collection, error) {
 	return parseObject(object)
 }
 
-// parseObject decodes a collection from a valid JSON object.
 func parseObject(object gjson.Result) (c Collection, err error) {
 	targets := c.targets()
 	var seen [len(fields)]bool
@@ -109,7 +108,6 @@ func parseObject(object gjson.Result) (c Collection, err error) {
 	return c, c.check()
 }
 
-// parseField decodes a value into the field that target points to.
 func parseField(name string, value gjson.Result, target any) error {
 	switch target := target.(type) {
 	case *string:

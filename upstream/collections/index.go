@@ -39,7 +39,6 @@ func (s *Store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 	return err
 }
 
-// write calls change with the timeout of Apply.
 func (s *Store) write(ctx context.Context, change func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, applyTimeouts*s.timeout)
 	defer cancel()

@@ -118,7 +118,6 @@ func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	return within(ctx, s, func(ctx context.Context) (Page, error) { return s.driver.List(ctx, q) })
 }
 
-// result returns the metric label of an outcome.
 func result(err error) string {
 	if err == nil {
 		return "ok"

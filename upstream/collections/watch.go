@@ -105,7 +105,6 @@ type history struct {
 	marks []pastMark // in the order of their generations
 }
 
-// A pastMark is the last mark of a generation.
 type pastMark struct {
 	Mark
 	seen time.Time // when the generation was first seen

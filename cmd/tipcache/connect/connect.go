@@ -71,7 +71,6 @@ func outcome(found string, err error) string {
 // off is the error of a part that is not configured. It does not count as a failure.
 type off string
 
-// Error implements error.
 func (o off) Error() string { return string(o) }
 
 func isOff(err error) bool { return errors.As(err, new(off)) }

@@ -68,7 +68,6 @@ func ServerLog(l *slog.Logger) *log.Logger { return log.New(serverLog{l}, "", 0)
 
 type serverLog struct{ *slog.Logger }
 
-// Write logs a line of an http.Server.
 func (l serverLog) Write(line []byte) (int, error) {
 	level := slog.LevelDebug
 	if bytes.Contains(line, []byte(": panic")) {

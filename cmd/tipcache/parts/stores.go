@@ -58,10 +58,8 @@ func newRedis(o *redis.UniversalOptions) redis.UniversalClient {
 // redacting hides credentials in errors, because a server or proxy may repeat them.
 type redacting struct{ hide *strings.Replacer }
 
-// DialHook implements redis.Hook.
 func (redacting) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook implements redis.Hook.
 func (r redacting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -70,7 +68,6 @@ func (r redacting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook implements redis.Hook.
 func (r redacting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)

@@ -51,7 +51,6 @@ func (s *Service) configuration(w http.ResponseWriter, _ *http.Request) {
 // purgeTimeout is enough for some millions of keys in Redis.
 const purgeTimeout = time.Minute
 
-// purged is the response to a purge.
 type purged struct {
 	Memory   int    `json:"memory"`   // entries removed from this process
 	Redis    int    `json:"redis"`    // entries removed from Redis

@@ -15,10 +15,8 @@ import (
 // degraded collects the outages of all upstreams as a [prometheus.Collector].
 type degraded struct{ *Service }
 
-// Describe implements [prometheus.Collector].
 func (d degraded) Describe(ch chan<- *prometheus.Desc) { upstream.Outages{}.Describe(ch) }
 
-// Collect implements [prometheus.Collector].
 func (d degraded) Collect(ch chan<- prometheus.Metric) { d.allOutages().Collect(ch) }
 
 // allOutages returns the outages of all upstreams, for /readyz and the metrics. It is not constant,

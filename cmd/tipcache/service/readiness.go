@@ -64,7 +64,6 @@ var states = map[string]string{
 // stateOf returns the word for the state of a breaker, or the state itself, such as off.
 func stateOf(breaker string) string { return cmp.Or(states[breaker], breaker) }
 
-// nodeHealth is the state of a node.
 type nodeHealth struct {
 	node.Health
 	BlockAge string `json:"block_age"`

@@ -95,7 +95,6 @@ func logWarnings(log *slog.Logger, cfg config.Config) {
 	}
 }
 
-// reject logs each problem.
 func (r *reloader) reject(message string, err error, restart []string) {
 	r.success.Set(0)
 	for _, problem := range config.Problems(err) {
@@ -117,7 +116,6 @@ func (*reloader) interfaces(cfg config.Config) (has [3]bool) {
 	return has
 }
 
-// apply applies a valid configuration.
 func (r *reloader) apply(cfg config.Config) error {
 	if r.interfaces(cfg) != r.interfaces(r.running) {
 		return errInterfaces

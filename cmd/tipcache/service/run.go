@@ -76,7 +76,6 @@ func (s *Service) index(ctx context.Context) {
 	}
 }
 
-// logStart logs what is served, and from which upstreams.
 func (s *Service) logStart() {
 	var nodes []string
 	for _, url := range s.cfg.Chain.Nodes {

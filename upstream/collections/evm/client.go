@@ -42,7 +42,6 @@ func (c *client) each(ctx context.Context, timeout time.Duration, calls ...Call)
 	return c.sortAnswers(body, len(calls))
 }
 
-// post sends calls and returns the response body.
 func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) (answer string, err error) {
 	ctx, span := upstream.StartSpan(ctx, "evm.request")
 	defer func() { upstream.EndSpan(span, err) }()

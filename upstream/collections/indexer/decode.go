@@ -17,7 +17,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A kind is a kind of event.
 type kind int
 
 // The kinds. Registering an IP again emits none of them. Events of other contracts, such as IPAccountRegistered, do not
@@ -33,7 +32,6 @@ const (
 	kinds
 )
 
-// String returns the metric label of the kind.
 func (k kind) String() string {
 	return [...]string{"registered", "minted", "raised", "judged", "cancelled", "resolved", "tagged"}[k]
 }
@@ -99,7 +97,6 @@ func (n *Network) decode(events []Event, array gjson.Result) (_ []Event, err err
 	return events[:before+len(added)], err
 }
 
-// errPosition is the error for two different logs at one position.
 var errPosition = errors.New("two different logs at one position")
 
 // inPositionOrder sorts events in place by block and index and drops duplicates.

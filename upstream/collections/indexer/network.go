@@ -50,7 +50,6 @@ func Networks() map[string]Network {
 	return map[string]Network{"story": {"story-mainnet", 1514, contracts}, "aeneid": {"story-aeneid", 1315, contracts}}
 }
 
-// contracts returns the network's contracts by index.
 func (n *Network) contracts() [3]ledger.Address {
 	return [...]ledger.Address{registry: n.Registry, licensing: n.Licensing, disputes: n.Disputes}
 }

@@ -14,22 +14,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A Store holds the collections and the cursor up to which they are counted.
+// A Store holds the collections and the cursor up to which they are counted. It is implemented by *collections.Store.
 type Store interface {
-	// Cursor returns the last applied block, or the zero Cursor for an empty store.
 	Cursor(ctx context.Context) (ledger.Cursor, error)
-	// List returns a page of the collections.
 	List(ctx context.Context, q collections.Query) (collections.Page, error)
-	// Owners returns the owners of the ids that the store knows.
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
-	// Trail returns the cursors before from, the latest first, back to the last one at which something was counted.
 	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
-	// StepBack moves the cursor back to one of the trail. It fails like Apply.
 	StepBack(ctx context.Context, from, to ledger.Cursor) error
-	// MarkIncomplete records in the cursor that logs may be missing. A rebuild clears the mark.
 	MarkIncomplete(ctx context.Context) error
-	// Apply applies a tally in one transaction. If the cursor is not prev, it changes nothing and fails with
-	// ledger.ErrCursorMoved. After any other error the tally may or may not have been applied.
 	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 }
 

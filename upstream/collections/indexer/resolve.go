@@ -77,7 +77,6 @@ func (x *Indexer) findDisputes(ctx context.Context, c *count, ids []ledger.Hash,
 	return nil
 }
 
-// An ethCall is the argument of eth_call.
 type ethCall struct {
 	To   string `json:"to"`
 	Data string `json:"data"`

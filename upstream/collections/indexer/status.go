@@ -155,7 +155,6 @@ func lagSeconds(s Status) float64 {
 	return time.Since(s.Cursor.Time).Seconds()
 }
 
-// states are the possible states with their errors.
 var states = []struct {
 	name string
 	err  error
@@ -183,7 +182,6 @@ func (s Status) State() string {
 	return "failed"
 }
 
-// Describe implements prometheus.Collector.
 func (g gauges) Describe(descs chan<- *prometheus.Desc) {
 	descs <- stateDesc
 	for _, gauge := range progress {
@@ -191,7 +189,6 @@ func (g gauges) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (g gauges) Collect(samples chan<- prometheus.Metric) {
 	s := g.status()
 	for _, state := range states {

@@ -18,7 +18,6 @@ type count struct {
 	ignored  [kinds]int // number of events that belong to no collection
 }
 
-// owners maps ids to their collections.
 type owners[ID comparable] struct {
 	known   map[ID]ledger.Address // ids of the span
 	learned map[ID]ledger.Address // the known ones that may be missing in the store

@@ -46,7 +46,6 @@ type alchemyContract struct {
 	OpenSea marketplace `json:"openSeaMetadata"`
 }
 
-// UnmarshalJSON decodes both forms.
 func (a *alchemyAnswer) UnmarshalJSON(text []byte) error {
 	if text[0] == '[' {
 		return json.Unmarshal(text, &a.Contracts)

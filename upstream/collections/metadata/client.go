@@ -50,7 +50,6 @@ const minKey = 6
 
 var errSpec = errors.New("metadata: the provider must be alchemy:URL, blockscout:URL or none")
 
-// openProvider returns a client of the provider in spec.
 func openProvider(spec string, transport http.RoundTripper, memory *account.Part) (*client, error) {
 	name, address, _ := strings.Cut(spec, ":")
 	base, err := url.Parse(strings.TrimRight(address, "/"))
@@ -130,7 +129,6 @@ func (c *client) read(ctx context.Context, body io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// refusal returns the error for a status other than 200.
 func (c *client) refusal(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK:

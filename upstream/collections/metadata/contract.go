@@ -53,10 +53,9 @@ func (s *Service) describe(c contract) []byte {
 	return []byte(s.provider.secret.Replace(strings.TrimSpace(body.String())))
 }
 
-// A text is a JSON string of prose, truncated to collections.MaxText.
+// A text is a JSON string of prose, truncated to collections.MaxText. As for the types below, other JSON values count as absent.
 type text string
 
-// UnmarshalJSON decodes a string. Other values count as absent.
 func (t *text) UnmarshalJSON(raw []byte) error {
 	var s string
 	_ = json.Unmarshal(raw, &s) // leaves s empty on failure
@@ -68,7 +67,6 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 // absent.
 type exact string
 
-// UnmarshalJSON decodes a string. Other values count as absent.
 func (x *exact) UnmarshalJSON(raw []byte) error {
 	var s string
 	_ = json.Unmarshal(raw, &s) // leaves s empty on failure
@@ -81,7 +79,6 @@ func (x *exact) UnmarshalJSON(raw []byte) error {
 // An amount is an integer in a JSON string. Providers may also send a number. An empty or too long one counts as absent.
 type amount string
 
-// UnmarshalJSON decodes a string or a number. Other values count as absent.
 func (a *amount) UnmarshalJSON(text []byte) error {
 	if text[0] == '"' {
 		return (*exact)(a).UnmarshalJSON(text)
@@ -92,7 +89,6 @@ func (a *amount) UnmarshalJSON(text []byte) error {
 // A number is a JSON number with its original digits. Null and numbers beyond the range of floats, 1.8e308, count as absent.
 type number string
 
-// UnmarshalJSON decodes a number. Other values count as absent.
 func (n *number) UnmarshalJSON(text []byte) error {
 	*n = ""
 	if _, err := strconv.ParseFloat(string(text), 64); err == nil && len(text) <= collections.MaxText && text[0] != '"' {
@@ -101,5 +97,4 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the original digits.
 func (n number) MarshalJSON() ([]byte, error) { return []byte(n), nil }

@@ -54,7 +54,6 @@ func newHealth(provider string, o Options) *health {
 	}
 }
 
-// mayRequest reports whether the provider may receive requests now.
 func (h *health) mayRequest() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

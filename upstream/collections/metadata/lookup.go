@@ -25,7 +25,6 @@ type Record struct {
 	ReadAt time.Time // when it was read from the provider
 }
 
-// json returns the description for responses.
 func (r Record) json() json.RawMessage {
 	if len(r.Body) == 0 {
 		return json.RawMessage("{}")
@@ -161,7 +160,6 @@ func (s *Service) key(address string) string {
 	return "meta/" + s.o.Chain + "/" + address
 }
 
-// load returns the records of the addresses, by address.
 func (s *Service) load(ctx context.Context, addresses []string) map[string]Record {
 	if len(addresses) == 0 {
 		return nil
@@ -180,7 +178,6 @@ func (s *Service) load(ctx context.Context, addresses []string) map[string]Recor
 	return records
 }
 
-// save stores the results of flights.
 func (s *Service) save(ctx context.Context, flights []*flight) {
 	records := make(map[string]Record, len(flights))
 	for _, f := range flights {

@@ -134,7 +134,6 @@ type metrics struct {
 	registerer prometheus.Registerer
 }
 
-// newMetrics returns registered metrics.
 func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreaker.State) (*metrics, error) {
 	name := func(n string) string { return prometheus.BuildFQName("tipcache", "metadata", n) }
 	own := prometheus.NewRegistry()
@@ -167,7 +166,6 @@ func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreak
 	return m, nil
 }
 
-// outcome returns the metric label of a request's outcome.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"

@@ -141,7 +141,6 @@ func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, pairs [][]s
 	return nil
 }
 
-// count adds changes to the collections.
 func (s *store) count(ctx context.Context, w *sql.Conn, changes []ledger.Change) error {
 	if len(changes) == 0 {
 		return nil

@@ -149,7 +149,6 @@ func (s *store) plan(ctx context.Context, stmt *statement) error {
 	return nil
 }
 
-// scanItem appends a result row to the page.
 func scanItem(row *sql.Rows, page *collections.Page) error {
 	var c collections.Collection
 	var created, updated stamp

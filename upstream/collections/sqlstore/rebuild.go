@@ -75,7 +75,6 @@ func (s *store) SwapIn(ctx context.Context) error {
 
 func (s *store) DropShadow(ctx context.Context) error { return s.failed(s.dropShadow(ctx, s)) }
 
-// shadowOptions returns the options of a shadow store.
 func (s *store) shadowOptions() collections.Options {
 	return collections.Options{Timeout: s.patience, Logger: s.log, Connections: 4}
 }
@@ -117,7 +116,6 @@ func (*sqliteEngine) dropShadow(_ context.Context, s *store) error {
 	return nil
 }
 
-// shadowSchema returns the schema of the shadow store.
 func shadowSchema(ctx context.Context, s *store) (schema string, err error) {
 	err = s.readers.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema)
 	return schema + shadowSuffix, err

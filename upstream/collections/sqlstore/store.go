@@ -16,7 +16,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A store stores collections in a database.
 type store struct {
 	dialect
 	engine
@@ -228,7 +227,6 @@ func (d *dialect) encodeCollections(some []collections.Collection, n int) string
 // A stamp scans a time: a timestamp, microseconds since 1970, or NULL.
 type stamp struct{ time.Time }
 
-// Scan implements sql.Scanner.
 func (s *stamp) Scan(value any) error {
 	switch value := value.(type) {
 	case nil:
