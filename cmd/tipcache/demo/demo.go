@@ -42,8 +42,7 @@ func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.W
 	}
 	s, err := New(ctx, cfg, d, log)
 	if err == nil {
-		printBanner(out, s, d, key)
-		err = s.Run(ctx)
+		err = errors.Join(printBanner(out, s, d, key), s.Run(ctx))
 	}
 	return errors.Join(err, d.Close())
 }
