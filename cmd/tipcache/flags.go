@@ -21,7 +21,7 @@ func addSettingFlags(fs *pflag.FlagSet) *settingFlags {
 	return addFlagsOf(fs, func(config.Key) bool { return true })
 }
 
-// addFlagsOf adds the flags of the settings that a command needs.
+// addFlagsOf adds the flags of the settings that a command needs. They collect values, which load validates.
 func addFlagsOf(fs *pflag.FlagSet, needed func(config.Key) bool) *settingFlags {
 	s := &settingFlags{values: map[string][]string{}}
 	fs.StringVar(&s.file, "config", "", "YAML `file` with settings")
@@ -29,39 +29,16 @@ func addFlagsOf(fs *pflag.FlagSet, needed func(config.Key) bool) *settingFlags {
 		if k.Flag == "" || !needed(k) {
 			continue
 		}
-		fs.VarPF(&settingFlag{k, s.values}, k.Flag, "", flagUsage(k)).NoOptDefVal = ifBool(k)
+		add := fs.Func
+		if _, yesOrNo := k.Default.(bool); yesOrNo {
+			add = fs.BoolFunc
+		}
+		add(k.Flag, flagUsage(k), func(value string) error {
+			s.values[k.Flag] = append(s.values[k.Flag], value)
+			return nil
+		})
 	}
 	return s
-}
-
-// A settingFlag collects the values of one setting. Loading the configuration validates them.
-type settingFlag struct {
-	key    config.Key
-	values map[string][]string
-}
-
-func (f *settingFlag) Set(v string) error {
-	f.values[f.key.Flag] = append(f.values[f.key.Flag], v)
-	return nil
-}
-
-// String returns "", because the usage text contains the default.
-func (f *settingFlag) String() string { return "" }
-
-// Type returns the placeholder for the value in the help.
-func (f *settingFlag) Type() string {
-	if ifBool(f.key) != "" {
-		return "bool"
-	}
-	return "value"
-}
-
-// ifBool returns the implied value of a boolean flag, "" for other flags.
-func ifBool(k config.Key) string {
-	if _, yesOrNo := k.Default.(bool); yesOrNo {
-		return "true"
-	}
-	return ""
 }
 
 func flagUsage(k config.Key) string {
