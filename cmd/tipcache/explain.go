@@ -107,17 +107,14 @@ func policyText(e proxy.Explanation) string {
 	case p.Immutable:
 		return "never stale"
 	case e.Tip > 0:
-		return fmt.Sprintf("in blocks: fresh %d, stale %d, on error %s", p.FreshBlocks, p.StaleBlocks, limitText(p.ErrorBlocks))
+		onError := "no limit"
+		if p.ErrorBlocks != math.MaxInt64 {
+			onError = fmt.Sprint(p.ErrorBlocks)
+		}
+		return fmt.Sprintf("in blocks: fresh %d, stale %d, on error %s", p.FreshBlocks, p.StaleBlocks, onError)
 	default:
 		return fmt.Sprintf("in seconds: fresh %s, stale %s, on error %s", p.Fresh, p.Stale, p.StaleIfError)
 	}
-}
-
-func limitText(blocks int64) string {
-	if blocks == math.MaxInt64 {
-		return "no limit"
-	}
-	return fmt.Sprint(blocks)
 }
 
 func tipText(e proxy.Explanation) string {

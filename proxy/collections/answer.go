@@ -13,7 +13,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
-	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
 // progress is the progress of the collection store at one moment.
@@ -79,14 +78,6 @@ func (h *Handler) generation(e *cache.Entry) int64 { return e.Height - e.ReadAt.
 // term is the maximum time for which a page is served unchanged, in nanoseconds.
 func (h *Handler) term() int64 { return int64(max(h.o.Policy.Stale, time.Second)) }
 
-// editionOf returns the edition of a page that was just read, or 0 if the store has no generations.
-func (h *Handler) editionOf(page store.Page, now time.Time) int64 {
-	if h.o.Watch == nil || page.Generation == 0 {
-		return 0
-	}
-	return h.edition(page.Generation, now)
-}
-
 // freshUntil returns when a page is read again although the store has not changed. It is zero for a page that is fresh for a
 // time.
 func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.Time {
@@ -151,7 +142,9 @@ func (h *Handler) covers(least int64, res cache.Result, q *cache.Query, p progre
 func (h *Handler) answer(a *respond.Response, rec *record.Record, res cache.Result, query *cache.Query, p progress, schemaURL string, now time.Time) {
 	a.Now = now
 	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), h.holdsAt(res.Entry, query, p)
-	a.Backing = h.withSchema(query.Key, res.Entry, schemaURL)
+	// The body with $schema is cached with the page and compressed like other bodies, because there are few hosts.
+	content := h.cache.Derived(query.Key, res.Entry.Content, schemaURL, insertSchema)
+	a.Backing = cache.Entry{Content: content, ReadAt: res.Entry.ReadAt, Expires: res.Entry.Expires} // an edition is not a block
 	res.Entry = &a.Backing
 	rec.Result(res)
 	rec.Degraded = !res.Entry.Expires.IsZero()
@@ -159,15 +152,8 @@ func (h *Handler) answer(a *respond.Response, rec *record.Record, res cache.Resu
 	a.Behind, a.Control = p.Behind, respond.OwnAnswer
 }
 
-// withSchema inserts $schema at the beginning of the body. The result is cached with the page and compressed like other
-// bodies, because there are few hosts. The validator does not change, because it identifies the page.
-func (h *Handler) withSchema(key string, e *cache.Entry, url string) cache.Entry {
-	content := h.cache.Derived(key, e.Content, url, naming)
-	return cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // an edition is not a block
-}
-
-// naming returns a function that inserts the URL of the schema into a page.
-func naming(page *cache.Content, url string) *cache.Content {
+// insertSchema inserts $schema at the beginning of a page. The validator does not change, because it identifies the page.
+func insertSchema(page *cache.Content, url string) *cache.Content {
 	quoted, _ := json.Marshal(url) // a string always encodes
 	body := make([]byte, 0, len(page.Body)+len(quoted)+12)
 	body = append(append(body, `{"$schema":`...), quoted...)

@@ -98,7 +98,10 @@ func (h *Handler) origin(asked listing) cache.Origin {
 		}
 		metadata, degraded := h.describe(ctx, page.Items)
 		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
-		edition := h.editionOf(page, now)
+		edition := int64(0) // unknown
+		if h.o.Watch != nil && page.Generation > 0 {
+			edition = h.edition(page.Generation, now)
+		}
 		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", body, 0), Height: edition, ReadAt: now}
 		if degraded {
 			e.Expires = now.Add(h.o.DegradedTTL)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -14,7 +13,7 @@ import (
 type count struct {
 	ips      owners[ledger.Address]
 	disputes owners[ledger.Hash]
-	changes  map[ledger.Address]*ledger.Change
+	changes  map[ledger.Address]ledger.Change
 	ignored  [kinds]int // number of events that belong to no collection
 }
 
@@ -42,7 +41,7 @@ func (o owners[ID]) takeUnknown(ids []ID) []ID {
 // tally counts a span's events. It finds an id's owner in the span's events, in the store, or on the chain. It finds the
 // owners of IPs first, because disputes belong to IPs.
 func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored [kinds]int, err error) {
-	c := &count{ips: newOwners[ledger.Address](), disputes: newOwners[ledger.Hash](), changes: map[ledger.Address]*ledger.Change{}}
+	c := &count{ips: newOwners[ledger.Address](), disputes: newOwners[ledger.Hash](), changes: map[ledger.Address]ledger.Change{}}
 	for i := range b.events {
 		if e := &b.events[i]; e.Kind == Registered {
 			c.ips.learn(e.IP, e.Collection)
@@ -59,8 +58,9 @@ func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored
 	for i := range b.events {
 		c.add(&b.events[i])
 	}
+	changes := slices.SortedFunc(maps.Values(c.changes), func(a, b ledger.Change) int { return bytes.Compare(a.Collection[:], b.Collection[:]) })
 	learned := ledger.Owners{IPs: c.ips.learned, Disputes: c.disputes.learned}
-	return ledger.Tally{Cursor: b.last, Changes: c.sorted(), Learned: learned}, c.ignored, nil
+	return ledger.Tally{Cursor: b.last, Changes: changes, Learned: learned}, c.ignored, nil
 }
 
 // wanted returns the ids whose owners are not in the span's events.
@@ -107,7 +107,16 @@ func (c *count) add(e *Event) {
 		c.ignored[e.Kind]++
 		return
 	}
-	change := c.change(collection, e.Time)
+	change, found := c.changes[collection]
+	if !found {
+		change = ledger.Change{Collection: collection, First: e.Time, Last: e.Time}
+	}
+	if e.Time.Before(change.First) {
+		change.First = e.Time
+	}
+	if e.Time.After(change.Last) {
+		change.Last = e.Time
+	}
 	switch e.Kind {
 	case Registered:
 		change.Assets++
@@ -122,6 +131,7 @@ func (c *count) add(e *Event) {
 	case Resolved:
 		change.Resolved++
 	}
+	c.changes[collection] = change
 }
 
 func (c *count) collection(e *Event) (collection ledger.Address, known bool) {
@@ -134,28 +144,4 @@ func (c *count) collection(e *Event) (collection ledger.Address, known bool) {
 		collection, known = c.disputes.known[e.Dispute]
 	}
 	return collection, known
-}
-
-func (c *count) change(collection ledger.Address, at time.Time) *ledger.Change {
-	change := c.changes[collection]
-	if change == nil {
-		change = &ledger.Change{Collection: collection, First: at, Last: at}
-		c.changes[collection] = change
-	}
-	if at.Before(change.First) {
-		change.First = at
-	}
-	if at.After(change.Last) {
-		change.Last = at
-	}
-	return change
-}
-
-func (c *count) sorted() []ledger.Change {
-	all := make([]ledger.Change, 0, len(c.changes))
-	for _, change := range c.changes {
-		all = append(all, *change)
-	}
-	slices.SortFunc(all, func(a, b ledger.Change) int { return bytes.Compare(a.Collection[:], b.Collection[:]) })
-	return all
 }

@@ -129,32 +129,26 @@ func (c *client) read(ctx context.Context, body io.Reader) ([]byte, error) {
 	return text, nil
 }
 
+// refusal returns the error for a status other than 200. It wraps errRefused if a contract may be the cause: for 4xx except
+// those about credentials and timing.
 func (c *client) refusal(resp *http.Response) error {
-	switch resp.StatusCode {
-	case http.StatusOK:
+	switch status := resp.StatusCode; {
+	case status == http.StatusOK:
 		return nil
-	case http.StatusNotFound:
+	case status == http.StatusNotFound:
 		return c.bad(errNotFound)
-	case http.StatusTooManyRequests:
+	case status == http.StatusTooManyRequests:
 		return &upstream.Error{
 			Kind:       upstream.Overloaded,
 			Msg:        c.name + " wants fewer requests",
 			RetryAfter: upstream.RetryAfter(resp.Header),
 		}
-	}
-	return c.bad(statusError(resp.StatusCode))
-}
-
-// statusError returns the error for a status. It wraps errRefused if a contract may be the cause: for 4xx except those about
-// credentials and timing.
-func statusError(status int) error {
-	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
-		return fmt.Errorf("%w: status %d", errUnauthorized, status)
+		return c.bad(fmt.Errorf("%w: status %d", errUnauthorized, status))
 	case status >= 400 && status < 500 && status != http.StatusRequestTimeout:
-		return fmt.Errorf("%w: status %d", errRefused, status)
+		return c.bad(fmt.Errorf("%w: status %d", errRefused, status))
 	}
-	return fmt.Errorf("status %d", status)
+	return c.bad(fmt.Errorf("status %d", resp.StatusCode))
 }
 
 // decode decodes a JSON object or array. It skips members of unexpected types. Its errors do not contain the decoder's error,
