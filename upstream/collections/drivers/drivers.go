@@ -48,9 +48,9 @@ type driver struct {
 }
 
 var (
-	postgres = driver{sqlstore.OpenPostgres, sqlstore.CheckPostgres}
+	database = driver{sqlstore.Open, sqlstore.Check}
 	api      = driver{open: apistore.Open}
-	byScheme = map[string]driver{"sqlite": {sqlstore.OpenSQLite, sqlstore.CheckSQLite}, "postgres": postgres, "postgresql": postgres, "http": api, "https": api}
+	byScheme = map[string]driver{"sqlite": database, "postgres": database, "postgresql": database, "http": api, "https": api}
 )
 
 func driverOf(url string) (driver, error) {

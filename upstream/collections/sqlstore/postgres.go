@@ -31,25 +31,16 @@ type postgresEngine struct {
 	hide *strings.Replacer // redacts the password, which a server or a proxy may echo
 }
 
-// OpenPostgres opens the database at a URL and creates its schema. If the server does not respond, the first successful query
-// creates the schema. Permanent problems are errors, which contain no credentials.
-func OpenPostgres(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
-	s, err := connectPostgres(ctx, url, o)
-	if err != nil {
-		return "", nil, err
-	}
-	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
+func (e *postgresEngine) open(ctx context.Context, s *store) error {
+	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	if err := s.failed(s.ready(waiting)); err != nil {
-		if kind := upstream.KindOf(err); kind == 0 || kind == upstream.BadAnswer {
-			_ = s.Close()
-			return "", nil, fmt.Errorf("collections: open %s: %w", s.name, err)
-		}
+	err := s.ready(waiting)
+	if kind := upstream.KindOf(postgresError(err)); kind != 0 && kind != upstream.BadAnswer {
+		return nil // the first successful query creates the schema
 	}
-	return s.name, s, nil
+	return err
 }
 
-// connectPostgres returns a store that has not connected yet.
 func connectPostgres(ctx context.Context, url string, o collections.Options) (*store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {

@@ -44,6 +44,9 @@ func (s *store) Shadow(ctx context.Context) (string, collections.Driver, error) 
 		return "", nil, s.failed(err)
 	}
 	shadow, err := s.shadow(ctx, s)
+	if err != nil && shadow != nil {
+		err = errors.Join(err, shadow.Close())
+	}
 	if err != nil {
 		return "", nil, s.failed(err)
 	}
@@ -92,7 +95,11 @@ func (*sqliteEngine) shadow(ctx context.Context, s *store) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openSQLite(ctx, path, s.shadowOptions())
+	shadow, err := connectSQLite(path, s.shadowOptions(), false)
+	if err == nil {
+		err = shadow.open(ctx, shadow)
+	}
+	return shadow, err
 }
 
 func (*sqliteEngine) attach(ctx context.Context, s *store, w *sql.Conn) (prefix, detach string, err error) {
@@ -150,10 +157,7 @@ func (e *postgresEngine) shadow(ctx context.Context, s *store) (*store, error) {
 	if err == nil {
 		err = shadow.ready(ctx)
 	}
-	if err != nil {
-		return nil, errors.Join(err, shadow.Close())
-	}
-	return shadow, nil
+	return shadow, err
 }
 
 func (*postgresEngine) attach(ctx context.Context, s *store, _ *sql.Conn) (prefix, detach string, err error) {

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	_ "embed" // for the scripts
 	"fmt"
-	"strings"
 
 	"github.com/tipcache/tipcache/upstream/collections"
 )
@@ -70,50 +69,4 @@ func (s *store) hasSchema(ctx context.Context, w *sql.Conn) (bool, error) {
 		remedy = "fill an empty database by tipcache index or tipcache import, with its URL as --store"
 	}
 	return false, fmt.Errorf("%w %d, but this program needs version %d: %s", collections.ErrSchemaVersion, version, schemaVersion, remedy)
-}
-
-// CheckSQLite returns the version of SQLite, or the error that OpenSQLite would return for an existing file. It writes nothing.
-func CheckSQLite(ctx context.Context, url string, o collections.Options) (version string, err error) {
-	dsn, err := sqliteDSN(strings.TrimPrefix(url, "sqlite:"))
-	if err != nil {
-		return "", err
-	}
-	db, err := sql.Open("sqlite", dsn+"&mode=rw&_pragma=query_only(1)")
-	if err != nil {
-		return "", err
-	}
-	s := &store{dialect: sqliteDialect, engine: &sqliteEngine{}, readers: db, writer: db, patience: o.Timeout}
-	return s.check(ctx)
-}
-
-// CheckPostgres returns the version of the server, or the error that OpenPostgres would return for the database. It writes
-// nothing, and the error contains no credentials.
-func CheckPostgres(ctx context.Context, url string, o collections.Options) (version string, err error) {
-	s, err := connectPostgres(ctx, url, o)
-	if err != nil {
-		return "", err
-	}
-	return s.check(ctx)
-}
-
-// check checks the schema, returns the version of the database, and closes the store.
-func (s *store) check(ctx context.Context) (version string, err error) {
-	defer s.Close()
-	waiting, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
-	err = whileLocked(waiting, func() error {
-		conn, err := s.readers.Conn(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		if _, err = s.hasSchema(ctx, conn); err != nil {
-			return err
-		}
-		return conn.QueryRowContext(ctx, s.selectVersion).Scan(&version)
-	})
-	if err != nil {
-		return "", fmt.Errorf("collections: %w", s.failed(err))
-	}
-	return version, nil
 }

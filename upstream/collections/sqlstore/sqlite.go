@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -18,27 +17,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// OpenSQLite opens the database file of a URL such as sqlite:PATH, or a database in memory for :memory:, and creates its
-// schema. Readers in memory wait while an import merges. Readers of a file never wait, because it uses WAL.
-func OpenSQLite(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
-	path := strings.TrimPrefix(url, "sqlite:")
+// connectSQLite returns the store in a database file, or in memory for :memory:. Readers in memory wait while an import merges.
+// Readers of a file never wait, because it uses WAL.
+func connectSQLite(path string, o collections.Options, existing bool) (*store, error) {
 	if path == "" {
-		return "", nil, errors.New("collections: sqlite: the path is missing")
+		return nil, errors.New("collections: sqlite: the path is missing")
 	}
-	s, err := openSQLite(ctx, path, o)
-	if err != nil {
-		return "", nil, fmt.Errorf("collections: open %s: %w", url, sqliteEngine{}.failed(err))
-	}
-	return url, s, nil
-}
-
-func openSQLite(ctx context.Context, path string, o collections.Options) (*store, error) {
-	const writing = "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=cache_size(-65536)"
 	dsn, err := sqliteDSN(path)
 	if err != nil {
 		return nil, err
 	}
-	writer, err := sql.Open("sqlite", dsn+writing)
+	if existing {
+		dsn += "&mode=rw"
+	}
+	writer, err := sql.Open("sqlite", dsn+"&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=cache_size(-65536)")
 	if err != nil {
 		return nil, err
 	}
@@ -49,22 +41,23 @@ func openSQLite(ctx context.Context, path string, o collections.Options) (*store
 	writer.SetMaxOpenConns(1) // SQLite has one writer at a time
 	readers.SetMaxOpenConns(o.Connections + 1)
 	readers.SetMaxIdleConns(o.Connections)
-	engine := &sqliteEngine{}
-	s := &store{dialect: sqliteDialect, engine: engine, name: "sqlite:" + path, log: o.Logger, readers: readers, writer: writer, patience: o.Timeout}
+	return &store{
+		dialect: sqliteDialect, engine: &sqliteEngine{}, name: "sqlite:" + path, log: o.Logger, readers: readers, writer: writer, patience: o.Timeout,
+	}, nil
+}
+
+// open waits for locks only for the store's patience, but for the schema as long as it takes.
+func (e *sqliteEngine) open(ctx context.Context, s *store) error {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	err = whileLocked(waiting, func() error { return s.ready(ctx) })
+	err := whileLocked(waiting, func() error { return s.ready(ctx) })
 	if err == nil {
-		err = whileLocked(waiting, func() error {
-			engine.anchor, err = readers.Conn(ctx)
+		err = whileLocked(waiting, func() (err error) {
+			e.anchor, err = s.readers.Conn(ctx)
 			return err
 		})
 	}
-	if err != nil {
-		_ = s.Close()
-		return nil, err
-	}
-	return s, nil
+	return err
 }
 
 // sqliteDSN returns the data source name, to which pragmas can be added. SQLite's own wait for locks is short, because it

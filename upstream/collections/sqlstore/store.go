@@ -29,14 +29,16 @@ type store struct {
 
 // An engine contains the differences of the databases apart from SQL.
 type engine interface {
+	// open waits until the schema exists, or until it is known that the server does not respond.
+	open(ctx context.Context, s *store) error
 	// again calls try for a read, and retries if that may help.
 	again(ctx context.Context, try func() error) error
 	// version returns the version of the schema, or 0 if there is none.
 	version(ctx context.Context, w *sql.Conn) (int, error)
 	// failed converts an error to an *upstream.Error, except context.Canceled.
 	failed(err error) error
-	// shadow opens the shadow store, attach makes its tables available to a connection under a prefix, and
-	// dropShadow removes it.
+	// shadow opens the shadow store, which may be non-nil even with an error. attach makes its tables available to a
+	// connection under a prefix, and dropShadow removes it.
 	shadow(ctx context.Context, s *store) (*store, error)
 	attach(ctx context.Context, s *store, w *sql.Conn) (prefix, detach string, err error)
 	dropShadow(ctx context.Context, s *store) error
@@ -67,6 +69,55 @@ type dialect struct {
 
 	beforeImport, afterImport, beforeTally string // outside transactions
 	dropStaged                             string // drops the temporary table of an import
+}
+
+// Open opens the database at a URL and creates its schema. If a PostgreSQL server does not respond, the first successful query
+// creates the schema. Permanent problems are errors, which contain no credentials.
+func Open(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
+	s, err := connect(ctx, url, o, false)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := s.open(ctx, s); err != nil {
+		_ = s.Close()
+		return "", nil, fmt.Errorf("collections: open %s: %w", s.name, s.failed(err))
+	}
+	return s.name, s, nil
+}
+
+// Check returns the version of the database, or the error that Open would return for its schema. It writes nothing. A database
+// file must exist.
+func Check(ctx context.Context, url string, o collections.Options) (version string, err error) {
+	s, err := connect(ctx, url, o, true)
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	waiting, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	err = whileLocked(waiting, func() error {
+		conn, err := s.readers.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if _, err = s.hasSchema(ctx, conn); err != nil {
+			return err
+		}
+		return conn.QueryRowContext(ctx, s.selectVersion).Scan(&version)
+	})
+	if err != nil {
+		return "", fmt.Errorf("collections: %w", s.failed(err))
+	}
+	return version, nil
+}
+
+// connect returns a store that has not connected yet. If existing is true, it creates no database file.
+func connect(ctx context.Context, url string, o collections.Options, existing bool) (*store, error) {
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		return connectSQLite(path, o, existing)
+	}
+	return connectPostgres(ctx, url, o)
 }
 
 func (s *store) Lead(ctx context.Context, work func(context.Context) error) error {
