@@ -58,7 +58,7 @@ func within(p, base string) bool {
 	return p == base || strings.HasPrefix(p, strings.TrimSuffix(base, "/")+"/")
 }
 
-// hides returns the pattern of a path of the mount at other that is at the path p or below it, "" for none.
+// hides returns the pattern of a path of the mount at other that a mount at p would hide, or "".
 func (c Config) hides(p, other string) string {
 	if p == other || !within(p, other) {
 		return ""

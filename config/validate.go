@@ -198,7 +198,7 @@ func (v *validation) class(key string, c Class) {
 }
 
 func (v *validation) redis(c Config) {
-	v.check(c.Redis.SealKey == "" || len(c.Redis.SealKey) >= leastSecret, "redis.seal_key", "expected at least %d characters", leastSecret)
+	v.check(c.Redis.SealKey == "" || len(c.Redis.SealKey) >= minSecret, "redis.seal_key", "expected at least %d characters", minSecret)
 	v.check(c.Redis.Timeout < c.Chain.Timeout, "redis.timeout", "%v must be shorter than chain.timeout (%v)", c.Redis.Timeout, c.Chain.Timeout)
 	lease := redis.Options{}.WithDefaults().Lease
 	v.check(c.Redis.Timeout < lease, "redis.timeout", "%v must be shorter than the lease of a read (%v)", c.Redis.Timeout, lease)
@@ -309,14 +309,14 @@ func (v *validation) rate(key, value string) {
 	v.check(err == nil, key, "%v", err)
 }
 
-// leastSecret is the length of a secret, in characters, that cannot be guessed.
-const leastSecret = 16
+// minSecret is the length of a secret, in characters, that cannot be guessed.
+const minSecret = 16
 
 func (v *validation) admin(address, token string) {
 	if address == "none" || token == "none" {
 		return
 	}
-	v.check(token == "" || len(token) >= leastSecret, "admin_token", "has %d characters; expected at least %d", len(token), leastSecret)
+	v.check(token == "" || len(token) >= minSecret, "admin_token", "has %d characters; expected at least %d", len(token), minSecret)
 	v.check(token != "" || isLoopback(address), "admin_token",
 		"required, because other machines can reach admin (%s): set a token, or set admin: none", address)
 }

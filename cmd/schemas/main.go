@@ -1,5 +1,5 @@
-// Command schemas writes the messages that the modules of the Cosmos SDK answer queries with, as proxy/docs
-// embeds them:
+// Command schemas writes the response messages of the query services of the Cosmos SDK, in the form that proxy/docs
+// embeds:
 //
 //	go run ./cmd/schemas > proxy/docs/sdk_messages.json
 //
@@ -27,14 +27,14 @@ import (
 )
 
 // releases have the .proto files. Each line is a set of modules that work together. A method is described by the
-// first line that has it. A field that a message lacks in another line may be absent.
+// first line that has it. A field that is missing from the message in another line may be absent.
 var releases = [][]string{
 	{"github.com/cosmos/cosmos-sdk@v0.54.4", "github.com/cosmos/ibc-go/v10@v10.7.0", "github.com/CosmWasm/wasmd@v0.61.14"},
 	{"github.com/cosmos/cosmos-sdk@v0.53.4", "github.com/cosmos/ibc-go/v10@v10.3.0", "github.com/CosmWasm/wasmd@v0.60.8"},
 	{"github.com/cosmos/cosmos-sdk@v0.50.15", "github.com/cosmos/ibc-go/v8@v8.8.0", "github.com/CosmWasm/wasmd@v0.54.9"},
 }
 
-// irregular are messages that the SDK writes by a Go type of its own, unlike all others.
+// irregular are messages whose JSON form in the SDK differs from their fields.
 var irregular = []string{"cosmos.staking.v1beta1.RedelegationResponse"}
 
 func main() {
@@ -62,7 +62,7 @@ func main() {
 		lines[i].collect(&all, all.Methods[row.Method])
 	}
 	for _, line := range lines {
-		line.mark(all)
+		line.markAbsent(all)
 	}
 	out := json.NewEncoder(os.Stdout)
 	out.SetIndent("", "\t")
@@ -71,7 +71,7 @@ func main() {
 	}
 }
 
-// output is the file. A field's type is the name of a message or an enum, string, integer, number, boolean, bytes, time,
+// output is the written file. A field's type is the name of a message or an enum, string, integer, number, boolean, bytes, time,
 // duration, any (a google.protobuf.Any) or json. "[]" before it is a list, "|null" and "|absent" after it say what else
 // there may be.
 type output struct {
@@ -153,7 +153,7 @@ func (p *protos) add(scope string, messages []*descriptorpb.DescriptorProto, enu
 	}
 }
 
-// resolve returns the full name of a type that is named in a scope.
+// resolve returns the full name of a type from its name in a scope.
 func (p *protos) resolve(scope, name string) string {
 	if full, ok := strings.CutPrefix(name, "."); ok {
 		return full
@@ -193,20 +193,20 @@ func (p *protos) collect(all *output, name string) {
 	}
 }
 
-// mark marks the fields that messages of these files lack.
-func (p *protos) mark(all output) {
+// markAbsent marks the fields that messages of these files do not have.
+func (p *protos) markAbsent(all output) {
 	for name, fields := range all.Messages {
 		m := p.messages[name]
 		for field, typ := range fields {
-			lacks := m != nil && !slices.ContainsFunc(m.GetField(), func(f *descriptorpb.FieldDescriptorProto) bool { return f.GetName() == field })
-			if lacks && !strings.HasSuffix(typ, "|absent") {
+			absent := m != nil && !slices.ContainsFunc(m.GetField(), func(f *descriptorpb.FieldDescriptorProto) bool { return f.GetName() == field })
+			if absent && !strings.HasSuffix(typ, "|absent") {
 				fields[field] += "|absent"
 			}
 		}
 	}
 }
 
-// wellKnown are the types of google.protobuf.
+// wellKnown maps messages of google.protobuf to types of the output.
 var wellKnown = map[string]string{"Any": "any", "Timestamp": "time", "Duration": "duration"}
 
 func (p *protos) typeOf(m *message, f *descriptorpb.FieldDescriptorProto) string {
@@ -237,7 +237,7 @@ func (p *protos) typeOf(m *message, f *descriptorpb.FieldDescriptorProto) string
 	}
 }
 
-// option returns the value of an option of a field, which is known by the last part of its name.
+// option returns the value of the field's option whose name ends in the given part, or "".
 func option(f *descriptorpb.FieldDescriptorProto, name string) string {
 	for _, o := range f.GetOptions().GetUninterpretedOption() {
 		if parts := o.GetName(); strings.HasSuffix(parts[len(parts)-1].GetNamePart(), "."+name) {

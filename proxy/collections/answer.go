@@ -40,23 +40,23 @@ func (h *Handler) progress() (p progress) {
 	return p
 }
 
-// query returns the cache query for a page. If the store's generation is known, a page is fresh until the store changes.
-// Its edition takes the place of the height that other entries have. Pages that have not counted the block least of the
-// execution chain are excluded; 0 excludes none.
-func (h *Handler) query(asked listing, p progress, least int64) cache.Query {
-	q := cache.Query{Key: asked.Key, Policy: h.o.Policy}
-	if p.Generation > 0 && !asked.Nothing {
+// query returns the cache query for a page. If the store's generation is known, a page is fresh until the store changes, and
+// its edition takes the place of the height of other entries. The query excludes pages that have not counted minBlock of the
+// execution chain; 0 excludes none.
+func (h *Handler) query(l listing, p progress, minBlock int64) cache.Query {
+	q := cache.Query{Key: l.Key, Policy: h.o.Policy}
+	if p.Generation > 0 && !l.Nothing {
 		q.Tip = h.edition(p.Generation, time.Now())
 		// A read of the store takes milliseconds, so an outdated page is served only while reads fail.
 		q.Policy.FreshBlocks, q.Policy.StaleBlocks, q.Policy.ErrorBlocks = 0, 0, math.MaxInt64
-		q.MinHeight = h.leastEdition(q.Tip, least)
+		q.MinHeight = h.minEdition(q.Tip, minBlock)
 	}
 	return q
 }
 
-// leastEdition returns the edition since which pages have counted a block, or tip if it is unknown. It can be wrong for a
-// page that another replica read within the difference of the two clocks, so covers checks the page itself.
-func (h *Handler) leastEdition(tip, block int64) int64 {
+// minEdition returns the first edition whose pages have counted a block, or tip if it is unknown. It can be wrong for a page that
+// another replica read within the difference of the two clocks, so covers checks the page itself.
+func (h *Handler) minEdition(tip, block int64) int64 {
 	if block == 0 {
 		return 0
 	}
@@ -128,11 +128,11 @@ func (h *Handler) holdsAt(e *cache.Entry, q *cache.Query, p progress) int64 {
 
 // covers refuses a page that has not counted the block that the client requires although the store has: an outdated page, or a
 // page from a lagging standby database.
-func (h *Handler) covers(least int64, res cache.Result, q *cache.Query, p progress) error {
-	if block := h.holdsAt(res.Entry, q, p); block < least {
+func (h *Handler) covers(minBlock int64, res cache.Result, q *cache.Query, p progress) error {
+	if block := h.holdsAt(res.Entry, q, p); block < minBlock {
 		return &failure.Failure{
 			Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: res.Err,
-			Public: fmt.Sprintf("the page has counted block %d, not %d", block, least),
+			Public: fmt.Sprintf("the page has counted block %d, not %d", block, minBlock),
 		}
 	}
 	return nil
@@ -164,19 +164,19 @@ func insertSchema(page *cache.Content, url string) *cache.Content {
 // A repeatedListing answers a repeated request for a listing.
 type repeatedListing struct {
 	*Handler
-	asked     listing
-	least     int64 // block of the execution chain that the client requires
+	listing   listing
+	minBlock  int64 // block of the execution chain that the client requires
 	schemaURL string
 }
 
 func (m *repeatedListing) Replay(rec *record.Record, a *respond.Response) bool {
 	p := m.progress()
-	if p.Block < m.least {
+	if p.Block < m.minBlock {
 		return false
 	}
-	query := m.query(m.asked, p, m.least)
+	query := m.query(m.listing, p, m.minBlock)
 	res, ok := m.cache.Fresh(query, rec.Start, record.Repeats)
-	if !ok || m.covers(m.least, res, &query, p) != nil {
+	if !ok || m.covers(m.minBlock, res, &query, p) != nil {
 		return false
 	}
 	m.answer(a, rec, res, &query, p, m.schemaURL, rec.Start)

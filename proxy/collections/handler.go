@@ -114,29 +114,25 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if h.o.Store == nil {
 		return errClosed
 	}
-	asked, err := h.asked(c.Writer, r, &rec.Client, deadline)
+	l, minBlock, err := h.readRequest(c.Writer, r, &rec.Client, deadline)
 	if err != nil {
 		return err
 	}
 	ctx := web.WithLazyDeadline(r.Context(), deadline)
 	defer ctx.Release()
-	least, err := web.ReadMinEVM(r)
+	progress, err := h.awaited(ctx, rec, minBlock)
 	if err != nil {
 		return err
 	}
-	progress, err := h.awaited(ctx, rec, least)
-	if err != nil {
-		return err
-	}
-	query := h.query(asked, progress, least)
+	query := h.query(l, progress, minBlock)
 	if rec.Repeatable() {
-		rec.Replayer = &repeatedListing{h, asked, least, h.schemaURL(r, PageSchema)}
+		rec.Replayer = &repeatedListing{h, l, minBlock, h.schemaURL(r, PageSchema)}
 	}
-	res, err := h.cache.Get(ctx, query, h.origin(asked))
+	res, err := h.cache.Get(ctx, query, h.origin(l))
 	if err != nil {
 		return err
 	}
-	if err := h.covers(least, res, &query, progress); err != nil {
+	if err := h.covers(minBlock, res, &query, progress); err != nil {
 		return err
 	}
 	// The request only reads and is a POST only because it has a body. So If-None-Match returns 304 as for a GET, and not
@@ -149,13 +145,9 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 }
 
 func (h *Handler) plan(r *http.Request) (web.Plan, error) {
-	asked, err := h.asked(nil, r, h.stack.Admission.ClientOf(r), h.stack.Deadline(time.Now()))
+	l, minBlock, err := h.readRequest(nil, r, h.stack.Admission.ClientOf(r), h.stack.Deadline(time.Now()))
 	if err != nil {
 		return web.Plan{}, err
 	}
-	least, err := web.ReadMinEVM(r)
-	if err != nil {
-		return web.Plan{}, err
-	}
-	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + asked.String(), Origin: "the store", Query: h.query(asked, h.progress(), least)}, nil
+	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + l.String(), Origin: "the store", Query: h.query(l, h.progress(), minBlock)}, nil
 }

@@ -83,13 +83,13 @@ func firstRecord(records ...json.RawMessage) json.RawMessage {
 }
 
 // origin reads a page from the store and then its metadata, on a miss.
-func (h *Handler) origin(asked listing) cache.Origin {
+func (h *Handler) origin(l listing) cache.Origin {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		now := time.Now()
 		var page store.Page
-		if !asked.Nothing {
+		if !l.Nothing {
 			var err error
-			if page, err = h.o.Store.List(ctx, asked.Query); err != nil {
+			if page, err = h.o.Store.List(ctx, l.Query); err != nil {
 				return nil, fmt.Errorf("list collections: %w", err)
 			}
 		}
@@ -97,7 +97,7 @@ func (h *Handler) origin(asked listing) cache.Origin {
 			return nil, errFilling
 		}
 		metadata, degraded := h.describe(ctx, page.Items)
-		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
+		body := bytes.TrimSpace(encode(newListPage(l, page, metadata)))
 		edition := int64(0) // unknown
 		if h.o.Watch != nil && page.Generation > 0 {
 			edition = h.edition(page.Generation, now)

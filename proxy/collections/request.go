@@ -26,15 +26,20 @@ const (
 	maxAllocated   = 16 << 10 // bytes allocated at once for an announced length, enough for 200 addresses
 )
 
-// asked parses the listing in a request. It reserves memory for the body until it is parsed.
-func (h *Handler) asked(w http.ResponseWriter, r *http.Request, client *limits.Client, deadline time.Time) (listing, error) {
+// readRequest returns the requested listing, and the block of the execution chain that the client requires; 0 requires none. It
+// reserves memory for the body until it is parsed.
+func (h *Handler) readRequest(w http.ResponseWriter, r *http.Request, client *limits.Client, deadline time.Time) (l listing, minBlock int64, err error) {
 	held := h.stack.HoldBody(client)
 	defer held.Release()
 	body, err := readListBody(w, r, held, deadline)
 	if err != nil {
-		return listing{}, err
+		return l, 0, err
 	}
-	return h.schema.parse(body)
+	if l, err = h.schema.parse(body); err != nil {
+		return l, 0, err
+	}
+	minBlock, err = web.ReadMinEVM(r)
+	return l, minBlock, err
 }
 
 // readListBody reads the body until its end or the request's deadline. A client that expects "100 Continue" is refused before
@@ -64,14 +69,14 @@ func isPlain(codings []string) bool {
 }
 
 // readAll reads a body to its end. It allocates a short announced length at once; -1 means unknown.
-func readAll(r io.Reader, told int64, held *conn.Body) ([]byte, error) {
-	if told < 0 || told > maxAllocated {
+func readAll(r io.Reader, announced int64, held *conn.Body) ([]byte, error) {
+	if announced < 0 || announced > maxAllocated {
 		return held.ReadAll(r, maxListBody)
 	}
-	if err := held.Take(int(told)); err != nil {
+	if err := held.Take(int(announced)); err != nil {
 		return nil, err
 	}
-	body := make([]byte, told)
+	body := make([]byte, announced)
 	_, err := io.ReadFull(r, body)
 	return body, err
 }

@@ -35,9 +35,9 @@ func (s *Service) explain(w http.ResponseWriter, r *http.Request) {
 
 // configuration serves GET /admin/config: the configuration in force as YAML, without secrets.
 func (s *Service) configuration(w http.ResponseWriter, _ *http.Request) {
-	s.force.Lock()
+	s.configMu.Lock()
 	cfg := s.running
-	s.force.Unlock()
+	s.configMu.Unlock()
 	text, err := cfg.Redacted()
 	if err != nil {
 		admin.WriteJSON(w, http.StatusInternalServerError, map[string]string{"error": err.Error()})

@@ -25,11 +25,11 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 	}
 	found, err := node.Detect(ctx, s.cfg.NodeOptions().Endpoints)
 	if err == nil {
-		s.found(ctx, found)
+		s.recordDialect(ctx, found)
 		return found
 	}
-	s.undetermined = true
-	if found = s.remembered(ctx); found != "" {
+	s.dialectUnknown = true
+	if found = s.storedDialect(ctx); found != "" {
 		s.log.Info("no node answers, using the dialect that another replica found", "dialect", found, "error", err)
 		return found
 	}
@@ -37,10 +37,10 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 	return node.Undetermined
 }
 
-// determine queries the nodes until one answers in a known dialect, or ctx ends. It returns an error if
+// awaitDialect queries the nodes until one answers in a known dialect, or ctx ends. It returns an error if
 // the dialect differs from the one in Redis, because the responses so far were wrong.
-func (s *Service) determine(ctx context.Context) error {
-	if !s.undetermined {
+func (s *Service) awaitDialect(ctx context.Context) error {
+	if !s.dialectUnknown {
 		return nil
 	}
 	for upstream.Sleep(ctx, detectInterval) == nil {
@@ -48,7 +48,7 @@ func (s *Service) determine(ctx context.Context) error {
 		if err != nil {
 			continue
 		}
-		s.found(ctx, found)
+		s.recordDialect(ctx, found)
 		switch node.Dialect(s.cfg.Chain.Dialect) {
 		case found:
 			return nil
@@ -64,8 +64,8 @@ func (s *Service) determine(ctx context.Context) error {
 // serveDialect starts serving the chain in the detected dialect. It reads the settings of routes again,
 // because a name may be a different route in each dialect.
 func (s *Service) serveDialect(found node.Dialect) error {
-	s.force.Lock()
-	defer s.force.Unlock()
+	s.configMu.Lock()
+	defer s.configMu.Unlock()
 	s.cfg.Chain.Dialect = string(found)
 	cfg := s.inDialect(s.running)
 	if err := s.pool.SetDialect(found); err != nil {
@@ -84,9 +84,9 @@ func (s *Service) inDialect(cfg config.Config) config.Config {
 	return cfg
 }
 
-// found logs the dialect of a node and stores it in Redis, for replicas that start while no node
+// recordDialect logs the dialect of a node and stores it in Redis, for replicas that start while no node
 // answers.
-func (s *Service) found(ctx context.Context, d node.Dialect) {
+func (s *Service) recordDialect(ctx context.Context, d node.Dialect) {
 	s.log.Info("detected the dialect of the nodes", "dialect", d)
 	if s.shared == nil || s.cfg.Chain.ID == "" {
 		return
@@ -96,9 +96,9 @@ func (s *Service) found(ctx context.Context, d node.Dialect) {
 	}
 }
 
-// remembered returns the dialect that another replica stored, or "". Without chain.id, Redis is not used
+// storedDialect returns the dialect that another replica stored, or "". Without chain.id, Redis is not used
 // before a node answers.
-func (s *Service) remembered(ctx context.Context) node.Dialect {
+func (s *Service) storedDialect(ctx context.Context) node.Dialect {
 	if s.shared == nil || s.cfg.Chain.ID == "" {
 		return ""
 	}

@@ -60,8 +60,8 @@ func (r *reloader) run(ctx context.Context) {
 
 // reload applies a configuration completely or, if it has problems, not at all.
 func (r *reloader) reload() {
-	r.force.Lock()
-	defer r.force.Unlock()
+	r.configMu.Lock()
+	defer r.configMu.Unlock()
 	next, err := r.load()
 	if err != nil {
 		r.reject("rejected configuration, keeping the current one", err, nil)

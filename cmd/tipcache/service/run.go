@@ -34,7 +34,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // until the end of the drain
-	group.Go(func() error { return s.determine(gctx) })
+	group.Go(func() error { return s.awaitDialect(gctx) })
 	spawn := func(ctx context.Context, run func(context.Context)) { group.Go(func() error { run(ctx); return nil }) }
 	spawn(gctx, s.proxy.Run)
 	spawn(gctx, s.watchReadiness)
@@ -105,7 +105,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 	known := make(chan struct{})
 	group.Go(func() error {
 		defer close(known)
-		if len(s.cfg.Chain.Nodes) > 0 && !s.undetermined {
+		if len(s.cfg.Chain.Nodes) > 0 && !s.dialectUnknown {
 			ctx, cancel := context.WithTimeout(ctx, firstBlock)
 			defer cancel()
 			_ = s.pool.WaitHeight(ctx, 1) // without it, requests that name a block are refused

@@ -30,8 +30,8 @@ type Call struct {
 	Params []any
 }
 
-// each makes calls and returns their answers. The error is a *Failure of the batch, possibly with some answers, or ctx.Err().
-func (c *client) each(ctx context.Context, timeout time.Duration, calls ...Call) ([]Answer, error) {
+// call makes calls and returns their answers. The error is a *Failure of the batch, possibly with some answers, or ctx.Err().
+func (c *client) call(ctx context.Context, timeout time.Duration, calls ...Call) ([]Answer, error) {
 	body, err := c.post(ctx, timeout, calls)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -17,7 +17,7 @@ type Endpoint struct {
 	outage *upstream.Outage
 
 	mu     sync.Mutex
-	told   map[int64]ledger.Hash // recently returned hashes by block
+	hashes map[int64]ledger.Hash // recently returned hashes by block
 	logged [reasons]time.Time    // when a failure of each reason was last logged
 	state
 }
@@ -50,7 +50,7 @@ func newEndpoint(rawURL string, o *Options) (*Endpoint, error) {
 		client: &client{url: rawURL, http: o.client, secret: upstream.NewRedactor(u), timeout: o.Timeout, maxBody: o.MaxBody, memory: o.Memory},
 		name:   u.Host,
 		outage: upstream.NewOutage(o.Logger, "execution client "+u.Host),
-		told:   map[int64]ledger.Hash{},
+		hashes: map[int64]ledger.Hash{},
 		state:  state{window: newWindow(o.Window), batch: adaptive{size: maxBatch, most: maxBatch, patience: 1}},
 	}, nil
 }

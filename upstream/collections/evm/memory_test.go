@@ -18,7 +18,7 @@ func TestAnswerBeyondFreeMemoryIsRefused(t *testing.T) {
 	}))
 	defer server.Close()
 	c := &client{url: server.URL, http: server.Client(), secret: upstream.NewRedactor(nil), maxBody: 64 << 20, memory: memory.Upstream()}
-	_, err := c.each(t.Context(), time.Minute, Call{Method: "eth_getLogs"})
+	_, err := c.call(t.Context(), time.Minute, Call{Method: "eth_getLogs"})
 	if err == nil || !strings.Contains(err.Error(), "exceeds the free memory") || memory.Used() != 0 {
 		t.Errorf("error = %v with %d bytes reserved, want a refusal and 0", err, memory.Used())
 	}

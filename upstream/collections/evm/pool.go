@@ -192,7 +192,7 @@ func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	if !e.snapshot().verified.IsZero() {
 		return nil
 	}
-	answers, err := e.each(ctx, min(e.timeout, pollTimeout), Call{Method: "eth_chainId"})
+	answers, err := e.call(ctx, min(e.timeout, pollTimeout), Call{Method: "eth_chainId"})
 	if err != nil {
 		return err
 	}

@@ -104,11 +104,11 @@ func (s *Session) send(ctx context.Context, timeout time.Duration, block int64, 
 	if s.Single() {
 		if s.head >= block && len(calls) > 0 {
 			s.HeadMayDiffer = true
-			return s.each(ctx, timeout, calls...)
+			return s.call(ctx, timeout, calls...)
 		}
 		calls = nil
 	}
-	all, err := s.each(ctx, timeout, append([]Call{{Method: "eth_blockNumber"}}, calls...)...)
+	all, err := s.call(ctx, timeout, append([]Call{{Method: "eth_blockNumber"}}, calls...)...)
 	if len(all) == 0 {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ const (
 	maxDoubts = 8
 	// forgivenAfter is how long an endpoint is doubted after the last reason.
 	forgivenAfter = 10 * time.Minute
-	// maxTold is the maximum number of remembered hashes per endpoint.
-	maxTold = 4096
+	// maxHashes is the maximum number of remembered hashes per endpoint.
+	maxHashes = 4096
 )
 
 // RecordHash records the hash that the endpoint returned for a block. Blocks are final, so if it returned another one
@@ -25,11 +25,11 @@ const (
 func (e *Endpoint) RecordHash(block int64, hash ledger.Hash) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	before, known := e.told[block]
-	if len(e.told) >= maxTold {
-		clear(e.told)
+	before, known := e.hashes[block]
+	if len(e.hashes) >= maxHashes {
+		clear(e.hashes)
 	}
-	e.told[block] = hash
+	e.hashes[block] = hash
 	if !known || before == hash {
 		return nil
 	}

@@ -101,9 +101,9 @@ func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int,
 	return version, err
 }
 
-// again retries a read once if the connection broke. It resets the pool first, because the other connections are then broken
+// retry retries a read once if the connection broke. It resets the pool first, because the other connections are then broken
 // as well.
-func (e *postgresEngine) again(ctx context.Context, read func() error) error {
+func (e *postgresEngine) retry(ctx context.Context, read func() error) error {
 	err := read()
 	if lost(err) && ctx.Err() == nil {
 		e.pool.Reset()

@@ -98,7 +98,7 @@ type sqliteEngine struct {
 	anchor *sql.Conn // idle reader, because a database in memory exists while it has a connection
 }
 
-func (sqliteEngine) again(ctx context.Context, try func() error) error { return whileLocked(ctx, try) }
+func (sqliteEngine) retry(ctx context.Context, try func() error) error { return whileLocked(ctx, try) }
 
 func (sqliteEngine) version(ctx context.Context, w *sql.Conn) (version int, err error) {
 	err = w.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version) // stored in the file header

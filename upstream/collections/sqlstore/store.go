@@ -31,8 +31,8 @@ type store struct {
 type engine interface {
 	// open waits until the schema exists, or until it is known that the server does not respond.
 	open(ctx context.Context, s *store) error
-	// again calls try for a read, and retries if that may help.
-	again(ctx context.Context, try func() error) error
+	// retry calls try, which reads, again if that may help.
+	retry(ctx context.Context, try func() error) error
 	// version returns the version of the schema, or 0 if there is none.
 	version(ctx context.Context, w *sql.Conn) (int, error)
 	// failed converts an error to an *upstream.Error, except context.Canceled.
@@ -164,7 +164,7 @@ func (s *store) Close() error {
 func (s *store) read(ctx context.Context, try func() error) error {
 	err := s.ready(ctx)
 	if err == nil {
-		err = s.again(ctx, try)
+		err = s.retry(ctx, try)
 	}
 	return s.failed(err)
 }
