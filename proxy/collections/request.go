@@ -136,7 +136,7 @@ func (r listRequest) listing() listing {
 	low, high := r.Where.MinAssets, r.Where.MaxAssets
 	l := listing{
 		Query: store.Query{
-			OrderBy:   store.OrderBy(max(0, slices.Index(orders[:], r.OrderBy))), // the first is the default
+			OrderBy:   store.OrderBy(max(0, slices.Index(store.OrderNames[:], r.OrderBy))), // the first is the default
 			Desc:      r.OrderDirection == "desc",
 			Limit:     r.Pagination.Limit,
 			Offset:    r.Pagination.Offset,
@@ -149,9 +149,6 @@ func (r listRequest) listing() listing {
 	l.Key = l.key()
 	return l
 }
-
-// orders are the values of orderBy.
-var orders = [...]string{store.UpdatedAt: "updatedAt", store.AssetCount: "assetCount", store.LicensesCount: "licensesCount"}
 
 // canonicalAddresses omits texts that are not addresses. The schema allows any text, but none of them is a collection's.
 func canonicalAddresses(given []string) []string {
@@ -206,7 +203,7 @@ func (l listing) String() string {
 	if l.Desc {
 		direction = "greatest first"
 	}
-	text := fmt.Sprintf("%d collections from %d on by %s, %s", l.Limit, l.Offset, orders[l.OrderBy], direction)
+	text := fmt.Sprintf("%d collections from %d on by %s, %s", l.Limit, l.Offset, store.OrderNames[l.OrderBy], direction)
 	if l.MinAssets != nil {
 		text += fmt.Sprintf(", with at least %d assets", *l.MinAssets)
 	}

@@ -16,6 +16,9 @@ const (
 	LicensesCount
 )
 
+// OrderNames are the names of the columns in the documented API.
+var OrderNames = [...]string{UpdatedAt: "updatedAt", AssetCount: "assetCount", LicensesCount: "licensesCount"}
+
 // Bounds and defaults of a Query, from the documented API.
 const (
 	DefaultLimit = 20

@@ -29,7 +29,9 @@ type Watch struct {
 	store *Store
 	mark  atomic.Pointer[Mark]          // nil until known
 	moved atomic.Pointer[chan struct{}] // closed, and replaced, when the mark has changed
-	history
+
+	mu      sync.Mutex
+	history []pastMark // the last mark of each of the latest generations, in their order
 }
 
 // NewWatch returns a Watch and registers its metrics.
@@ -99,39 +101,33 @@ func (w *Watch) Collect(samples chan<- prometheus.Metric) {
 // maxHistory is the number of generations that a Watch remembers.
 const maxHistory = 1024
 
-// A history holds the last mark of each of a store's latest generations.
-type history struct {
-	mu    sync.Mutex
-	marks []pastMark // in the order of their generations
-}
-
 type pastMark struct {
 	Mark
 	seen time.Time // when the generation was first seen
 }
 
 // add adds a mark. A lower generation than before means that the store was replaced.
-func (h *history) add(m Mark, now time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	last := len(h.marks) - 1
-	if last >= 0 && m.Generation < h.marks[last].Generation {
-		h.marks, last = nil, -1
+func (w *Watch) add(m Mark, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := len(w.history) - 1
+	if last >= 0 && m.Generation < w.history[last].Generation {
+		w.history, last = nil, -1
 	}
-	if last >= 0 && m.Generation == h.marks[last].Generation {
-		h.marks[last].Mark = m
+	if last >= 0 && m.Generation == w.history[last].Generation {
+		w.history[last].Mark = m
 		return
 	}
-	if h.marks = append(h.marks, pastMark{m, now}); len(h.marks) > maxHistory {
-		h.marks = slices.Delete(h.marks, 0, len(h.marks)-maxHistory)
+	if w.history = append(w.history, pastMark{m, now}); len(w.history) > maxHistory {
+		w.history = slices.Delete(w.history, 0, len(w.history)-maxHistory)
 	}
 }
 
 // Counted returns the last block known to be counted in a generation, or 0. The history has about a thousand generations.
-func (h *history) Counted(generation int64) (block int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, m := range slices.Backward(h.marks) {
+func (w *Watch) Counted(generation int64) (block int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range slices.Backward(w.history) {
 		if m.Generation <= generation {
 			return m.Cursor.Block
 		}
@@ -141,10 +137,10 @@ func (h *history) Counted(generation int64) (block int64) {
 
 // Since returns the earliest known generation that has counted a block, and when the Watch first saw it. The generation is 0
 // if the store has not counted the block.
-func (h *history) Since(block int64) (generation int64, seen time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, m := range slices.Backward(h.marks) {
+func (w *Watch) Since(block int64) (generation int64, seen time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range slices.Backward(w.history) {
 		if m.Cursor.Block < block {
 			break
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestBlockOfGenerationIsCached(t *testing.T) {
-	var h history
+	var h Watch
 	note := func(generation, block int64) {
 		h.add(Mark{Generation: generation, Cursor: ledger.Cursor{Block: block}}, time.Unix(generation, 0))
 	}
@@ -37,7 +37,7 @@ func TestBlockOfGenerationIsCached(t *testing.T) {
 }
 
 func TestGenerationOfCountedBlockIsFound(t *testing.T) {
-	var h history
+	var h Watch
 	for i, m := range [][2]int64{{5, 100}, {5, 103}, {8, 110}, {9, 108}, {12, 120}} { // 9 is a store that was rebuilt
 		h.add(Mark{Generation: m[0], Cursor: ledger.Cursor{Block: m[1]}}, time.Unix(int64(i), 0))
 	}

@@ -20,18 +20,19 @@ import (
 // returns one error per problem.
 func Local(ctx context.Context, cfg config.Config) (problems []error) {
 	for _, p := range localProbes(cfg) {
-		within, cancel := context.WithTimeout(ctx, timeout)
-		if _, err := p.find(within); err != nil && !isOff(err) {
+		if p.find == nil {
+			continue
+		}
+		if _, err := p.run(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("%s %s: %w", p.part, p.address, err))
 		}
-		cancel()
 	}
 	return problems
 }
 
 func localProbes(cfg config.Config) []probe {
 	listen := func(part, address string) probe {
-		return probe{part, address, func(ctx context.Context) (string, error) { return findAddress(ctx, cfg, address) }}
+		return probe{part: part, address: address, find: func(ctx context.Context) (string, error) { return findAddress(ctx, cfg, address) }}
 	}
 	probes := []probe{listen("listen", cfg.Listen)}
 	if cfg.Admin != "none" {
@@ -44,11 +45,12 @@ func localProbes(cfg config.Config) []probe {
 		case p.address != "":
 			probes = append(probes, listen(p.part, p.address))
 		case len(cfg.Chain.Nodes) > 0:
-			probes = append(probes, absent(p.part, p.serves+" is not served"))
+			probes = append(probes, probe{part: p.part, off: p.serves + " is not served"})
 		}
 	}
 	if files := cfg.HTTP.TLS; files.Cert != "" {
-		probes = append(probes, probe{"certificate", files.Cert, func(context.Context) (string, error) { return findCertificate(files) }})
+		find := func(context.Context) (string, error) { return findCertificate(files) }
+		probes = append(probes, probe{part: "certificate", address: files.Cert, find: find})
 	}
 	if strings.HasPrefix(cfg.Collections.Store, "sqlite:") && cfg.NeedsStore() {
 		probes = append(probes, storeProbe(cfg))
@@ -101,7 +103,7 @@ func storeProbe(cfg config.Config) probe {
 	if !local {
 		address = config.Host(address)
 	}
-	return probe{"store", address, func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }}
+	return probe{part: "store", address: address, find: func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }}
 }
 
 // openable returns an error if a file cannot be written. It changes nothing.

@@ -151,8 +151,7 @@ type listWhere struct {
 }
 
 func newListRequest(q collections.Query) (r listRequest) {
-	r.OrderBy = [...]string{collections.UpdatedAt: "updatedAt", collections.AssetCount: "assetCount", collections.LicensesCount: "licensesCount"}[q.OrderBy]
-	r.OrderDirection = "asc"
+	r.OrderBy, r.OrderDirection = collections.OrderNames[q.OrderBy], "asc"
 	if q.Desc {
 		r.OrderDirection = "desc"
 	}

@@ -154,7 +154,7 @@ func (x *Indexer) doubt(ctx context.Context, e *evm.Endpoint, fault string, bloc
 	if counted, known := x.counted[e]; counted || !known && x.resumed {
 		x.log.Error("counted logs of an execution client that omits some", "endpoint", e.Name(), "block", block, "error", ErrIncomplete)
 		x.counted[e] = false // they must not mark the store again after a rebuild
-		x.incomplete = true
+		x.incomplete.Store(true)
 	}
 	x.mu.Unlock()
 	if err := x.markIncomplete(ctx); err != nil {
@@ -166,19 +166,14 @@ func (x *Indexer) doubt(ctx context.Context, e *evm.Endpoint, fault string, bloc
 // markIncomplete records in the store that logs may be missing, so that the mark survives a restart. After a failure the
 // next call retries.
 func (x *Indexer) markIncomplete(ctx context.Context) error {
-	x.mu.Lock()
-	pending := x.incomplete
-	x.mu.Unlock()
-	if !pending {
+	if !x.incomplete.Load() {
 		return nil
 	}
 	if err := x.o.Store.MarkIncomplete(ctx); err != nil {
 		return err
 	}
 	x.status.change(func(s *Status) { s.Cursor.Incomplete = true })
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.incomplete = false
+	x.incomplete.Store(false)
 	return nil
 }
 

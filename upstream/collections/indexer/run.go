@@ -34,7 +34,7 @@ type Indexer struct {
 
 	mu         sync.Mutex
 	counted    map[*evm.Endpoint]bool // whether logs of an endpoint were applied without comparing all of them
-	incomplete bool                   // the store must be marked as incomplete
+	incomplete atomic.Bool            // the store must be marked as incomplete
 }
 
 // New returns an indexer, or an error if the options are invalid. It sends no requests.
