@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	_ "embed" // for the template
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -10,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,100 +64,16 @@ func (q inquiry) explain(ctx context.Context, target string, w io.Writer) error 
 	return printExplanation(w, e)
 }
 
+//go:embed explain.tmpl
+var explanationText string
+
+var explanation = template.Must(template.New("explanation").Funcs(template.FuncMap{
+	"trim":      strings.TrimSpace,
+	"unlimited": func(blocks int64) bool { return blocks == math.MaxInt64 },
+}).Parse(explanationText))
+
 // printExplanation prints one fact per line.
 func printExplanation(w io.Writer, e proxy.Explanation) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name, format string, args ...any) { fmt.Fprintf(tw, "  "+name+"\t"+format+"\n", args...) }
-	fmt.Fprintln(tw, e.Request)
-	if e.Refusal != nil {
-		line("refused", "%d %s", e.Refusal.Status, strings.TrimSpace(e.Refusal.Body))
-	}
-	if e.Access != "" {
-		line("access", "%s", e.Access)
-	}
-	if e.Policy != nil {
-		line("route", "%s, class %s", e.Route, e.Class)
-		line("reads", "%s", e.Asks)
-		line("key", "%s", e.Key)
-		line("policy", "%s", policyText(e))
-		line("tip", "%s", tipText(e))
-		for _, n := range e.Nodes {
-			line("node", "%s", nodeText(n))
-		}
-		line("memory", "%s", entryText(e.Memory))
-		line("redis", "%s", redisText(e))
-		line("fast lane", "%s", e.FastLane)
-		if e.ReadAhead {
-			line("ahead", "yes: read when the next block arrives, before a request")
-		}
-	}
-	line("verdict", "%s", e.Verdict)
-	line("why", "%s", e.Why)
-	return tw.Flush()
-}
-
-func nodeText(n proxy.ExplainedNode) string {
-	text := fmt.Sprintf("%s, blocks %d to %d", n.Name, max(n.Lowest, 1), n.Height)
-	if n.Unfit != "" {
-		text += "; it " + n.Unfit
-	}
-	return text
-}
-
-func policyText(e proxy.Explanation) string {
-	p := e.Policy
-	switch {
-	case p.Immutable:
-		return "never stale"
-	case e.Tip > 0:
-		onError := "no limit"
-		if p.ErrorBlocks != math.MaxInt64 {
-			onError = fmt.Sprint(p.ErrorBlocks)
-		}
-		return fmt.Sprintf("in blocks: fresh %d, stale %d, on error %s", p.FreshBlocks, p.StaleBlocks, onError)
-	default:
-		return fmt.Sprintf("in seconds: fresh %s, stale %s, on error %s", p.Fresh, p.Stale, p.StaleIfError)
-	}
-}
-
-func tipText(e proxy.Explanation) string {
-	text := blockOr(e.Tip, "unknown, freshness is in seconds")
-	if e.Tip > 0 && e.Class == "collections" {
-		text += ", of the execution chain"
-	}
-	return text
-}
-
-func entryText(e *proxy.ExplainedEntry) string {
-	if e == nil {
-		return "nothing"
-	}
-	text := fmt.Sprintf("%s, block %s, read %s ago, status %d, %d bytes, %s", e.State, blockOr(e.Height, "none"), e.Age, e.Status, e.Bytes, e.ETag)
-	if e.Expires != "" {
-		text += ", expires in " + e.Expires
-	}
-	if e.Dropped != "" {
-		text += ", dropped in " + e.Dropped
-	}
-	return text
-}
-
-func redisText(e proxy.Explanation) string {
-	switch {
-	case e.RedisState == "off":
-		return "off"
-	case e.RedisError != "":
-		return e.RedisState + ": " + e.RedisError
-	case e.Lease != "":
-		return entryText(e.Redis) + "; another replica reads the upstream, lease " + e.Lease
-	default:
-		return entryText(e.Redis)
-	}
-}
-
-func blockOr(height int64, otherwise string) string {
-	if height == 0 {
-		return otherwise
-	}
-	return fmt.Sprint(height)
+	return errors.Join(explanation.Execute(tw, e), tw.Flush())
 }
