@@ -58,15 +58,12 @@ func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "write a manual page for each command", Args: operands,
 		Example: "  tipcache man /usr/local/share/man/man1",
-		RunE:    func(c *cobra.Command, args []string) error { return writeManual(c.Root(), args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			c.Root().DisableAutoGenTag = true // the header has the month of SOURCE_DATE_EPOCH, or the current one
+			return doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1", Source: "tipcache " + parts.Version(), Manual: "tipcache"}, args[0])
+		},
 	}
-}
-
-// writeManual creates the directory. The pages show the month of SOURCE_DATE_EPOCH, or the current one.
-func writeManual(root *cobra.Command, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	root.DisableAutoGenTag = true
-	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "tipcache " + parts.Version(), Manual: "tipcache"}, dir)
 }

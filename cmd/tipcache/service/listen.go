@@ -23,7 +23,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		s.certificate.Measure(s.registry)
 		s.certificate.Validity() // logs an expiry
 	}
-	if s.public, err = s.listenForClients(ctx, "", s.cfg.Listen, s.webLane()); err != nil {
+	if s.public, err = s.listenForClients(ctx, "", s.cfg.Listen, s.webLane); err != nil {
 		return err
 	}
 	if s.cfg.RPC.Listen != "" {

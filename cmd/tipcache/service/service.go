@@ -66,6 +66,7 @@ type Service struct {
 	metadata *metadata.Service  // nil without a provider
 	proxy    *proxy.Server
 	lane     *lane.Lane // nil if disabled
+	webLane  web.Lane   // the same, but a nil interface if disabled
 
 	public      *listener.Listener
 	rpc         *rpcService  // nil if the RPC is not served
@@ -150,16 +151,9 @@ func (s *Service) openLane(context.Context) error {
 		s.lane = lane.New(lane.Options{
 			IdleTimeout: idleTimeout, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout(h), Memory: s.memory, Registerer: s.registry,
 		})
+		s.webLane = s.lane
 	}
 	return nil
-}
-
-// webLane returns the fast lane, a nil interface if it is disabled.
-func (s *Service) webLane() web.Lane {
-	if s.lane == nil {
-		return nil
-	}
-	return s.lane
 }
 
 func (s *Service) openPool(ctx context.Context) (err error) {
@@ -219,7 +213,7 @@ func (s *Service) openMetadata(context.Context) (err error) {
 
 func (s *Service) openProxy(context.Context) (err error) {
 	o := s.cfg.ProxyOptions()
-	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane(), s.pool.Spare
+	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane, s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.logs.Requests, s.registry, s.tracing
 	o.Web.SharedLimits.Redis = s.redis
 	if o.GRPC.State.GRPC {

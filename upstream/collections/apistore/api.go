@@ -141,7 +141,7 @@ type listRequest struct {
 		Limit  int `json:"limit"`
 		Offset int `json:"offset"`
 	} `json:"pagination"`
-	Where *listWhere `json:"where,omitempty"`
+	Where listWhere `json:"where,omitzero"`
 }
 
 type listWhere struct {
@@ -156,9 +156,7 @@ func newListRequest(q collections.Query) (r listRequest) {
 		r.OrderDirection = "desc"
 	}
 	r.Pagination.Limit, r.Pagination.Offset = q.Limit, q.Offset
-	if len(q.Addresses) > 0 || q.Ranged() {
-		r.Where = &listWhere{q.Addresses, q.MinAssets, q.MaxAssets}
-	}
+	r.Where = listWhere{q.Addresses, q.MinAssets, q.MaxAssets}
 	return r
 }
 

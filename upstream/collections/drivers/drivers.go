@@ -22,18 +22,23 @@ import (
 // Permanent problems are errors, for example another version of the schema (collections.ErrSchemaVersion). Open waits at most
 // Options.Timeout for a server or for locks. Its errors contain no credentials.
 func Open(ctx context.Context, url string, o collections.Options) (*collections.Store, error) {
-	d, err := driverOf(url)
-	if err != nil {
-		return nil, err
+	var open func(context.Context, string, collections.Options) (name string, d collections.Driver, err error)
+	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
+	case "sqlite", "postgres", "postgresql":
+		open = sqlstore.Open
+	case "http", "https":
+		open = apistore.Open
+	default:
+		return nil, errScheme
 	}
 	o = o.WithDefaults()
-	name, opened, err := d.open(ctx, url, o)
+	name, driver, err := open(ctx, url, o)
 	if err != nil {
 		return nil, err
 	}
-	s, err := collections.New(name, opened, o)
+	s, err := collections.New(name, driver, o)
 	if err != nil {
-		return nil, errors.Join(err, opened.Close())
+		return nil, errors.Join(err, driver.Close())
 	}
 	if strings.HasPrefix(name, "postgres") {
 		_ = s.Ping(ctx) // logs if the server does not respond
@@ -41,33 +46,16 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 	return s, nil
 }
 
-// A driver opens and checks the stores of its URL schemes.
-type driver struct {
-	open  func(ctx context.Context, url string, o collections.Options) (name string, d collections.Driver, err error)
-	check func(ctx context.Context, url string, o collections.Options) (version string, err error) // nil if there is no schema to check
-}
-
-var (
-	database = driver{sqlstore.Open, sqlstore.Check}
-	api      = driver{open: apistore.Open}
-	byScheme = map[string]driver{"sqlite": database, "postgres": database, "postgresql": database, "http": api, "https": api}
-)
-
-func driverOf(url string) (driver, error) {
-	scheme, _, _ := strings.Cut(url, ":")
-	d, ok := byScheme[scheme]
-	if !ok {
-		return d, errors.New("collections: the store must be sqlite:PATH, postgres:// or https://")
-	}
-	return d, nil
-}
+var errScheme = errors.New("collections: the store must be sqlite:PATH, postgres:// or https://")
 
 // Check returns the error that Open would return for the schema of the database at a URL, or the version of the database. It
 // writes nothing. A database file must exist. An API server has no schema, so Check does not contact it.
 func Check(ctx context.Context, url string, o collections.Options) (version string, err error) {
-	d, err := driverOf(url)
-	if err != nil || d.check == nil {
-		return "", err
+	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
+	case "sqlite", "postgres", "postgresql":
+		return sqlstore.Check(ctx, url, o.WithDefaults())
+	case "http", "https":
+		return "", nil
 	}
-	return d.check(ctx, url, o.WithDefaults())
+	return "", errScheme
 }
