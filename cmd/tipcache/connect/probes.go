@@ -131,9 +131,6 @@ func findFile(ctx context.Context, cfg config.Config, path string) (string, erro
 	return fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), err
 }
 
-// noContract is an address without a contract.
-const noContract = "0x0000000000000000000000000000000000000001"
-
 func findProvider(ctx context.Context, cfg config.Config) (string, error) {
 	o := cfg.MetadataOptions()
 	o.Store, o.Budget, o.Logger = emptyStore{}, timeout-100*time.Millisecond, slog.New(slog.DiscardHandler)
@@ -142,7 +139,7 @@ func findProvider(ctx context.Context, cfg config.Config) (string, error) {
 		return "", err
 	}
 	began := time.Now()
-	_, degraded := service.Lookup(ctx, []string{noContract})
+	_, degraded := service.Lookup(ctx, []string{"0x0000000000000000000000000000000000000001"}) // no contract
 	took := time.Since(began)
 	_, cause := service.State()
 	_ = service.Close()

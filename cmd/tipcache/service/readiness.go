@@ -118,11 +118,6 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	return state.Ready, state
 }
 
-var (
-	errDraining = errors.New("finishing the last requests")
-	errWarming  = errors.New("loading the entries that other replicas use most")
-)
-
 // A judgement is the state of the parts.
 type judgement struct {
 	parts    map[string]error  // by part: node and store, if configured; nil if the part works
@@ -168,10 +163,10 @@ func (s *Service) judge(ctx context.Context) judgement {
 		j.problems[part] = j.parts[part].Error()
 	}
 	if s.cache.Warming() {
-		j.problems["cache"] = errWarming.Error() // other replicas have more entries for a moment
+		j.problems["cache"] = "loading the entries that other replicas use most" // other replicas have more entries for a moment
 	}
 	if s.stopping.Load() {
-		j.problems["draining"] = errDraining.Error()
+		j.problems["draining"] = "finishing the last requests"
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		s.readiness.record(check, s.toLog(j, outages))

@@ -19,14 +19,6 @@ const (
 	sampleShare = 10 // one tenth of the blocks of a part with events is compared
 )
 
-// partsToHold returns the number of parts without events that are compared together; 0 without a second endpoint.
-func (x *Indexer) partsToHold() int {
-	if x.pool.Trusted() > 1 {
-		return heldParts
-	}
-	return 0
-}
-
 // comparedCalls are the calls per request that compares an endpoint's logs, after no, one and two refusals. After another
 // refusal, each call has a quarter of the blocks, and so on.
 var comparedCalls = [...]int{20, 5, 2}

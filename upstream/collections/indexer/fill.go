@@ -24,12 +24,16 @@ const maxParts = 64
 // fill advances the store over a span. Windows are fetched concurrently and applied in order.
 func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error {
 	all := task{span: s, parent: cursor.Hash, whole: s.blocks() <= followed}
+	held := 0 // without a second endpoint, nothing is compared
+	if x.pool.Trusted() > 1 {
+		held = heldParts
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	windows := make(chan window, x.o.Parallel-1) // inOrder holds one more
 	parts, gathered := make(chan *blocks), make(chan *blocks)
 	group.Go(func() error { return x.fetchAhead(ctx, group, all, windows) })
 	group.Go(func() error { return inOrder(ctx, windows, parts) })
-	group.Go(func() error { return x.guard(func() error { return gather(ctx, parts, gathered, x.partsToHold()) }) })
+	group.Go(func() error { return x.guard(func() error { return gather(ctx, parts, gathered, held) }) })
 	group.Go(func() error {
 		for b := range gathered {
 			if err := x.guard(func() error { return x.apply(ctx, cursor, b) }); err != nil {
