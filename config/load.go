@@ -19,10 +19,10 @@ type Sources struct {
 // A loader applies the sources to the defaults, the strongest last.
 type loader struct {
 	cfg      Config
-	values   map[string]error  // by path of a given setting: the error of its last value, or nil
+	values   map[string]error  // errors of the last values, by path of the given settings; nil for a valid value
 	places   map[string]string // where settings, sections (chain) and items of lists (chain.nodes[1]) were given
 	inFile   map[string]string // the settings in places once the file was read
-	problems []error           // all except those of values
+	problems []error           // other problems than the errors in values
 }
 
 // Load reads the sources and validates the result. The error joins all Problems.

@@ -248,7 +248,7 @@ func (v *validation) origins(key string, origins []string) {
 }
 
 // isOrigin reports whether a browser may send a text in the header Origin. Pages of extensions and
-// apps have schemes of their own.
+// apps have their own schemes.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || text != u.Scheme+"://"+u.Host || u.Hostname() == "" || strings.ToLower(text) != text {

@@ -303,7 +303,7 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 // Host returns the host of a URL. The other parts may hold secrets.
 func Host(raw string) string {
 	_, at, ok := strings.Cut(raw, "://")
-	at, _, _ = strings.Cut(at, " ") // what follows the URL of a node
+	at, _, _ = strings.Cut(at, " ") // drops the words after the URL of a node
 	if u, err := url.Parse("any://" + at); ok && err == nil {
 		return cmp.Or(u.Host, "local")
 	}

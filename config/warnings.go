@@ -39,8 +39,8 @@ func (c Config) ruleWarnings() (warnings []error) {
 	return warnings
 }
 
-// unaffordable returns why some clients can never make a request that a rule applies to, or "". affordable reports whether a
-// key with a rate of its own can.
+// unaffordable returns why some clients can never make a request to which a rule applies, or "". affordable reports whether a
+// key with its own rate can.
 func (c Config) unaffordable(rule limits.Rule) (problem string, affordable bool) {
 	all := c.Limits()
 	check := func(name string, r limits.Rate) {

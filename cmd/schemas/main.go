@@ -72,8 +72,8 @@ func main() {
 }
 
 // output is the written file. A field's type is the name of a message or an enum, string, integer, number, boolean, bytes, time,
-// duration, any (a google.protobuf.Any) or json. "[]" before it is a list, "|null" and "|absent" after it say what else
-// there may be.
+// duration, any (a google.protobuf.Any) or json. "[]" before it is a list, "|null" and "|absent" after it mean that the field
+// may be null or absent.
 type output struct {
 	Methods  map[string]string // response messages by method
 	Messages map[string]map[string]string

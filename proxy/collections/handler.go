@@ -51,7 +51,7 @@ type watch interface {
 
 // A MetadataProvider describes collections. It is implemented by *metadata.Service.
 type MetadataProvider interface {
-	// Lookup returns documented collectionMetadata objects by lower-case address within a time limit of its own. degraded
+	// Lookup returns documented collectionMetadata objects by lower-case address within its own time limit. degraded
 	// reports whether some are missing or outdated and a later Lookup may return more.
 	Lookup(ctx context.Context, addresses []string) (found map[string]json.RawMessage, degraded bool)
 }

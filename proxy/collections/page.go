@@ -123,7 +123,7 @@ func (h *Handler) describe(ctx context.Context, items []store.Collection) (found
 	return h.o.Metadata.Lookup(ctx, addresses)
 }
 
-// encode encodes a value that is known to be encodable.
+// encode encodes a value that always encodes.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

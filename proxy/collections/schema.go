@@ -18,7 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Names of the schemas of the bodies, and their suffix as documents of their own. Generated clients have types with these names.
+// Names of the schemas of the bodies, and the suffix of their documents. Generated clients have types with these names.
 // Story's service names the second CollectionsResponseBodyHuma and the third ErrorModel.
 const (
 	RequestSchema  = "CollectionQuery"

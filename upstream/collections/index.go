@@ -80,7 +80,7 @@ func (s *Store) SwapIn(ctx context.Context) error { return canceled(ctx, s.drive
 func (s *Store) DropShadow(ctx context.Context) error { return s.driver.DropShadow(ctx) }
 
 // Lead waits for a lock of the database and runs work while holding it. If the connection with the lock breaks, it cancels
-// the context of work. Two processes may run work until that is noticed, which Apply makes harmless. Lead returns the error of
+// the context of work. Until it notices, another process may also run work, which Apply makes harmless. Lead returns the error of
 // work, or why it has lost the lock. A SQLite store has no such lock.
 func (s *Store) Lead(ctx context.Context, work func(context.Context) error) error {
 	return s.driver.Lead(ctx, work)

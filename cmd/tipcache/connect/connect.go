@@ -22,7 +22,7 @@ const timeout = 5 * time.Second
 type probe struct {
 	part, address string
 	find          func(context.Context) (found string, err error) // nil if the part is not configured
-	off           string                                          // what does not work because it is not configured
+	off           string                                          // consequence if the part is not configured
 }
 
 // Check probes all parts that serve would use, and prints the results. The error has the number of

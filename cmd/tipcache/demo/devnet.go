@@ -17,8 +17,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// Simulate runs a devnet until ctx ends. It writes its collections to the file dump, unless that is "",
-// and prints its addresses to out.
+// Simulate runs a devnet until ctx ends and prints its addresses to out. If dump is not "", it writes the
+// collections to that file.
 func Simulate(ctx context.Context, o devnet.Options, dump string, out io.Writer) error {
 	d, err := devnet.New(o)
 	if err != nil {

@@ -91,7 +91,7 @@ func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 
 var errSelection = errors.New("expected one of route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... and all=true")
 
-// selection reads the one parameter that selects entries. More or none is an error, so that a typo does
+// selection reads the parameter that selects entries. Several or none are an error, so that a typo does
 // not purge everything.
 func (s *Service) selection(r *http.Request) ([]cache.Selection, error) {
 	one := func(sel cache.Selection, err error) ([]cache.Selection, error) { return []cache.Selection{sel}, err }

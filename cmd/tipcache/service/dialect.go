@@ -14,8 +14,8 @@ import (
 // detectInterval is the pause between attempts to detect the dialect.
 const detectInterval = time.Second
 
-// dialect returns the configured dialect, else the dialect in which a node answers, else the one that
-// another replica stored in Redis. It returns Undetermined if none is known: a guess could misread responses.
+// dialect returns the configured dialect. Without one it returns the dialect in which a node answers, or
+// else the one that another replica stored in Redis. It returns Undetermined if none is known: a guess could misread responses.
 func (s *Service) dialect(ctx context.Context) node.Dialect {
 	switch {
 	case s.cfg.Chain.Dialect != "":

@@ -24,7 +24,7 @@ import (
 type Readiness struct {
 	Ready    bool              `json:"ready"`
 	Problems map[string]string `json:"problems"` // why it is not ready, by part: node, store, cache, draining
-	Degraded map[string]string `json:"degraded"` // what does not work, by upstream, such as "node 127.0.0.1:1317"
+	Degraded map[string]string `json:"degraded"` // failures, by upstream, such as "node 127.0.0.1:1317"
 	Tip      int64             `json:"tip"`      // 0 means unknown
 	Epoch    int64             `json:"epoch"`    // Unix seconds at which the chain was last found reset or rolled back; 0 means never
 	Redis    string            `json:"redis"`    // ok, failing, trying or off
@@ -122,7 +122,7 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 type judgement struct {
 	parts    map[string]error  // by part: node and store, if configured; nil if the part works
 	problems map[string]string // why requests should not be sent here, by part
-	degraded map[string]string // what does not work, by upstream
+	degraded map[string]string // failures, by upstream
 }
 
 // judge checks the parts, and logs problems that begin or end. It logs nothing if the caller has canceled

@@ -19,7 +19,7 @@ type Answer struct {
 	Err    *Failure // non-nil if the call was refused
 }
 
-// Text returns a result that is a string. It fails for other results, including null.
+// Text returns the result if it is a string, and otherwise an error.
 func (a Answer) Text() (string, error) {
 	switch {
 	case a.Err != nil:
@@ -89,7 +89,7 @@ func beforeError(answers []Answer) []Answer {
 	return answers
 }
 
-// single decodes a response that is an object: the answer to a single call, or the refusal of a batch.
+// single decodes a response that is an object: either the answer to a single call or the refusal of a batch.
 func (c *client) single(object gjson.Result, calls int) ([]Answer, error) {
 	id, read := c.readAnswer(object)
 	switch {

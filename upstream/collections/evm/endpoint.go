@@ -22,7 +22,7 @@ type Endpoint struct {
 	state
 }
 
-// A state is what an endpoint has shown so far.
+// A state holds the observations about an endpoint.
 type state struct {
 	verified time.Time     // when its chain id was verified; zero if it must be verified
 	useful   bool          // it has answered other calls since
@@ -32,7 +32,7 @@ type state struct {
 	until    time.Time     // end of the pause
 	refusals int           // consecutive permanent refusals
 	failures int           // consecutive failures of any kind
-	excluded error         // why it is no longer used; nil if it is
+	excluded error         // why it is no longer used; nil if it is used
 	trouble  *Failure      // current failure; nil if there is none
 	since    time.Time     // beginning of the trouble
 	doubts   int           // number of doubts since it was last forgiven

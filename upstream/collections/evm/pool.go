@@ -93,8 +93,8 @@ func (p *Pool) Len() int { return len(p.endpoints) }
 // Window returns the number of blocks per request and per call of the preferred endpoint.
 func (p *Pool) Window() (blocks, perCall int64) { return p.at(p.current.Load()).Window() }
 
-// Try calls work with one endpoint after the other until it succeeds. It ends with an error other than a *Failure, with ctx, and
-// for a Pool that is not patient with ErrForbidden or ErrOtherChain.
+// Try calls work with one endpoint after the other until work succeeds, returns an error other than a *Failure, or ctx ends. A
+// Pool that is not patient also fails with ErrForbidden or ErrOtherChain.
 func (p *Pool) Try(ctx context.Context, work func(*Session) error) error {
 	return p.TryOther(ctx, nil, work)
 }
@@ -149,7 +149,8 @@ func (p *Pool) Trouble(least time.Duration) error {
 	return cmp.Or(failures[ErrOtherChain], failures[ErrForbidden], failures[ErrUnreachable])
 }
 
-// pick returns the next trusted endpoint, and the one to avoid only if there is no other. It waits while all pause.
+// pick returns the next trusted endpoint that does not pause. It returns the one to avoid only if there is no other, and waits
+// while all of them pause.
 func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 	for {
 		first, candidates := p.current.Load(), p.candidates()

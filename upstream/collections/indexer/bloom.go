@@ -62,7 +62,7 @@ func (n *Network) isLacking(b bloom, sent []Event) bool {
 func (n *Network) promises(b bloom, k kind) bool {
 	contracts := n.contracts()
 	for topic, sig := range signatures {
-		word, _ := hex.DecodeString(strings.TrimPrefix(topic, "0x")) // a constant of ours
+		word, _ := hex.DecodeString(strings.TrimPrefix(topic, "0x")) // constants always decode
 		if sig.kind == k && b.mayContain(contracts[sig.emitter][:]) && b.mayContain(word) {
 			return true
 		}

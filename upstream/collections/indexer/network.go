@@ -7,8 +7,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A Network is a chain and its contracts whose events count. IP groups are tokens of a contract of their own, which is
-// therefore a collection like any other.
+// A Network is a chain and its contracts whose events count. IP groups are tokens of a separate contract, which is therefore a
+// collection like any other.
 type Network struct {
 	Name    string // in metadata; the chain id if the network is not public
 	ChainID int64  // of the execution layer

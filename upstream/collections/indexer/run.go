@@ -234,7 +234,7 @@ func (x *Indexer) checkStable(ctx context.Context) error {
 	return nil
 }
 
-// stepBack moves the cursor back to the last block that an endpoint has as well, if nothing was counted since. Otherwise it
+// stepBack moves the cursor back to the last block that an endpoint also has, if nothing was counted since. Otherwise it
 // returns cause.
 func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, cause error) error {
 	trail, err := x.o.Store.Trail(ctx, cursor)

@@ -52,7 +52,7 @@ type Options struct {
 	Failures int           // number of consecutive failed batches that open the breaker; default 5
 	Cooldown time.Duration // how long the breaker stays open; default 30 s
 
-	Transport  http.RoundTripper     // nil uses a transport of its own
+	Transport  http.RoundTripper     // nil uses a new transport
 	Logger     *slog.Logger          // nil discards logs
 	Registerer prometheus.Registerer // nil disables metrics
 }

@@ -43,7 +43,7 @@ func (d *division) end(parts int) (blamed []string, cause error) {
 	return d.blamed, d.cause
 }
 
-// storeTimeout limits the Load or Save of a batch. Stores have shorter timeouts of their own.
+// storeTimeout limits the Load or Save of a batch. Stores have their own, shorter timeouts.
 const storeTimeout = time.Second
 
 // work looks up one part after the other until the context is cancelled and

@@ -41,7 +41,7 @@ func SchemaOf(t testing.TB, server string) string {
 	return u.String()
 }
 
-// Execute runs SQL on a connection of its own.
+// Execute runs SQL on a new connection.
 func Execute(t testing.TB, server, sql string) {
 	t.Helper()
 	ctx := context.Background() // cleanups run after the test's context ended

@@ -26,7 +26,7 @@ const setKeepalive = `SELECT set_config('tcp_keepalives_idle', '5', false),
 // errLeadLost is the cause of a context that ended because the lock was lost.
 var errLeadLost = errors.New("collections: the connection that holds the indexer's lock broke")
 
-// lead holds the lock on a connection of its own, so it is released however the process ends.
+// lead holds the lock on a separate connection, so the server releases it however the process ends.
 func (e *postgresEngine) lead(ctx context.Context, work func(context.Context) error) error {
 	conn, err := pgx.ConnectConfig(ctx, e.pool.Config().ConnConfig)
 	if err != nil {

@@ -91,7 +91,7 @@ func postgresName(c *pgx.ConnConfig) string {
 func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	// pg_class, since to_regclass may repeat what it found before another process created the table.
+	// Not to_regclass, which may repeat its earlier result after another process has created the table.
 	const exists = "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'collections_schema' AND pg_table_is_visible(oid))"
 	var known bool
 	err = w.QueryRowContext(ctx, exists).Scan(&known)
@@ -101,8 +101,8 @@ func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int,
 	return version, err
 }
 
-// retry retries a read once if the connection broke. It resets the pool first, because the other connections are then broken
-// as well.
+// retry retries a read once if the connection broke. It resets the pool first, because the other connections are then also
+// broken.
 func (e *postgresEngine) retry(ctx context.Context, read func() error) error {
 	err := read()
 	if lost(err) && ctx.Err() == nil {

@@ -46,7 +46,7 @@ func connectSQLite(path string, o collections.Options, existing bool) (*store, e
 	}, nil
 }
 
-// open waits for locks only for the store's patience, but for the schema as long as it takes.
+// open waits for the locks of others at most for the store's patience. Creating the schema may take longer.
 func (e *sqliteEngine) open(ctx context.Context, s *store) error {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
