@@ -13,12 +13,12 @@ import (
 func TestMetadataRecordsComeBackAsTheyWereSaved(t *testing.T) {
 	c := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	store := collections.MetadataStore{Cache: c}
+	store := collections.MetadataStore{Cache: c, Chain: "story"}
 	records := map[string]metadata.Record{
-		"meta/story/0x1": {Body: []byte(`{"name":"World of Women"}`), ReadAt: time.Now().Add(-30 * 24 * time.Hour)},
-		"meta/story/0x2": {ReadAt: time.Now()}, // the provider has no record
+		"0x1": {Body: []byte(`{"name":"World of Women"}`), ReadAt: time.Now().Add(-30 * 24 * time.Hour)},
+		"0x2": {ReadAt: time.Now()}, // the provider has no record
 	}
 	store.Save(t.Context(), records)
-	got := store.Load(t.Context(), []string{"meta/story/0x1", "meta/story/0x2", "meta/story/0x3"})
+	got := store.Load(t.Context(), []string{"0x1", "0x2", "0x3"})
 	expect.NoDiff(t, got, records, "records")
 }

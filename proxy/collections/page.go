@@ -136,15 +136,26 @@ func encode(v any) []byte {
 // fails.
 const metadataKeep = 40 * 24 * time.Hour
 
-// A MetadataStore stores metadata records in the cache, which all replicas share.
-type MetadataStore struct{ Cache *cache.Cache }
+// A MetadataStore stores the metadata records of a chain in the cache, which all replicas share.
+type MetadataStore struct {
+	Cache *cache.Cache
+	Chain string
+}
 
-// Load returns the cached records.
-func (s MetadataStore) Load(ctx context.Context, keys []string) map[string]metadata.Record {
+func (s MetadataStore) key(address string) string { return "meta/" + s.Chain + "/" + address }
+
+// Load returns the cached records by lower-case address.
+func (s MetadataStore) Load(ctx context.Context, addresses []string) map[string]metadata.Record {
+	keys := make([]string, len(addresses))
+	for i, a := range addresses {
+		keys[i] = s.key(a)
+	}
 	entries := s.Cache.Load(ctx, keys)
 	records := make(map[string]metadata.Record, len(entries))
-	for key, e := range entries {
-		records[key] = metadata.Record{Body: e.Body, ReadAt: e.ReadAt}
+	for i, a := range addresses {
+		if e := entries[keys[i]]; e != nil {
+			records[a] = metadata.Record{Body: e.Body, ReadAt: e.ReadAt}
+		}
 	}
 	return records
 }
@@ -152,8 +163,8 @@ func (s MetadataStore) Load(ctx context.Context, keys []string) map[string]metad
 // Save caches the records.
 func (s MetadataStore) Save(ctx context.Context, records map[string]metadata.Record) {
 	entries := make(map[string]*cache.Entry, len(records))
-	for key, r := range records {
-		entries[key] = &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", r.Body, 0), ReadAt: r.ReadAt}
+	for a, r := range records {
+		entries[s.key(a)] = &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", r.Body, 0), ReadAt: r.ReadAt}
 	}
 	s.Cache.Save(ctx, entries, metadataKeep)
 }

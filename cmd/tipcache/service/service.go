@@ -204,7 +204,7 @@ func (s *Service) openStore(ctx context.Context) (err error) {
 
 func (s *Service) openMetadata(context.Context) (err error) {
 	o := s.cfg.MetadataOptions()
-	o.Store, o.Memory, o.Logger, o.Registerer = listing.MetadataStore{Cache: s.cache}, s.memory.Upstream(), s.log, s.registry
+	o.Store, o.Memory, o.Logger, o.Registerer = listing.MetadataStore{Cache: s.cache, Chain: o.Chain}, s.memory.Upstream(), s.log, s.registry
 	if s.metadata, err = metadata.Open(s.cfg.Metadata.Provider, o); err == nil {
 		s.onClose(s.metadata.Close)
 	}

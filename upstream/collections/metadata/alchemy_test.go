@@ -61,7 +61,7 @@ func TestAlchemyHasNoRecord(t *testing.T) {
 				t.Errorf("got %s, degraded %v; want {}, not degraded", found[one], degraded)
 			}
 			s.Close()
-			expect.NoDiff(t, store.keys(), []string{"meta/c/" + one}, "stored keys")
+			expect.NoDiff(t, store.keys(), []string{one}, "stored keys")
 		})
 	}
 }

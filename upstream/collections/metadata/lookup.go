@@ -10,11 +10,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// A Store stores the record of each contract under the key meta/<chain>/<lower-case address>. It must be safe for concurrent
-// use. It should keep a record for at least 1.1 times StaleIfError, because old metadata is better than {} in an outage.
+// A Store stores the record of each contract of a chain by its lower-case address. It must be safe for concurrent use. It should
+// keep a record for at least 1.1 times StaleIfError, because old metadata is better than {} in an outage.
 type Store interface {
 	// Load returns the records that it finds until ctx ends. A store that is down returns none.
-	Load(ctx context.Context, keys []string) map[string]Record
+	Load(ctx context.Context, addresses []string) map[string]Record
 	// Save stores or replaces the records if it can.
 	Save(ctx context.Context, records map[string]Record)
 }
@@ -52,7 +52,7 @@ func (s *Service) Lookup(ctx context.Context, addresses []string) (found map[str
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Budget)
 	defer cancel()
-	records := s.load(ctx, contracts)
+	records := s.o.Store.Load(ctx, contracts)
 	for _, a := range contracts {
 		found[a] = records[a].json()
 	}
@@ -156,33 +156,11 @@ func spread(address string) float64 {
 	return 0.9 + 0.2*float64(crc32.ChecksumIEEE([]byte(address)))/(1<<32)
 }
 
-func (s *Service) key(address string) string {
-	return "meta/" + s.o.Chain + "/" + address
-}
-
-func (s *Service) load(ctx context.Context, addresses []string) map[string]Record {
-	if len(addresses) == 0 {
-		return nil
-	}
-	keys := make([]string, len(addresses))
-	for i, a := range addresses {
-		keys[i] = s.key(a)
-	}
-	stored := s.o.Store.Load(ctx, keys)
-	records := make(map[string]Record, len(stored))
-	for i, a := range addresses {
-		if r, ok := stored[keys[i]]; ok {
-			records[a] = r
-		}
-	}
-	return records
-}
-
 func (s *Service) save(ctx context.Context, flights []*flight) {
 	records := make(map[string]Record, len(flights))
 	for _, f := range flights {
 		if f.ok {
-			records[s.key(f.address)] = f.record
+			records[f.address] = f.record
 		}
 	}
 	if len(records) > 0 {

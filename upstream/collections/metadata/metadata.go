@@ -35,7 +35,7 @@ import (
 // that contracts read together do not expire together.
 type Options struct {
 	Chain  string        // network name, the chain of every description; "" omits it
-	Store  Store         // required
+	Store  Store         // for the records of Chain; required
 	Memory *account.Part // budget of responses; nil means no limit
 
 	Budget  time.Duration // maximum wait of a page; default 500 ms

@@ -86,7 +86,7 @@ func (s *Service) lookUp(ctx context.Context, p part) {
 func (s *Service) readStore(ctx context.Context, flights []*flight) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	records := s.load(ctx, addressesOf(flights))
+	records := s.o.Store.Load(ctx, addressesOf(flights))
 	now := time.Now()
 	for _, f := range flights {
 		if f.before = records[f.address]; s.o.freshness(f.address, f.before, now) == fresh {
