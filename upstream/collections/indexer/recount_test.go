@@ -155,6 +155,28 @@ func TestTwoIndexersOfOneStoreCountEachLogOnce(t *testing.T) {
 	})
 }
 
+// overtakenStore is filled by another indexer before its collections are listed for the first time.
+type overtakenStore struct {
+	indexer.Store
+	once sync.Once
+	fill func()
+}
+
+func (s *overtakenStore) List(ctx context.Context, q collections.Query) (collections.Page, error) {
+	s.once.Do(s.fill)
+	return s.Store.List(ctx, q)
+}
+
+func TestCollectionsOfAnotherIndexerAreNotTakenForImported(t *testing.T) {
+	t.Parallel()
+	h := newHistory(7)
+	h.grow(20)
+	evm := serveEVM(t, h, faults{})
+	store := open(t, memory(t))
+	run(t, quick(&overtakenStore{Store: store, fill: func() { run(t, quick(store, evm)) }}, evm))
+	expect(t, store, h.count(0))
+}
+
 func await(t *testing.T, store *collections.Store, block int64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("block %d in the store", block), func() bool {

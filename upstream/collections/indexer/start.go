@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // start returns the first block to read for an empty store: the block in which the first of the contracts appears. It
@@ -45,11 +47,14 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 // checkNotImported returns ErrImported if a store without a cursor has collections. Their events would be counted twice.
 func (x *Indexer) checkNotImported(ctx context.Context) error {
 	page, err := x.o.Store.List(ctx, collections.Query{Limit: 1})
-	if err == nil && page.Total > 0 {
-		err = fmt.Errorf("%w (%d): use an empty store, or set index.from to the first block after the imported data, so that no event counts twice",
-			ErrImported, page.Total)
+	if err != nil || page.Total == 0 {
+		return err
 	}
-	return err
+	if cursor, err := x.o.Store.Cursor(ctx); err != nil || cursor.Chain != 0 {
+		return cmp.Or(err, ledger.ErrCursorMoved) // another indexer has begun meanwhile
+	}
+	return fmt.Errorf("%w (%d): use an empty store, or set index.from to the first block after the imported data, so that no event counts twice",
+		ErrImported, page.Total)
 }
 
 // search returns the first block up to high with a contract. With an error it returns a block that is not above it.
