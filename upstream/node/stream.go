@@ -106,7 +106,7 @@ func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
 		r.Header.Set(name, value)
 	}
 	if due, ok := ctx.Deadline(); ok {
-		r.Header.Set("Grpc-Timeout", encodeTimeout(time.Until(due)))
+		r.Header.Set("Grpc-Timeout", encodeTimeout(time.Until(due)+timeoutSlack))
 	}
 	s := &Stream{ctx: ctx, cancel: cancel, send: send, held: c.memory.Open("", true), maxBody: c.maxBody, opened: make(chan struct{})}
 	go func() { // ends with the context at the latest
@@ -115,6 +115,10 @@ func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
 	}()
 	return s
 }
+
+// timeoutSlack makes the deadline of the node later than that of this process, which then ends the stream with the right
+// status. A node resets a stream at its deadline, often without a status.
+const timeoutSlack = 10 * time.Millisecond
 
 // encodeTimeout returns the value of the header grpc-timeout, which has at most eight digits.
 func encodeTimeout(d time.Duration) string {
