@@ -10,17 +10,34 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// NewEngine returns a Gin engine. Its routes must have the handler [Handle]. find returns the route of a request, and may
-// replace c.Request. first, which may be nil, runs after CORS and serves requests that have no route.
+// NewEngine returns a Gin engine with the middleware that all interfaces share, in the order below. Its routes must have
+// the handler [Handle]. find returns the route of a request, and may replace c.Request. first, which may be nil, runs
+// after CORS and serves requests that have no route.
 func (s *Stack) NewEngine(find func(c *gin.Context) Route, first gin.HandlerFunc) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
-	engine.Use(func(c *gin.Context) { s.setOrigin(c.Writer.Header(), c.Request) }) // on every response, errors included
+	engine.Use(s.allowOrigins)
 	if first != nil {
 		engine.Use(first)
 	}
-	engine.Use(s.record(find))
+	engine.Use(
+		s.record(find),     // request id, access log, metrics, traces
+		s.renderFailures,   // errors and panics, in the form of the route
+		s.limitAddress,     // 429 for addresses that send too many requests
+		s.limitSize,        // 414 and 431
+		s.answerPreflights, // CORS
+		s.requireKey,       // 401 and 429 for API keys
+		s.applyRules,       // 403 and 429 by the access rules
+	)
 	return engine
+}
+
+// Handle serves a request of an engine by [Stack.NewEngine] with its route.
+func Handle(c *gin.Context) {
+	q := requestOf(c)
+	if err := q.route.Serve(c, &q.Record); err != nil {
+		abort(c, err)
+	}
 }
 
 // A request is Gin's writer of a response, with the record of the request. Gin's own values of a context
@@ -28,19 +45,33 @@ func (s *Stack) NewEngine(find func(c *gin.Context) Route, first gin.HandlerFunc
 type request struct {
 	gin.ResponseWriter
 	record.Record
-	stack *Stack
 	route Route
 }
 
 // Unwrap supports [http.ResponseController].
 func (q *request) Unwrap() http.ResponseWriter { return q.ResponseWriter }
 
+// requestOf returns the request that record has created.
+func requestOf(c *gin.Context) *request {
+	return c.Writer.(*request) //nolint:forcetypeassert // record has set it
+}
+
+// abort ends the chain of handlers. renderFailures sends the error.
+func abort(c *gin.Context, err error) {
+	q := requestOf(c)
+	q.Err, q.Outcome = err, ""
+	c.Abort()
+}
+
+// allowOrigins sets the CORS headers of every response, errors included.
+func (s *Stack) allowOrigins(c *gin.Context) { s.setOrigin(c.Writer.Header(), c.Request) }
+
 // record creates the record of a request, and counts, logs and traces the request at its end.
 func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		rt := find(c)
-		q := &request{stack: s, route: rt, ResponseWriter: c.Writer}
+		q := &request{route: rt, ResponseWriter: c.Writer}
 		rec := &q.Record
 		rec.Route, rec.Start, rec.ID[0] = rt.Name, start, record.RequestID(c.Request.Header)
 		if s.o.Lane != nil {
@@ -56,43 +87,15 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 	}
 }
 
-// Handle serves a request of an engine by [Stack.NewEngine]. It sends an error or a panic in the form of the route.
-func Handle(c *gin.Context) {
-	q := c.Writer.(*request) //nolint:forcetypeassert // record has set it
-	if _, err := recovered(func() (int, error) { return 0, q.serve(c) }); err != nil {
-		q.Err, q.Outcome = err, ""
+// renderFailures sends the error or the panic of a later handler.
+func (s *Stack) renderFailures(c *gin.Context) {
+	if _, err := recovered(func() (int, error) { c.Next(); return 0, nil }); err != nil {
+		abort(c, err)
 	}
-	if q.Err != nil {
+	if q := requestOf(c); q.Err != nil {
 		q.sendFailure(c)
 	}
 	c.Writer.WriteHeaderNow()
-}
-
-// serve passes a request to its route if the client may make it.
-func (q *request) serve(c *gin.Context) error {
-	s, rec, answer := q.stack, &q.Record, c.Writer.Header()
-	if err := s.admit(c.Request, rec, answer); err != nil {
-		return err
-	}
-	if err := s.Oversized(c.Request); err != nil {
-		return err
-	}
-	if s.origins != nil && isPreflight(c.Request) { // browsers send no API key with it
-		s.allowPreflight(answer)
-		c.Status(http.StatusNoContent)
-		return nil
-	}
-	if q.route.Keyed {
-		if err := s.AdmitKey(c.Request, answer, rec); err != nil {
-			return err
-		}
-	}
-	if q.route.Access != "" {
-		if err := s.AdmitOperation(c.Request, rec, answer, q.route.Access); err != nil {
-			return err
-		}
-	}
-	return q.route.Serve(c, rec)
 }
 
 // sendFailure sends the error to the client, unless a response has been sent already.
@@ -105,4 +108,42 @@ func (q *request) sendFailure(c *gin.Context) {
 	}
 	status, typ, body := q.route.Render(c.Request, c.Writer.Header(), f)
 	respond.Send(c.Writer, c.Request, status, typ, body)
+}
+
+func (s *Stack) limitAddress(c *gin.Context) {
+	if err := s.admit(c.Request, &requestOf(c).Record, c.Writer.Header()); err != nil {
+		abort(c, err)
+	}
+}
+
+func (s *Stack) limitSize(c *gin.Context) {
+	if err := s.Oversized(c.Request); err != nil {
+		abort(c, err)
+	}
+}
+
+// answerPreflights answers a browser that asks whether a page may make a request. The response is the same on every
+// path, and needs no API key, because browsers send none with it.
+func (s *Stack) answerPreflights(c *gin.Context) {
+	if s.origins == nil || !isPreflight(c.Request) {
+		return
+	}
+	s.allowPreflight(c.Writer.Header())
+	c.AbortWithStatus(http.StatusNoContent)
+}
+
+func (s *Stack) requireKey(c *gin.Context) {
+	if q := requestOf(c); q.route.Keyed {
+		if err := s.AdmitKey(c.Request, c.Writer.Header(), &q.Record); err != nil {
+			abort(c, err)
+		}
+	}
+}
+
+func (s *Stack) applyRules(c *gin.Context) {
+	if q := requestOf(c); q.route.Access != "" {
+		if err := s.AdmitOperation(c.Request, &q.Record, c.Writer.Header(), q.route.Access); err != nil {
+			abort(c, err)
+		}
+	}
 }
