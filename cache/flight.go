@@ -153,7 +153,6 @@ func (f *flight) forward(at *slot) string {
 }
 
 func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
-	f.c.counts.originCalls.Add(1)
 	if f.q.Queue == nil {
 		f.c.reads.begin()
 		defer func() { f.c.reads.end(time.Now(), 2*f.c.patience(&f.q)) }()
@@ -166,6 +165,9 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		e, err = f.origin(ctx, prev)
 		return err
 	})
+	if !errors.Is(err, ErrYielded) {
+		f.c.counts.originCalls.Add(1)
+	}
 	if err == nil && (e == nil || e.Content == nil) {
 		return nil, errors.New("cache: the origin returned neither an entry nor an error")
 	}

@@ -195,6 +195,7 @@ func TestCallerReadsAfterReadAheadYields(t *testing.T) {
 			}
 			return nil
 		}
+		before := metric(t, f.Cache, "origin_calls_total")
 		go f.block(t)
 		synctest.Wait()
 		timed(t, f.Cache, f.q, f.origin, cache.Miss, 104, 10*time.Millisecond)
@@ -203,6 +204,7 @@ func TestCallerReadsAfterReadAheadYields(t *testing.T) {
 		if got := metric(t, f.Cache, "read_ahead_total", "yielded"); got != 1 || metric(t, f.Cache, "origin_errors_total") != 0 {
 			t.Errorf("%d yielded, want 1, and no error of the origin", got)
 		}
+		expect.Equal(t, metric(t, f.Cache, "origin_calls_total")-before, 1, "calls of the origin, without the read that yielded")
 	})
 }
 
