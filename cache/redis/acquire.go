@@ -13,8 +13,8 @@ import (
 var errForeignLease = errors.New("redis: lease repeatedly acquired by a writer without our key")
 
 // acquireFrom acquires the lease with acquireScript. If distrusted is not empty, it takes the lease from that holder.
-// If the holder is not a replica with our key, it tries once more, distrusting that holder. If the next holder is not
-// one either, it returns an error, and the caller reads without a lease.
+// If a process without our key holds the lease, it tries once more and takes the lease from that process. If another
+// such process holds it by then, it returns an error, and the caller reads without a lease.
 func (l *lease) acquireFrom(ctx context.Context, judged *cache.Entry, distrusted string) (cache.LeaseReply, error) {
 	reply, holder, err := l.acquireOnce(ctx, judged, distrusted)
 	if err != nil || reply.State != cache.LeaseBusy {

@@ -17,12 +17,13 @@ const (
 	epochTTL     = 30 * 24 * time.Hour // longer than any entry lives
 	maxClockSkew = 24 * time.Hour
 
-	// The newest anchor is confirmed at most once per confirmInterval, because all replicas see a block at the same time.
+	// An anchor is the hash of a block of the current epoch. The newest one is confirmed at most once per
+	// confirmInterval, because all replicas see a block at the same time.
 	confirmInterval = 200 * time.Millisecond
 )
 
 // Agreement stores epoch as the epoch of a chain if it is the highest so far, and returns the highest that any replica
-// has stored. It ignores epochs in the future.
+// has stored. An epoch is a Unix time in seconds. Stored epochs in the future are ignored.
 func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error) {
 	l, err := s.update(ctx, chainID, func(l *agreement) bool {
 		behind := l.epoch < epoch
@@ -168,8 +169,8 @@ func (s *Store) encodeAgreement(at string, l *agreement) []any {
 	return []any{fields[0], fields[1], fields[2], sealed[len(text):]}
 }
 
-// decodeAgreement parses the reply of readAgreement, and ignores invalid epochs and anchors. If the signature is not ours
-// it returns an error and an empty agreement.
+// decodeAgreement parses the reply of readAgreement, and ignores invalid epochs and anchors. If the signature is not
+// ours it returns an error and an empty agreement.
 func (s *Store) decodeAgreement(at string, reply []any) (l agreement, err error) {
 	if len(reply) != 6 {
 		return l, fmt.Errorf("%w: the script replied %d values, not 6", errCorrupt, len(reply))
@@ -208,8 +209,8 @@ func (l *agreement) read(epoch, anchors, confirmed string, latest int64) {
 	l.confirmed = max(0, l.confirmed)
 }
 
-// storedAgreement returns the four fields and their version, which identifies the contents. It treats anything else than a
-// hash of limited size as absent.
+// storedAgreement returns the four fields and their version, which identifies the contents. It treats anything else
+// than a hash of limited size as absent.
 const storedAgreement = `
 local function stored()
 	local v = redis.pcall('HMGET', KEYS[1], 'e', 'a', 't', 's')

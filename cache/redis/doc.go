@@ -6,9 +6,9 @@
 //   - entries.go: reads, loads, saves and inspects entries
 //   - hot.go: stores the keys that replicas use most
 //   - chain.go: replicas agree on the epoch of a chain, the hashes of its blocks and the dialect of its nodes
-//   - lease.go: two commands in one round trip acquire a free lease. Three more check whether another replica holds it, and
-//     notify that replica that a caller waits (in a Cluster by a separate message). In all other cases a script decides
-//     (acquire.go, scripts.go): it returns an entry that the caller has not judged yet
+//   - lease.go: two commands in one round trip acquire a free lease. If it is taken, three more read its holder
+//     and the remaining time, and tell the holder that a caller waits (in a Cluster by a separate message). In all other
+//     cases a script decides (acquire.go, scripts.go). It returns an entry other than the one that the caller has judged
 //   - writes.go: another script stores entries, releases their leases and publishes them; writes that no other replica
 //     waits for are batched
 //   - subscriber.go: a message wakes replicas that wait for a lease, and renews older entries of the key
@@ -16,7 +16,7 @@
 //   - purge.go: removes selected entries step by step, and sends replicas a signed announcement
 //   - store.go, errorkind.go: each operation has a deadline and a breaker; failures are counted by kind
 //
-// Redis may be slow, down or full, and others may write to it. Each operation is limited by [Options.Timeout], and a
-// breaker prevents waiting for a Redis that is down. A panic of the client library becomes an error. Values that cannot
-// be decoded are treated as absent, and overwritten.
+// Redis may be slow, down or full, and others may write to it. Each round trip is limited by [Options.Timeout], and a
+// command that waits for one by twice that. A breaker prevents waiting for a Redis that is down. A panic of the client
+// library becomes an error. Values that cannot be decoded are treated as absent, and overwritten.
 package redis

@@ -23,7 +23,7 @@ const (
 	refused     // other error replies
 	panicked    // the client library panicked on a reply
 	corrupt     // an entry cannot be decoded
-	foreign     // a key holds another type, or a value without our signature
+	foreign     // a value without our signature, or, when acquiring a lease, a key of another type
 	errorKinds  // number of kinds
 )
 

@@ -23,7 +23,7 @@ type lease struct {
 	entry      string // Redis key of the entry
 	shard      string // channel for messages in a Cluster, otherwise ""
 	token      string
-	maxHeight  int64  // as in NewLease
+	maxHeight  int64  // as in [cache.Shared.NewLease]
 	held       bool   // ours, or possibly ours if a reply was lost
 	storedETag string // ETag of the entry in Redis, or ""
 	stop       func() // ends Keep
@@ -54,7 +54,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 		endSpan(span, stateNames[reply.State], err)
 	}()
 	reply, err = l.tryAcquire(ctx, judged)
-	notified := reply.State == cache.LeaseBusy && l.shard == "" // the holder knows that a caller waits
+	notified := reply.State == cache.LeaseBusy && l.shard == "" // checkHolder has told the holder that a caller waits
 	if err == nil && reply.State == 0 {
 		reply, err = l.acquireFrom(ctx, judged, "")
 	}
@@ -74,8 +74,8 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 }
 
 // tryAcquire acquires the lease if the entry is as the caller knows it, or finds that another replica holds it. It
-// costs Redis half as much as acquireScript, which must decide if the state is 0. For a read ahead it returns busy
-// without looking at the holder.
+// costs Redis half as much as acquireScript. If the state is 0, the caller must run acquireScript. For a read ahead it
+// returns busy without looking at the holder.
 func (l *lease) tryAcquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	var free *redis.StatusCmd
 	var stored *redis.StringCmd

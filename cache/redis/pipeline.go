@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A command is sent at once, alone, if fewer round trips are active than there are processors (with command.batches: if
-// none is active). Otherwise it waits until a round trip ends, and is then sent with up to maxBatch others: a round
-// trip for many commands costs little more than one for a single command. Commands with batches ignore a round trip
-// that takes longer than hangTime. A background command waits for the next round trip, or starts one when
-// backgroundBatch of them wait or the first has waited for backgroundWait.
+// A command is sent at once, with any that wait, if fewer round trips are active than there are processors (with
+// command.batches: if none is active). Otherwise it waits until a round trip ends, and is then sent with others, up to
+// maxBatch in all: a round trip for many commands costs little more than one for a single command. Commands with
+// batches ignore a round trip that takes longer than hangTime. A background command waits for the next round trip, or
+// starts one when backgroundBatch of them wait or the first has waited for backgroundWait.
 const (
 	maxBatch        = 32
 	backgroundBatch = 16
@@ -173,7 +173,7 @@ func (s *Store) roundTrip(ctx context.Context, due time.Time, batch []*command) 
 			}
 			return nil
 		})
-		for _, o := range batch { // err is the first error of any command
+		for _, o := range batch { // err may be the reply to another command: look for the connection error behind it
 			if err = connectionError(err); err == nil {
 				err = o.last.Err()
 			}

@@ -42,7 +42,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Store implements [cache.Shared]. All its operations go through doUntil.
+// Store implements [cache.Shared]. All its commands go through doUntil; Subscribe does not.
 type Store struct {
 	rdb     redis.UniversalClient
 	o       Options
@@ -70,8 +70,8 @@ type Store struct {
 
 var _ cache.Shared = (*Store)(nil)
 
-// New returns a store that uses rdb, with ContextTimeoutEnabled and a PoolTimeout below Timeout. The caller closes rdb
-// after the caches. New fails if an option is negative or the metrics cannot be registered.
+// New returns a store that uses rdb, which must have ContextTimeoutEnabled and a PoolTimeout below Timeout. The caller
+// closes rdb after the caches. New fails if an option is negative or the metrics cannot be registered.
 func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	if o.Timeout < 0 || o.Lease < 0 {
 		return nil, fmt.Errorf("redis: an option is negative: %v", min(o.Timeout, o.Lease))

@@ -22,7 +22,8 @@ const (
 )
 
 // Subscribe implements [cache.Shared]. It subscribes again after failures. In a Cluster each shard has its own
-// connection, to the node of its slot. Messages for all replicas also use the channel of the namespace there.
+// connection, to the node of its slot. In a Cluster, messages about purges also use the channel of the
+// namespace, and those about leases use it if sharded channels are refused.
 func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscriber) {
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -34,8 +34,8 @@ type Batch struct {
 // errDifferentBlocks is returned if the parts of a batch could not be read at one block in time.
 var errDifferentBlocks = &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Expected: true, Public: "the answers cannot be read at one block at present"}
 
-// compose reads the parts of a batch and makes its entry. It fails if that would be no newer than the previous entry,
-// which is then served.
+// compose reads the parts of a batch and makes its entry. It fails if the entry would be no newer than the
+// previous one and older than the tip. The previous entry is then served.
 func (a *originRead) compose(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
 	t := &batchRead{Reader: a.Reader, client: a.name(), parts: a.q.Batch.Parts, min: a.q.Min, patient: before != nil}
 	height, err := t.readBatch(ctx, a.q.Pinned, before)
@@ -82,7 +82,7 @@ func (t *batchRead) entry(height int64, q *Query) *cache.Entry {
 		}
 	}
 	if e.Content = q.Batch.Compose(height, parts); lasting {
-		e.Source = 1 // as all parts may be served past Expires, the batch may be as well
+		e.Source = 1 // marks the batch as one that may be served past Expires, like all its parts
 	}
 	return e
 }
@@ -146,7 +146,8 @@ func (t *batchRead) behindError() error {
 	return errors.Join(cache.ErrBehind, &behind)
 }
 
-// gather reads all parts at the tip, and once more the parts that are behind others because a block arrived meanwhile.
+// gather reads all parts at the tip. Then it reads the parts that are behind others, because a block arrived meanwhile,
+// up to maxRounds times.
 func (t *batchRead) gather(ctx context.Context) {
 	t.readParts(ctx, t.begin(), 0, 0)
 	for range maxRounds {

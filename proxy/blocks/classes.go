@@ -16,7 +16,7 @@ type Class string
 const (
 	Live   Class = "live"   // state that any block may change: read at the tip
 	Params Class = "params" // state that only governance or an upgrade changes: read at the tip
-	Block  Class = "block"  // CometBFT data by height: fixed once the block exists. Reads are not pinned, because nodes answer from their latest state
+	Block  Class = "block"  // CometBFT data by height: fixed once the block exists. The query itself has the height, so reads are not pinned as well
 	Found  Class = "found"  // CometBFT data by hash: fixed once found; a missing item may be in the next block
 	Latest Class = "latest" // newest CometBFT data or a search: valid until the next block
 	Never  Class = "never"  // about the node itself: passed through, not cached
@@ -96,7 +96,7 @@ func (r *Reader) SetClasses(classes Classes, overrides map[string]cache.Policy) 
 }
 
 func (k *Kind) setPolicy(p cache.Policy) {
-	p.StalePastExpires = k.readsState // Expires limits "not found", which is state like any other
+	p.StalePastExpires = k.readsState // of state, only "not found" has Expires, and may be served stale like other state
 	k.policy.Store(&p)
 }
 

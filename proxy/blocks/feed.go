@@ -28,7 +28,7 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	return f, nil
 }
 
-// newest returns a function that reads q through the cache and never returns a stale entry.
+// newest returns a function that reads q through the cache. It returns a stale entry only with the error in Result.Err.
 func (r *Reader) newest(q *Query) readFunc {
 	return func(ctx context.Context, client string) (cache.Result, error) {
 		ctx, cancel := context.WithDeadline(ctx, r.Stack.Deadline(time.Now()))

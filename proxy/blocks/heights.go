@@ -19,14 +19,15 @@ const (
 	MinHeightParameter = "x-min-block-height"
 )
 
-// Heights are the blocks that a request names: at most one to read at, and at most one that the response must include.
+// Heights are the blocks that a request names: one to read at, the lowest block and the block of the execution chain
+// that the response must include, and the block of the session. Each is optional.
 type Heights struct {
 	Pinned, Min int64         // 0 for none
 	EVM         int64         // block of the execution chain that the response must include; 0 for none
 	InURL       bool          // Pinned is from the URL
 	Session     session.Token // the client's session; zero for none
 
-	required session.Token // block that Min is from, before an execution block raises Min
+	required session.Token // Min as the request named it; an execution block may raise Min
 }
 
 // FilterHeight is a [web.ParameterFilter] of the parameters that name blocks, in any letter case. HeightRules.Read still

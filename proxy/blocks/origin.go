@@ -18,19 +18,19 @@ import (
 )
 
 // load reads a query through the cache if memory has no fresh entry. If the request has waited for an item, such as a
-// transaction (see web.WithItem), load returns the entry that the wait read. It may be valid only briefly, and one read
-// per block answers all requests that wait. If an event notified the client about a block, load waits once for an entry
-// from that block.
+// transaction (see web.WithItem), load returns the entry that the wait read. It does not read again, because the entry
+// may have expired, and one read per block answers all requests that wait. If an event notified the client about a
+// block, load waits once for an entry from that block.
 func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Record, q *Query, a *Result) (err error) {
 	if item := web.ItemOf(from); item != nil {
 		a.Result = cache.Result{Entry: item, Outcome: cache.Hit, Store: "memory"}
 		return nil
 	}
 	read := &originRead{Reader: r, q: q, from: from, rec: rec}
-	notified, awaited := r.Stack.NotifiedBlock(from)
+	notified, givenUp := r.Stack.NotifiedBlock(from)
 	if notified > a.Query.MinHeight && notified <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
 		a.notified = notified
-		if !awaited {
+		if !givenUp {
 			if res, ok := read.getNotified(ctx, a.Query, notified); ok {
 				a.Result = res
 				return nil
@@ -60,8 +60,8 @@ func (a *originRead) getNotified(ctx context.Context, query cache.Query, notifie
 	return res, err == nil
 }
 
-// originRead reads the origin of a query on a miss, on behalf of a client. Reads ahead reuse a request's
-// originRead at each block, so it drops the request once the client's name is known.
+// originRead reads the origin of a query on a miss, on behalf of a client. A read ahead uses the originRead of an
+// earlier request again at each block, so originRead drops the request once it knows the client's name.
 type originRead struct {
 	*Reader
 	q *Query
@@ -122,7 +122,7 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 	return entry, err
 }
 
-// fetch reads the origin. A read of the audit uses the node that it names, if that has spare capacity.
+// fetch reads the origin. A read for the audit goes to the node that the audit names, if that node has spare capacity.
 func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (*node.Answer, error) {
 	reading := cache.ReadingOf(ctx)
 	if reading == nil {

@@ -41,8 +41,8 @@ func NewPosting(p Posts) *Posting {
 	return &Posting{p.MaxBody, queue.NewTokens(p.Rate, p.Burst, maxPostWait)}
 }
 
-// Acquire waits for the turn of a client, named as by [web.Stack.Client]. The error is a *failure.Failure with status 429
-// if the turn does not come soon, or the error of the context.
+// Acquire waits for the turn of a client, named as by [limits.Client.Name]. The error is a *failure.Failure with status
+// 429 if the turn does not come soon, or the error of the context.
 func (p *Posting) Acquire(ctx context.Context, client string) error {
 	err := p.turns.Acquire(ctx, client)
 	if errors.Is(err, queue.ErrLate) {

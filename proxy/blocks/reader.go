@@ -68,7 +68,7 @@ func New(o Options, stack *web.Stack, c *cache.Cache) (*Reader, error) {
 	return r, r.SetClasses(Classes{}, nil)
 }
 
-// Add adds a kind of reads. It must be called before SetClasses and before the Reader is used.
+// Add adds a kind of reads. It must be called before the configured classes are set, and before the Reader is used.
 func (r *Reader) Add(k *Kind) *Kind {
 	r.kinds = append(r.kinds, k)
 	k.readsState, k.fixed = k.Class.ReadsState(), k.Class.Fixed()

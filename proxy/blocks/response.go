@@ -15,8 +15,8 @@ import (
 // stream.
 const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader + ", Accept"
 
-// Serve serves a query over HTTP: it waits for the block that the client must see, reads through the cache and writes the
-// response. typos names the parameters of the request that are ignored and probably typos, "" for none.
+// Serve serves a query over HTTP: it waits for the block that the client must see, reads through the cache and writes
+// the response. typos names the parameters of the request that are ignored and probably typos, "" for none.
 func (r *Reader) Serve(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Query, typos string) error {
 	if typos != "" {
 		w.Header().Set(respond.UnknownHeader, typos)
@@ -52,7 +52,7 @@ func (r *Reader) Response(rec *record.Record, q *Query, a *Result) (res respond.
 	return res
 }
 
-// describe fills in a zero Response. It takes a pointer because the stacks of HTTP/2 streams are too small for a
+// describe fills in a zero Response. It takes a pointer because the stacks of HTTP/2 streams would have to grow for a
 // copy.
 func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Query, a *Result, now time.Time) {
 	r.Show(rec, a)
@@ -121,7 +121,7 @@ func (a *Result) freshUntil(now time.Time) time.Time {
 }
 
 // sharedUntil returns when shared caches must stop serving the response: when the block ends, even if the class is fresh
-// for longer. Otherwise the blocks of their responses would be further apart than the blocks of our responses. Without a
+// for longer. Otherwise two responses of theirs could be further apart in blocks than two of ours. Without a
 // tip it is in one second, the shortest lifetime that Cache-Control can express.
 func (a *Result) sharedUntil(now time.Time) time.Time {
 	if !a.Tip.Known {

@@ -89,7 +89,7 @@ func (r *Reader) canServe(q *Query, tip node.Tip, height int64) bool {
 	})
 }
 
-// hasInMemory reports whether memory has a fresh entry from a block or a later one.
+// hasInMemory reports whether memory has a fresh entry from a block or a later one, or one that never changes.
 func (r *Reader) hasInMemory(q *Query, tip node.Tip, height int64) bool {
 	query := r.cacheQuery(q, tip)
 	e := r.cache.Peek(query)
@@ -134,7 +134,7 @@ const farAhead = 1 << 32
 
 // heightOfExecutionBlock returns the lowest known height whose state includes the block of the execution chain that a
 // request requires, and waits for it. For a later page of a list it first looks at the block of the walk. A read at a
-// height looks at that height alone.
+// height that exists looks at that height alone.
 func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Client, q *Query) (height int64, err error) {
 	tip := r.Nodes.Tip()
 	if at := cmp.Or(q.Pinned, q.Walk.Height); 0 < at && at <= tip.Height {

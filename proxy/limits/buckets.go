@@ -20,16 +20,16 @@ import (
 
 // buckets are the limits of this process. They hold clients in two generations. A client that sends a request moves to
 // the young one. After some time, or when it is full, the young generation becomes the old one, and the old one is
-// dropped. New clients are always retained. A cache of popular entries would evict them in a flood of addresses, and
-// give each a full bucket again.
+// dropped. New clients are always retained. A cache that retains popular entries would evict them in a flood of
+// addresses, and a client that returns would find a full bucket.
 type buckets struct {
 	seed   maphash.Seed
 	shards [16]bucketShard
 }
 
 const (
-	// A bucket that is unused for its window is full, like a new one. So buckets with windows up to generation are
-	// dropped without loss.
+	// A bucket that is unused for its window is full, like a new one. So a generation that ends
+	// by age loses nothing for windows up to generation.
 	generation = time.Hour
 	maxYoung   = 2048 // clients in a shard's generation; about 16 MB in all
 )
@@ -120,8 +120,8 @@ func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
 // errEmptier means that an untrusted writer, or a replica with an earlier rate, wrote the bucket.
 var errEmptier = errors.New("the shared bucket is emptier than its rate allows")
 
-// spend takes up to most requests from the bucket of a limit if least is 1, and otherwise least or none. It
-// returns an error if Redis did not answer in time, or is skipped after failures.
+// spend takes as many requests as the bucket of a limit has, up to most. With a least above 1, it takes least or none.
+// It returns an error if Redis did not answer in time, or is skipped after failures.
 func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (decision, error) {
 	reply, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, time.Minute)) // a zero Timeout means a minute

@@ -12,11 +12,11 @@ import (
 type Client struct {
 	Address netip.Addr // not valid if the connection has none
 	Key     Key        // without a name if none is required
-	Turn    uint32     // which of its key's turnsPerKey shares the request uses, if the key has a rate of its own
+	Turn    uint32     // which of the turnsPerKey shares of its key the request counts in, if the key has a rate of its own
 }
 
-// turnsPerKey is the number of shares of a key with a rate of its own. Such a client may serve many others, as a
-// tipcache in another region does.
+// turnsPerKey is the number of clients that a key with a rate of its own counts as. Its holder may serve many others, as
+// a tipcache in another region does.
 const turnsPerKey = 16
 
 // An owner is the client that a limit applies to: a network, or all keys with one name.
@@ -55,9 +55,9 @@ func (o *owner) String() string {
 // ForwardedFor is the header to which proxies append the address of their client.
 const ForwardedFor = "X-Forwarded-For"
 
-// Address returns the address that a request is counted under: the peer of its connection or, behind trusted proxies, the
-// last address in X-Forwarded-For that is not a trusted proxy. The client may have made up the addresses before it. The
-// result is not valid if the connection has no address.
+// Address returns the address that a request is counted under: the peer of its connection or, behind trusted proxies,
+// the last address in X-Forwarded-For that is not a trusted proxy. The client may have made up the addresses before it.
+// The result is not valid if the connection has no address.
 func (a *Admission) Address(peer netip.Addr, forwarded []string) netip.Addr {
 	trusted := a.Limits.Load().TrustedProxies
 	if len(trusted) == 0 {

@@ -29,7 +29,8 @@ func (a *Admission) spend(ctx context.Context, l limit, n int) decision {
 	return d
 }
 
-// spendEvent is spend for an event. It takes several from Redis at once, because each stream sends events at every block.
+// spendEvent is spend for an event. It takes several from Redis at once, because each stream sends events at every
+// block.
 func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 	now := time.Now()
 	d, store := a.local.spend(l, 1, now), "memory"
@@ -66,7 +67,7 @@ func (a *Admission) count(kind, store string, allowed bool) {
 	a.counted.WithLabelValues(kind, store, verdict).Inc()
 }
 
-// Renew returns the client of a request that was admitted before, by the current keys and trusted proxies. keyed says that
+// Renew determines the client of an earlier request again, with the current keys and trusted proxies. keyed says that
 // it was admitted by its key. The error is a *failure.Failure.
 func (a *Admission) Renew(r *http.Request, keyed bool) (c Client, err error) {
 	c.Address = a.AddressOf(r)
@@ -107,7 +108,7 @@ const (
 
 // A Status is the state of one limit for a client. The zero Status means no limit.
 type Status struct {
-	kind string // address or key
+	kind string // address, key or rule
 	rate Rate
 	decision
 }

@@ -5,7 +5,7 @@
 //   - limiter.go counts requests in the buckets (buckets.go) of this process and, if replicas share their limits, of
 //     Redis, and reports the state of the limits to the client. An event of a stream counts as a request;
 //   - rules.go has the access rules for single operations;
-//   - places.go bounds the number of requests that wait for a block or hold a stream.
+//   - places.go bounds the number of concurrent requests of one kind, such as those that wait for a block.
 package limits
 
 import (
@@ -160,8 +160,8 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 	return true
 }
 
-// AdmitRepeated counts a request in this process, after WouldAdmit, and sets s to the state of its limits. It returns false
-// if other requests took the rest meanwhile. The request's handler then counts it.
+// AdmitRepeated counts a request in this process, after WouldAdmit, and sets s to the state of its limits. It returns
+// false if other requests took the rest meanwhile. The request's handler then counts it.
 func (a *Admission) AdmitRepeated(s *Statuses, c *Client, now time.Time) (ok bool) {
 	for i, l := range a.limitsOf(c) {
 		s[i] = Status{l.kind, l.Rate, a.local.spend(l, 1, now)}

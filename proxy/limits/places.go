@@ -9,9 +9,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Places bounds the number of concurrent requests of one kind, such as requests that wait for a block. Once more than half
-// of the places are taken, each client is limited to a share. Loopback and trusted proxies stand for many clients, so the
-// share does not apply to them.
+// Places bounds the number of concurrent requests of one kind, such as requests that wait for a block. Once more than
+// half of the places are taken, each client is limited to a share. Loopback and trusted proxies stand for many clients,
+// so the share does not apply to them.
 type Places struct {
 	admission *Admission
 	doing     string        // what the requests do, for refusals
@@ -32,8 +32,8 @@ func (a *Admission) NewWaiters() *Places { return a.NewPlaces("wait for a block"
 
 // NewPlaces returns places for the requests of one API. doing ends the text of refusals: too many requests DOING.
 func (a *Admission) NewPlaces(doing string) *Places {
-	var noLimit *account.Account
-	return &Places{a, doing, noLimit.Part(account.Requests, maxPlaces, clientPlaces)}
+	var unlimited *account.Account // the part alone limits
+	return &Places{a, doing, unlimited.Part(account.Requests, maxPlaces, clientPlaces)}
 }
 
 // Enter takes a place for a request of a client until leave is called. The error is a *failure.Failure that tells the

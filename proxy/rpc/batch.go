@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 )
 
-// answerCalls answers a batch of several calls with an id.
+// answerCalls answers a batch in which several calls have an id.
 func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
 	done, err := d.reader.Stack.HoldStream(int64(len(calls)-1) * callCost)
 	if err != nil {
@@ -87,7 +87,7 @@ func (d *Handler) describe(c *gin.Context, rec *record.Record, pending []*pendin
 var tooManyCalls = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")
 
 // refuseLongBatch answers a batch of too many calls with an error for each of them, because the node's single
-// error without an id would leave clients waiting. The response may be thirteen times as long as the body, so it
+// error without an id would leave clients waiting. The response may be fifteen times as long as the body, so it
 // is generated while it is written.
 func refuseLongBatch(c *gin.Context, body []byte, size int) error {
 	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {

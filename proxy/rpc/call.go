@@ -22,7 +22,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// call is a call of a method that the node has. It reads a node for it.
+// call is a call that needs a node. It implements [blocks.Origin].
 type call struct {
 	*Handler
 	m         *method
@@ -44,11 +44,11 @@ type pendingCall struct {
 	query  *blocks.Query
 	answer *blocks.Result // nil if it did not come through the cache
 	member []byte         // member of the response that answers the call
-	tag    string         // validator of the member; "" for none
+	tag    string         // ETag of the member; "" for none
 	err    error          // why there is no member
 
 	failure   error  // error of a server in front of the node, passed on as the member; nil for none
-	blameless bool   // an error caused by the client
+	blameless bool   // the member is an error that the client caused
 	status    int    // status of the node's response to a URI; 0 for none
 	typ       string // media type of that response
 }

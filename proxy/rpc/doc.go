@@ -8,11 +8,12 @@
 //     (params.go), so that equal calls have one key. Parameters that this server does not understand are passed to the
 //     node as they are, which returns its own error.
 //  3. batch.go charges the calls of a batch and joins their answers. run.go answers them concurrently at one tip, except
-//     for calls that send a transaction. call.go reads through package blocks; values of the state come from package
+//     for writes and scans, which run alone and in the client's order. call.go reads through package blocks; values of the state come from package
 //     state. A read of state without a height is answered at the tip and names the tip's height.
 //  4. The answer equals the node's byte for byte, in an envelope with the caller's id.
 //
-// A POST call answered from memory is registered with the fast lane, which answers later ones with any id (replay.go).
+// A POST call answered from memory is registered with the fast lane (package lane), which answers later ones, with any
+// id, without these steps (replay.go).
 //
 // Three things differ from the node. Its Cache-Control, which lets caches keep errors and tips for a day, is replaced by
 // ours. A batch may have more than ten calls, and one that is too long is answered with an error for each call, so that

@@ -32,8 +32,8 @@ type Options struct {
 	Methods []string        // passed to a node as they are, in addition to the built-in methods
 	Logger  *slog.Logger    // nil discards
 	Posting *blocks.Posting // shared with the other interfaces; nil creates one for this handler
-	// AwaitItem waits for the item of a feed, for as long as the values of the parameter wait say. nil ignores the
-	// parameter.
+	// AwaitItem waits until the query of a feed finds its item, here a transaction, for as long as the values of the
+	// parameter wait say. nil ignores the parameter.
 	AwaitItem func(c *gin.Context, rec *record.Record, feed func() (web.Feed, error), access string, values []string) error
 }
 
@@ -85,8 +85,8 @@ const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader
 
 const socketPath = "/websocket"
 
-// NewSocket returns the handler of /websocket, and mounts it. It must be called before the first request. It sets Methods,
-// Stack and Keyed of the options.
+// NewSocket returns the handler of /websocket, and mounts it. It must be called before the first request. It sets
+// Methods, Stack and Keyed of the options.
 func (d *Handler) NewSocket(o socket.Options) *socket.Handler {
 	o.Methods, o.Stack, o.Keyed = d, d.reader.Stack, d.reader.Keyed()
 	h := socket.New(o)
@@ -209,7 +209,7 @@ func (d *Handler) list(c *gin.Context) error {
 		}
 		targets = append(targets, name+"?"+strings.Join(params, "&"))
 	}
-	slices.Sort(targets) // sorts by name, because no character of a name is below the question mark
+	slices.Sort(targets) // by name; a digit is below the question mark, so foo2 comes before foo
 	page := "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>"
 	for _, target := range targets {
 		target = "//" + html.EscapeString(c.Request.Host) + "/" + target
@@ -262,7 +262,7 @@ func (d *Handler) exchange(from *http.Request, route string, serve func(rec *rec
 	})
 }
 
-// Subscription counts, limits and logs a call about subscriptions, which do answers.
+// Subscription counts, limits and logs a call about subscriptions. do answers it.
 func (d *Handler) Subscription(from *http.Request, method string, do func() (size int)) (refusal []byte) {
 	err := d.exchange(from, "rpc "+method, func(rec *record.Record) (int, error) {
 		if err := d.reader.Stack.AdmitOperation(from, rec, http.Header{}, method); err != nil {

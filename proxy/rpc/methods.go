@@ -18,7 +18,7 @@ type method struct {
 	class  blocks.Class // of its answers; Never means they are not cached
 	cost   node.Cost
 	write  bool // sent to one node, once
-	slow   bool // waits for a block
+	slow   bool // the node waits for a block that includes the transaction
 	waits  bool // takes waitParameter
 
 	keyed string // name in cache keys; "" means name
@@ -61,8 +61,9 @@ var (
 	tx     = []param{{"tx", b64Bytes}}
 )
 
-// methods lists all methods. An answer at an explicit height never changes once the block exists, except for a
-// commit that is not canonical (origin.go). A call without a height reads the newest block.
+// methods lists the methods except those of sockets and of [Options.Methods]. An answer at an explicit height never
+// changes once the block exists, except for a commit that is not canonical (origin.go). A call without a height reads
+// the newest block.
 var methods = index([]method{
 	{name: abciQuery, params: []param{{"path", text}, {"data", hexBytes}, height, prove}, class: blocks.Live},
 

@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+// Fetch implements [blocks.Origin]. It sends the call to a node.
 func (k *call) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
 	r.Call = &node.Call{
 		Method: k.m.name, Params: k.params, Target: k.target, Write: k.m.write, Slow: k.m.slow,
@@ -44,6 +45,7 @@ func (k *call) params(height int64) json.RawMessage {
 	return k.m.object(a)
 }
 
+// Entry implements [blocks.Origin].
 func (k *call) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e := k.reader.NewEntry(a)
 	e.Expires = k.expiry(a, e.ReadAt, k.reader.Nodes.Tip())
@@ -59,8 +61,8 @@ func statusOf(a *node.Answer) int {
 	return state.StatusOf(a)
 }
 
-// expiry returns when an answer expires in addition to its policy; zero for no such time. A commit that is not
-// canonical expires at once, because the node replaces it at the next block.
+// expiry returns a time at which an answer expires even if its class would keep it longer; zero if only the class
+// decides. A commit that is not canonical expires at once, because the node replaces it at the next block.
 func (k *call) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
 	if k.m.name == "commit" && a.Reason == node.OK && !resultOf(a).Get("canonical").Bool() {
 		return now

@@ -51,7 +51,7 @@ func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
 	return a, true
 }
 
-// wholeNumber matches an integer in canonical form. The node refuses other forms or reads them as the same number.
+// wholeNumber matches an integer in canonical form. Other forms are passed to the node unchanged and not cached.
 var wholeNumber = regexp.MustCompile(`^"(0|[1-9][0-9]{0,17})"$`)
 
 // canonicalize returns the canonical form of a value; nil for one that equals a missing value.

@@ -67,7 +67,7 @@ func (d *Handler) routeOf(method string) string {
 	return "rpc " + method
 }
 
-// answerCall answers the only call with an id, with an object even if it was sent as a batch.
+// answerCall answers a request in which only one call has an id. The answer is an object even if the request is a batch.
 func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, call jsonrpc.Call, hs blocks.Heights) error {
 	k := d.parse(call, hs)
 	switch {
@@ -123,5 +123,5 @@ func failCall(id json.RawMessage, err error) error {
 	return &f
 }
 
-// noStore is the Cache-Control of responses to a POST.
+// noStore is the Cache-Control of responses that no cache may store.
 const noStore = "no-store"

@@ -30,7 +30,7 @@ func takeWait(params json.RawMessage) (wait []string, rest json.RawMessage) {
 	return []string{value}, rest
 }
 
-// refuseWait refuses a call that other calls of the client would wait for. k may be nil.
+// refuseWait refuses a call with waitParameter, because other calls of the client would wait for it. k may be nil.
 func refuseWait(k *pendingCall) *pendingCall {
 	if k == nil || k.wait == nil {
 		return k

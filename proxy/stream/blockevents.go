@@ -71,7 +71,7 @@ func (s *subscription) answerHeights(n *topicState) (newest, past int64) {
 	return newest, n.past.height
 }
 
-// nextFrame returns the newest height at which all topics have an answer. Once the wait budget is over it returns
+// nextFrame returns the newest height at which all topics have an answer. After [cache.Patience] it returns
 // the newest height although answers are missing. It returns 0 if no frame is due. The picked answers are held
 // until release.
 func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
@@ -107,7 +107,7 @@ func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 	return height
 }
 
-// giveUpWaiting returns newest if the client has waited for its answers for the wait budget, and 0 before.
+// giveUpWaiting returns newest if the client has waited for its answers for [cache.Patience], and 0 before.
 func (cl *client) giveUpWaiting(newest int64, patience time.Duration, now time.Time) (height int64) {
 	f := &cl.blockEvents
 	if f.awaitedHeight < newest {
@@ -123,7 +123,8 @@ func (cl *client) giveUpWaiting(newest int64, patience time.Duration, now time.T
 	return newest
 }
 
-// complete reports whether all topics have an answer at height, and its block event has been made if it can be at tip.
+// complete reports whether all topics have an answer at height. If height is not above tip, its block event must exist,
+// too.
 func (f *blockEvents) complete(subs []subscription, height, tip int64) bool {
 	if height <= tip && f.blocks.current(f.epoch).height < height {
 		return false

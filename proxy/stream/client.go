@@ -115,9 +115,9 @@ func (cl *client) leave() {
 	}
 }
 
-// run writes events until the client disconnects, a write fails, or the server drains. One channel carries all
-// wake-ups: a select over several channels, including a ticker's, would cost as much as the rest of an event
-// except its system call.
+// run writes events until the client disconnects or is refused, a write fails, or the server drains. One channel
+// carries all wake-ups: a select over several channels, including a ticker's, would cost as much as the rest of an
+// event except its system call.
 func (cl *client) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, cl.notify)()
 	cl.keepAliveTimer = time.AfterFunc(cl.h.o.KeepAlive, func() { cl.keepAliveDue.Store(true); cl.notify() })
@@ -197,7 +197,7 @@ func (cl *client) answers() []subscription {
 	return cl.subs
 }
 
-// writeID writes an id event if the client has received an answer since the last one.
+// writeID writes an id event if the id differs from the last one.
 func (cl *client) writeID() {
 	if id := idEvent(cl.livePaths); !bytes.Equal(id, cl.id) {
 		cl.out.text(id)

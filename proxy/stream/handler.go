@@ -16,8 +16,8 @@
 // With stream.blocks=true answers are grouped by block: see blockevents.go.
 //
 // A poll (poll.go) follows a topic in the same way until the answer differs from the one its client has, and is then
-// answered like a GET. A request that waits for an item (wait.go) follows it until a node finds the item. Streams and polls
-// share follower.go.
+// answered like a GET. A request that waits for an item (wait.go) follows it until a node finds the item. Streams and
+// polls share follower.go.
 //
 // EventSource never reconnects after a status other than 200. A stream that cannot be served now, because of a limit or
 // because the server drains, is therefore a 200 that says when to reconnect and ends.
@@ -51,7 +51,8 @@ type heights interface {
 	// Tip returns the newest known block.
 	Tip() node.Tip
 	session.History
-	// Executed returns the newest block of the execution chain that the state at height includes, if number is higher.
+	// Executed returns the lowest known height whose state includes block number of the execution chain, 0 if the state
+	// at height does not, and the newest block of the execution chain that the state at height includes.
 	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
 	// ChainID returns the chain's name, or "" if unknown.
 	ChainID() string
@@ -68,7 +69,7 @@ type Options struct {
 	Patience  time.Duration    // how long a block event waits for its answers, see [cache.Patience]
 	KeepAlive time.Duration    // between two comments on an idle stream; default 15 s
 	LongPoll  time.Duration    // how long a poll waits for a change; default 20 s
-	Write     time.Duration    // maximum time to send an event, which has at least half of it; default 10 s
+	Write     time.Duration    // maximum time to send an event; as deadlines are set seldom, an event may get half of it; default 10 s
 }
 
 // WithDefaults replaces zero values by their defaults.
@@ -122,7 +123,7 @@ func (h *Handler) Readmit() {
 // EventType is the media type of event streams.
 const EventType = "text/event-stream"
 
-// Route returns the route that streams the sources that feeds returns, in place of rt. [OptionsAsHeaders] must
+// Route replaces rt by a route that streams. feeds returns the sources of a request. [OptionsAsHeaders] must
 // have been applied to its requests.
 func (h *Handler) Route(rt web.Route, feeds func(r *http.Request) ([]Source, error)) web.Route {
 	rt.Name, rt.Render = "stream", h.renderer(rt.Render)

@@ -216,7 +216,7 @@ var linkable = strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "%20
 
 // version identifies the answer that a polling client has. Its text is <height>.<tag> or
 // <height>.<tag>.<unchanged>, equal in all replicas that read the answer at that block, whatever its coding. The
-// tag consists of the answer's digest and a checksum over the whole text and the chain's name.
+// tag consists of the answer's digest and a checksum over the chain's name and the rest of the text.
 type version struct {
 	height    int64 // newest block at which the answer is known to be valid
 	digest    digest
@@ -226,7 +226,7 @@ type version struct {
 // noVersion is the version of a client without an answer.
 const noVersion = "0"
 
-// checksumBytes pads a tag to whole base64 characters.
+// checksumBytes is the length of the checksum. Digest and checksum each fill whole base64 characters.
 const checksumBytes = 3
 
 // text returns the version as clients send it.
@@ -260,8 +260,8 @@ func parseVersion(id, chainID string) (v version, err error) {
 	return v, nil
 }
 
-// next returns the version of a client that had v and receives now, where tip is the newest block, and whether the
-// answer is the one it had.
+// next returns the version that a client has after an answer of version now, if it had v, and whether that is the answer
+// that it had. tip is the newest block.
 func (v version) next(now version, tip int64) (next version, unchanged bool) {
 	switch {
 	case v == version{}:

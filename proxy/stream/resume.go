@@ -83,14 +83,14 @@ func (cl *client) resumeSession(r *http.Request) (reset bool) {
 		return seen.Height > 0
 	}
 	cl.minHeight, cl.blockEvents.epoch, cl.blockEvents.sentHeight = seen.Height, tip.Epoch, seen.Height-1
-	if tip.Known && (tip.Limit == 0 || seen.Height <= tip.Limit) { // else the block is beyond the limit
+	if tip.Known && (tip.Limit == 0 || seen.Height <= tip.Limit) { // otherwise the tip is unknown, or the block is implausibly high
 		cl.giveUp = time.Now().Add(cache.Patience(cl.h.o.Patience, tip.Interval))
 	}
 	return false
 }
 
 // waitForSession returns how long an answer at height must wait for one at the session's block. It is 0 if the
-// client has seen no later block or the wait budget is over.
+// client has seen no later block or [cache.Patience] is over.
 func (cl *client) waitForSession(height int64) (wait time.Duration) {
 	if height >= cl.minHeight {
 		return 0

@@ -36,7 +36,7 @@ type topic struct {
 	heights  heights
 	state    atomic.Pointer[topicState]
 	framed   atomic.Int32 // subscribers with block events
-	followed atomic.Int32 // subscribers to wake at each read, because they have a later block
+	followed atomic.Int32 // subscribers that have a later block than the answer, to wake at each read
 
 	subscribers map[*follower]*subscription // guarded by topics.mu
 	wakeList    []*follower                 // the keys of subscribers, immutable; nil since one was added or removed
@@ -51,7 +51,7 @@ type source struct {
 	fresh   time.Duration                // between two reads while no tip is known
 	undated bool                         // its answers belong to no height
 	indexed bool                         // its answers are from the nodes' index
-	item    *atomic.Pointer[cache.Entry] // last answer of an indexed source; nil after a failure
+	item    *atomic.Pointer[cache.Entry] // last answer of an indexed source that was read without an error
 	free    bool                         // reads are charged to nobody
 	// read returns the current event and its height on behalf of a client. before is the last event, nil if
 	// unknown. Together with an error the event may be old or nil. An event other than before is held for the
@@ -65,7 +65,7 @@ func (ts *topics) feedSource(f web.Feed) source {
 	return source{key: "answer " + f.Key, at: f.Height, fresh: f.Fresh, undated: f.Undated, indexed: f.Indexed, item: item, read: func(ctx context.Context, before *event, client string) (*event, int64, error) {
 		res, err := f.Read(ctx, client)
 		if f.Indexed && res.Err == nil {
-			item.Store(res.Entry) // nil if err is not
+			item.Store(res.Entry) // nil if the read failed
 		}
 		if err != nil {
 			return before, 0, err
@@ -218,7 +218,7 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 		next.height, next.failure = before.height, failureEvent(err)
 	}
 	next.retainPast(old, framed)
-	t.state.Store(next) // even if unchanged: the next page key may differ, and new clients receive it
+	t.state.Store(next) // even if the compared part is unchanged: the rest, such as the next page key, may differ
 	if next.answer != old.answer {
 		old.answer.release()
 	}

@@ -34,7 +34,7 @@ const kindTag = "tm.event"
 type Event struct {
 	Kind   string
 	Height int64      // of its block; 0 for a consensus event
-	Tags   query.Tags // which queries match
+	Tags   query.Tags // matched by the queries
 
 	kind  string          // data.type; "" derives it from Kind
 	value []byte          // JSON of data.value
@@ -44,8 +44,8 @@ type Event struct {
 	data []byte
 }
 
-// Data returns the end of every message that carries the event, beginning with the result's members data
-// and events. The part before it differs between subscribers. Data encodes it once.
+// Data returns the part of a message that is the same for all subscribers: from the result's member data to the end.
+// It is encoded once.
 func (e *Event) Data() []byte {
 	e.once.Do(func() {
 		kind, _ := json.Marshal(cmp.Or(e.kind, "tendermint/event/"+e.Kind)) // strings always encode
@@ -173,7 +173,8 @@ func isEmpty(member json.RawMessage) bool {
 	return false
 }
 
-// appendMember appends a member to the beginning of a JSON object. name is encoded, without its quotes.
+// appendMember appends a member to an unfinished JSON object, without its closing brace. name is encoded, without
+// quotes.
 func appendMember(object []byte, name string, value json.RawMessage) []byte {
 	if object[len(object)-1] != '{' {
 		object = append(object, ',')

@@ -67,8 +67,8 @@ func (f *Feed) search(ctx context.Context, hash []byte) (found, noIndex bool) {
 // errNoIndex is the error of a node that does not index transactions.
 var errNoIndex = errors.New("node has no index of transactions")
 
-// find searches a transaction at a node until the node has found it. It fails with errNoIndex, if the node does not
-// respond, or when ctx ends.
+// find searches a transaction at a node until the node has found it. It returns errNoIndex if the node has no
+// index, and another error if the node does not respond or ctx ends.
 func (n Node) find(ctx context.Context, hash []byte) error {
 	params := map[string]string{"hash": base64.StdEncoding.EncodeToString(hash)}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {

@@ -15,7 +15,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// readMissing reads the next block if the node did not announce it in time or skipped it. It returns when to check again.
+// readMissing reads the next block if the node did not announce it in time or skipped it. It returns when to check
+// again.
 func (s *sequencer) readMissing(ctx context.Context, t tip.Tip, next int64) time.Duration {
 	now := time.Now()
 	switch {
@@ -82,7 +83,8 @@ func (s *sequencer) retry() {
 // readTimeout limits the read of a block and its results.
 const readTimeout = 10 * time.Second
 
-// errUnavailable is the error for a block that every node has pruned or sends in an unreadable form.
+// errUnavailable is the error for a block that every node has pruned, or sends in a form whose decoding panics. Other
+// failures are retried.
 var errUnavailable = errors.New("no node has the block")
 
 // A readResult is the result of reading a block.

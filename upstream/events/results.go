@@ -20,7 +20,7 @@ type Block struct {
 	results []json.RawMessage // one per transaction
 }
 
-// A block is the result of the method block.
+// A block is the result of the method block: the block and its id, in JSON.
 type block struct {
 	ID    json.RawMessage `json:"block_id"`
 	Block json.RawMessage `json:"block"`

@@ -17,7 +17,7 @@ const (
 	maxDelay       = 2 * time.Second
 	maxUnannounced = 3   // consecutive unannounced blocks before the feed changes to another node
 	maxPending     = 500 // events waiting for an earlier block
-	maxDisputes    = 5   // reads of a block that does not follow the last one before it is accepted
+	maxDisputes    = 5   // how often a block that does not follow the last one is read again before it is accepted
 )
 
 var (
@@ -153,7 +153,7 @@ func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
 	}
 	s.markAnnounced(b.Height, b.Hash)
 	s.metrics.blocks.WithLabelValues(source).Inc()
-	// A node that did not announce a block may have been stopped before it indexed the block.
+	// Nobody waits, but the metric counts blocks that a node did not index because it was stopped before.
 	if wanted == 0 && (source != "read" || len(b.results) == 0) {
 		close(found)
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
-// Texts of a node that refuses or does not know a subscription.
+// Errors of subscribing and unsubscribing, with the node's texts.
 var (
 	errTooLong    = errors.New("maximum query length exceeded")
 	errSubscribed = errors.New("already subscribed")
@@ -164,7 +164,7 @@ func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || sub.ended {
-		return true // the caller of end removes it
+		return true // end removes it from the hub
 	}
 	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v}
 	if sub.waiting++; sub.waiting > s.feed.o.Queue {
@@ -180,8 +180,8 @@ func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	return m.End == nil
 }
 
-// Next removes and returns the first message, and drops events before it that do not match. It returns false if
-// there is none, or if ctx ends while it waits for the nodes to find the message's transaction.
+// Next removes and returns the next message for the client, and drops events before it that do not match. It returns
+// false if there is none, or if ctx ends while it waits for the nodes to find the message's transaction.
 func (s *Subscriber) Next(ctx context.Context) (Message, bool) {
 	for {
 		m, ok := s.first()
