@@ -164,10 +164,11 @@ func (c *grpcClient) outgoing(ctx context.Context, height int64) context.Context
 	if height > 0 {
 		h.Set(heightKey, strconv.FormatInt(height, 10))
 	}
+	var pairs []string
 	for name, values := range h {
-		ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(name), values[0])
+		pairs = append(pairs, strings.ToLower(name), values[0])
 	}
-	return ctx
+	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
 func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error) {
