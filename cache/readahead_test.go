@@ -249,7 +249,7 @@ func patient(t *testing.T, addr string) *cache.Cache {
 
 // Replicas whose clients ask for the same keys read each of them once for a block,
 // whoever is ahead.
-func TestReplicasShareWhatIsReadAhead(t *testing.T) {
+func TestReplicasShareReadsAhead(t *testing.T) {
 	const keys, blocks = 5, 6
 	addr := startRedis(t).addr
 	replicas := []*cache.Cache{patient(t, addr), patient(t, addr)}

@@ -217,7 +217,7 @@ func TestTLSSecretServesAllListenersByHTTPS(t *testing.T) {
 	}
 }
 
-func TestChartPassesOnWhatPodsNeed(t *testing.T) {
+func TestChartPassesSettingsToPods(t *testing.T) {
 	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/tier-values.yaml",
 		"--set", "podLabels.team=chain,serviceAccountName=reader,podSecurityContext.fsGroup=1000,securityContext.runAsUser=1000",
 		"--set", "volumes[0].name=ca,volumes[0].configMap.name=ca,volumeMounts[0].name=ca,volumeMounts[0].mountPath=/etc/ssl/certs")

@@ -35,7 +35,7 @@ func TestExecutionBlockIsAwaited(t *testing.T) {
 }
 
 // A stream that cannot begin in time ends with the time after which to try again.
-func TestExecutionBlockInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
+func TestExecutionBlockInTheURLEqualsTheHeader(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: story.Options{MinHeightWait: time.Millisecond}})
 	counts, later := strconv.Itoa(standstill+executionAhead), strconv.Itoa(standstill+executionAhead+1)
 	live := "/live?path=" + url.QueryEscape(anyPath)

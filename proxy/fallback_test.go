@@ -102,7 +102,7 @@ func dashboard(t *testing.T, i *indexer) []proxy.Mount {
 	}}
 }
 
-func TestFallbackAnswersWhatTheMountDoesNot(t *testing.T) {
+func TestFallbackServesPathsOutsideTheMount(t *testing.T) {
 	i := startIndexer(t)
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i)})
 	for target, asked := range map[string]string{

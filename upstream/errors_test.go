@@ -115,7 +115,7 @@ func TestErrorsAreRedactedAndKeepTheirCause(t *testing.T) {
 	}
 }
 
-func TestBreakerTakesAnswersForSuccesses(t *testing.T) {
+func TestBreakerCountsAnswersAsSuccesses(t *testing.T) {
 	answer := errors.New("not found")
 	breaker := upstream.NewBreaker[int](upstream.BreakerOptions{
 		Outage: upstream.NewOutage(nil, ""), Failures: 1, Cooldown: time.Hour,

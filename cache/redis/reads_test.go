@@ -225,7 +225,7 @@ func TestBackgroundCommandsAreBatched(t *testing.T) {
 	}
 }
 
-func TestPurgeRemovesWhatIsSelected(t *testing.T) {
+func TestPurgeRemovesSelectedEntries(t *testing.T) {
 	s, server := newStore(t)
 	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
 	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"a/1": e, "a/2": e, "b/1": e}, time.Hour)

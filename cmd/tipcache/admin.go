@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/connect"
 )
 
-// adminFlags find the admin listener of a running serve.
+// adminFlags find the admin listener of a running tipcache serve.
 type adminFlags struct{ file, address string }
 
 func addAdminFlags(fs *pflag.FlagSet) *adminFlags {

@@ -32,8 +32,8 @@ type inquiry struct {
 
 func explainCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain URL", Short: "report how a running serve would answer a request, and why", Args: operands,
-		Long: "Report how a running serve would answer a request for a URL now, and why. The request is not sent.\n" +
+		Use: "explain URL", Short: "report how a running tipcache serve would answer a request, and why", Args: operands,
+		Long: "Report how a running tipcache serve would answer a request for a URL now, and why. The request is not sent.\n" +
 			"With the name of an RPC or gRPC method instead of a URL, such as tx_search or cosmos.bank.v1beta1.Query/Balance, report its access rule.",
 		Example: "  tipcache explain '/staking/validators?status=bonded'",
 	}

@@ -61,7 +61,7 @@ func TestRecordsOfHTTP2ShareWrites(t *testing.T) {
 	}
 }
 
-func TestClosingHTTP2SendsWhatWasWritten(t *testing.T) {
+func TestClosingHTTP2SendsCollectedRecords(t *testing.T) {
 	certificates := certificates()
 	for range 50 {
 		server, _, client := http2(t, certificates)

@@ -135,7 +135,7 @@ func TestLongHeadersAreReserved(t *testing.T) {
 	expect.Eventually(t, "the headers are released", func() bool { return memory.Used() == 0 })
 }
 
-func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
+func TestCallReservesMessagesThatArriveBeforeItsHandler(t *testing.T) {
 	memory := account.New(1<<20, nil)
 	ours, theirs := net.Pipe()
 	defer theirs.Close()

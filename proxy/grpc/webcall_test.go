@@ -29,7 +29,7 @@ func (d *servers) callWeb(t *testing.T, typ, path string, body []byte, headers .
 	return resp.Header, string(text)
 }
 
-func TestGRPCWebCallHasTheTimeThatItsClientGives(t *testing.T) {
+func TestGRPCWebCallHasTheTimeoutOfItsClient(t *testing.T) {
 	t.Parallel()
 	const ended = "\x80\x00\x00\x00\x10grpc-status: 0\r\n"
 	d := open(t, newRecordedNode(t), true)

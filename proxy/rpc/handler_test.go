@@ -169,7 +169,7 @@ func TestTransactionsOfABatchAreSentOneAfterTheOther(t *testing.T) {
 }
 
 // A node names a block some moments before it can read it.
-func TestStatusNamesNoBlockAheadOfWhatCanBeRead(t *testing.T) {
+func TestStatusNamesNoUnreadableBlock(t *testing.T) {
 	n := newRecordedNode(t)
 	want := n.calls["status"]
 	later := strings.NewReplacer(`"latest_block_height":"746"`, `"latest_block_height":"747"`, "3906D40F", "00000000", "A0F6105E", "00000000", "13:14:45.524351274", "13:14:46")

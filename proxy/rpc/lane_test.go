@@ -200,7 +200,7 @@ func TestLaneIgnoresPostsToURIs(t *testing.T) {
 }
 
 // Headers that choose between answers, who may ask, and who may read the answers.
-func TestLaneOfCallsHeedsHeadersAndLimits(t *testing.T) {
+func TestLaneOfCallsHonorsHeadersAndLimits(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*web.Options){
 		"no limits":           func(*web.Options) {},

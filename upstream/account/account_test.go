@@ -205,7 +205,7 @@ type reader func(p []byte) (int, error)
 
 func (r reader) Read(p []byte) (int, error) { return r(p) }
 
-func TestFreeIsWhatCanBeReserved(t *testing.T) {
+func TestFreeReturnsReservableBytes(t *testing.T) {
 	a := account.New(1000, nil)
 	p := a.Upstream() // 750
 	for _, tt := range []struct{ reserved, most, want int64 }{{0, 5000, 750}, {0, 100, 100}, {200, 5000, 550}, {400, 5000, 350}, {750, 5000, 0}} {

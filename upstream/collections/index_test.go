@@ -156,7 +156,7 @@ func TestEmptyTallyMovesOnlyCursor(t *testing.T) {
 	})
 }
 
-func TestIndexingAddsToWhatWasImported(t *testing.T) {
+func TestIndexingAddsToImportedCollections(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		imported := some(1)

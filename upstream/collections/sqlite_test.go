@@ -152,7 +152,7 @@ func TestFailedSQLiteImportKeepsForeignTables(t *testing.T) {
 	run(t, other, "SELECT a FROM staged")
 }
 
-func TestOpenRefusesWhatItCannotOpen(t *testing.T) {
+func TestOpenRefusesUnusableURLs(t *testing.T) {
 	noDatabase := filepath.Join(t.TempDir(), "text")
 	run(t, shell(t, noDatabase+".db"), "CREATE TABLE collections (mine)")
 	for name, url := range map[string]string{

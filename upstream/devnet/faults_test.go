@@ -118,7 +118,7 @@ func TestHaltedChainAnswersWithOldState(t *testing.T) {
 	}
 }
 
-func TestStatsTellHowOftenAQuestionWasAsked(t *testing.T) {
+func TestStatsCountRequestsByPath(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	get(t, d, "/staking/pool", 0)
 	get(t, d, "/staking/pool", 1000)

@@ -67,7 +67,7 @@ const (
 	newBlock  = "tm.event='NewBlock'"
 )
 
-func TestWebsocketTellsOfEveryBlock(t *testing.T) {
+func TestWebSocketReportsEveryBlock(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, ChainID: "test-1"})
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
@@ -137,7 +137,7 @@ func TestStalledWebsocketHoldsEventsBack(t *testing.T) {
 	expect.Equal(t, receive(t, conn).Result.Data.Value.Header.Height, "1001", "block after the stall")
 }
 
-func TestStatusRunsAheadOfWhatCanBeRead(t *testing.T) {
+func TestStatusRunsAheadOfReadableState(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 50 * time.Millisecond, StatusLead: time.Minute})
 	deadline := time.Now().Add(30 * time.Second)
 	for shown(t, d.CometURL()) != "1001" {

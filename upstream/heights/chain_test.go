@@ -251,7 +251,7 @@ func TestRefusalThatNamesHigherBlockPreventsAnEpoch(t *testing.T) {
 	}, n)
 }
 
-func TestLowestStaysWithinWhatIsKnown(t *testing.T) {
+func TestLowestHeightStaysWithinKnownHeights(t *testing.T) {
 	pruned := func(height int64) heights.Reading { return heights.Reading{Outcome: heights.Pruned, Height: height} }
 	for _, tt := range []struct {
 		name  string

@@ -48,7 +48,7 @@ func agree(t *testing.T, text string) {
 	}
 }
 
-func TestTextsAreValidAsEncodingJSONSays(t *testing.T) {
+func TestValidAgreesWithEncodingJSON(t *testing.T) {
 	for _, text := range texts {
 		agree(t, text)
 	}

@@ -122,7 +122,7 @@ func TestModelDetectsViolations(t *testing.T) {
 	}
 }
 
-func TestWhatASetBackDropsAtOnceMayFailSoon(t *testing.T) {
+func TestRequestsMayFailAfterARollbackThatDropsEntries(t *testing.T) {
 	forks := []Fork{{Began: at(0), Truth: own(0, 90, 150)}, {Began: at(50), Truth: own(1, 90, 150), Holds: time.Second}}
 	failed := func(seconds float64) Answer {
 		return with(answer(seconds, 101), func(a *Answer) { a.Status = 502 })

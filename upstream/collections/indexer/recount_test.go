@@ -80,7 +80,7 @@ func (m *mortal) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) 
 	return errKilled
 }
 
-func TestEveryHistoryIsCountedOnceWhateverHappens(t *testing.T) {
+func TestEveryHistoryIsCountedOnceDespiteFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
 		everyStore(t, func(t *testing.T, url string) {
