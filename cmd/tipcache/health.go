@@ -12,7 +12,7 @@ const healthTimeout = 3 * time.Second
 // healthCommand probes readiness in containers without another HTTP client.
 func healthCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "health", Short: "exit with status 0 if the running serve is ready", Args: operands,
+		Use: "health", Short: "exit with status 0 if the running tipcache serve is ready", Args: operands,
 	}
 	admin := addAdminFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {

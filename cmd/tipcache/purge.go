@@ -15,7 +15,7 @@ const purgeTimeout = 61 * time.Second
 func purgeCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "purge SELECTION", Short: "remove entries from the caches of all replicas, and from Redis", Args: operands,
-		Long: "Ask a running serve to remove entries from its memory, from Redis, and from all replicas with the same Redis.\n" +
+		Long: "Ask a running tipcache serve to remove entries from its memory, from Redis, and from all replicas with the same Redis.\n" +
 			"SELECTION is route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... or all.",
 		Example: "  tipcache purge route=staking_params",
 	}
