@@ -65,7 +65,7 @@ func (r *request) readAhead(ctx context.Context, at *slot) ahead.Result {
 	case !own, errors.Is(err, errHeld):
 		return ahead.Needless
 	case errors.Is(err, ErrYielded):
-		return ahead.Yielded
+		return ahead.Busy
 	case err != nil:
 		return ahead.Failed
 	case l.store == fromOrigin:

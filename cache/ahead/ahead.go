@@ -151,14 +151,17 @@ const (
 	Needless Result = iota // already read or being read
 	Origin                 // read from the origin
 	Shared                 // another replica had read it
-	Yielded                // the origin had no capacity
+	Yielded                // the origin had no capacity in time
 	Failed                 // the origin failed: the round ends, and all keys are deselected
 	unused                 // Origin, but no caller requested it
 
 	results
 )
 
-// String returns the result as in metrics.
+// Busy is the result for a key that is to be read later in the round, because the origin has no capacity now.
+const Busy Result = -1
+
+// String returns a result other than Busy as in metrics.
 func (r Result) String() string {
 	return [...]string{"needless", "origin", "shared", "yielded", "failed", "unused"}[r]
 }
@@ -166,8 +169,11 @@ func (r Result) String() string {
 // Counts counts keys by result. Keys that no caller requested are counted again as unused.
 type Counts [results]atomic.Uint64
 
-// maxConcurrent is the maximum number of concurrent reads ahead.
-const maxConcurrent = 16
+// Concurrent reads ahead of a round: at first, and at most.
+const (
+	firstConcurrent = 4
+	maxConcurrent   = 16
+)
 
 // Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over.
 // requests is as in [Keys.Next]. read reads a key, unless it expects to exceed the time left.
@@ -177,31 +183,96 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 	n[unused].Add(uint64(wasted)) //nolint:gosec // not negative
 	ctx, fail := context.WithCancel(ctx)
 	defer fail()
+	r := round[T]{keys: keys}
 	var all sync.WaitGroup
-	var next atomic.Int64
-	for range min(maxConcurrent, len(keys)) {
-		all.Go(func() {
-			for i := next.Add(1); i <= int64(len(keys)) && b.awaitCapacity(ctx, end); i = next.Add(1) {
-				if !k.read(keys[i-1], n, read, end) {
-					fail()
-				}
+	var work func()
+	work = func() {
+		for b.awaitCapacity(ctx, end) {
+			key, ok := r.take()
+			if !ok {
+				return
 			}
-		})
+			result := k.read(key, n, read, end)
+			if result == Failed {
+				fail()
+			}
+			more, fewer := r.adapt(key, result)
+			if more {
+				all.Go(work)
+			}
+			if fewer {
+				return
+			}
+			if result == Busy {
+				_ = upstream.Sleep(ctx, min(time.Until(end), b.pause()))
+			}
+		}
+	}
+	r.readers = min(firstConcurrent, len(keys))
+	for range r.readers {
+		all.Go(work)
 	}
 	all.Wait()
+	if ctx.Err() == nil {
+		n[Yielded].Add(uint64(len(r.keys)))
+	}
 }
 
-// read reads one key. It returns false if the origin failed.
-func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) (ok bool) {
+// A round is the work of one block. The number of readers doubles until one finds no capacity at the origin, and then
+// follows the capacity.
+type round[T any] struct {
+	mu      sync.Mutex
+	keys    []Key[T] // still to read
+	readers int
+	busy    bool // a reader has found no capacity
+	reads   int  // since readers changed
+}
+
+// take returns a key to read. If there is none it returns false, and the reader ends.
+func (r *round[T]) take() (key Key[T], ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.keys) == 0 {
+		r.readers--
+		return key, false
+	}
+	last := len(r.keys) - 1
+	key, r.keys = r.keys[last], r.keys[:last]
+	return key, true
+}
+
+// adapt reports whether one more reader shall begin after the result of a read, or the reader shall end. A key that was
+// not read for lack of capacity is read later.
+func (r *round[T]) adapt(key Key[T], result Result) (more, fewer bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if result == Busy {
+		r.keys, r.busy, r.reads = append(r.keys, key), true, 0
+		if fewer = r.readers > 1; fewer {
+			r.readers--
+		}
+		return false, fewer
+	}
+	if r.reads++; len(r.keys) == 0 || r.readers == maxConcurrent || r.busy && r.reads < 4*r.readers {
+		return false, false
+	}
+	r.readers, r.reads = r.readers+1, 0
+	return true, false
+}
+
+// read reads one key.
+func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) Result {
 	result := read(key.Value, time.Until(end))
-	n[result].Add(1)
 	switch result {
+	case Busy:
+		return result
 	case Origin:
 		k.Read(key.Name)
 	case Failed:
 		k.Forget()
 	}
-	return result != Failed
+	n[result].Add(1)
+	return result
 }
 
 // awaitCapacity waits until the origin has capacity for a read ahead. It returns false if the
@@ -212,7 +283,10 @@ func (b *Block) awaitCapacity(ctx context.Context, end time.Time) bool {
 		if left <= 0 || b.Room() {
 			return left > 0
 		}
-		_ = upstream.Sleep(ctx, min(left, max(b.Time/16, time.Millisecond)))
+		_ = upstream.Sleep(ctx, min(left, b.pause()))
 	}
 	return false
 }
+
+// pause is the time after which a reader looks for capacity again.
+func (b *Block) pause() time.Duration { return max(b.Time/16, time.Millisecond) }

@@ -236,3 +236,52 @@ func TestRoundCountsReadsThatNobodyRequested(t *testing.T) {
 	}
 	expect.NoDiff(t, got, map[string]uint64{"origin": 3, "unused": 1}, "counted reads of two keys in two blocks, one of which nobody requested in the first")
 }
+
+// busyOrigin is an origin with a capacity. A reader may see room that another reader takes before it.
+type busyOrigin struct{ capacity, reading, refused atomic.Int64 }
+
+func (o *busyOrigin) room() bool { return o.reading.Load() < max(1, o.capacity.Load()) }
+
+func (o *busyOrigin) read(int, time.Duration) ahead.Result {
+	time.Sleep(time.Millisecond) // for the lease
+	if o.reading.Add(1) > o.capacity.Load() {
+		o.reading.Add(-1)
+		o.refused.Add(1)
+		return ahead.Busy
+	}
+	time.Sleep(10 * time.Millisecond)
+	o.reading.Add(-1)
+	return ahead.Origin
+}
+
+func TestRoundFollowsTheCapacityOfTheOrigin(t *testing.T) {
+	for name, tt := range map[string]struct {
+		capacity, origin, yielded, refused int
+	}{
+		"three reads at once":   {3, 60, 0, 10},
+		"sixteen reads at once": {16, 60, 0, 0},
+		"one read at once":      {1, 60, 0, 20},
+		"no read":               {0, 0, 60, 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var keys ahead.Keys[int]
+				keys.Next(100, nil)
+				for i := range 60 {
+					keys.Record(fmt.Sprint(i), i)
+				}
+				keys.Next(101, often)
+				var n ahead.Counts
+				var o busyOrigin
+				o.capacity.Store(int64(tt.capacity))
+				keys.Round(t.Context(), ahead.Block{Height: 102, Time: 2 * time.Second, Room: o.room}, &n, often, o.read)
+				if origin, yielded := n[ahead.Origin].Load(), n[ahead.Yielded].Load(); int(origin) != tt.origin || int(yielded) != tt.yielded {
+					t.Errorf("%d keys read and %d yielded, want %d and %d", origin, yielded, tt.origin, tt.yielded)
+				}
+				if refused := o.refused.Load(); int(refused) > tt.refused {
+					t.Errorf("%d reads found no capacity, want %d at most", refused, tt.refused)
+				}
+			})
+		})
+	}
+}
