@@ -136,6 +136,9 @@ func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
 	eventually(http.StatusOK, false)
 	expect.NoError(t, d.SetFaults(down))
 	eventually(http.StatusOK, true)
+	if status, body := ask(t, admin+"/readyz?require=nodes"); status != http.StatusServiceUnavailable || !strings.Contains(body, `\"nodes\" is not a part; expected node or store`) {
+		t.Errorf("readyz?require=nodes = %d %s, want 503 with the name", status, body)
+	}
 	if status, body := ask(t, admin+"/readyz?require=node"); status != http.StatusServiceUnavailable {
 		t.Errorf("readyz?require=node = %d %s, want 503", status, body)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -82,7 +83,10 @@ func (s *Service) nodes() []nodeHealth {
 func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	j := s.judge(ctx)
 	for _, part := range required {
-		if err := j.parts[part]; err != nil {
+		switch err := j.parts[part]; {
+		case part != "node" && part != "store":
+			j.problems["require"] = fmt.Sprintf("%.40q is not a part; expected node or store", part)
+		case err != nil:
 			j.problems[part] = err.Error()
 		}
 	}
