@@ -158,7 +158,7 @@ const (
 	results
 )
 
-// Busy is the result for a key that is to be read later in the round, because the origin has no capacity now.
+// Busy is the result for a key that the round reads later, because the origin has no capacity now.
 const Busy Result = -1
 
 // String returns a result other than Busy as in metrics.
