@@ -86,6 +86,17 @@ func hot(t *testing.T) *ahead.Keys[string] {
 
 func often(string) (int, bool) { return 2, true }
 
+// selected returns keys that are all read ahead at block 102.
+func selected(count int) *ahead.Keys[int] {
+	keys := new(ahead.Keys[int])
+	keys.Next(100, nil)
+	for i := range count {
+		keys.Record(fmt.Sprint(i), i)
+	}
+	keys.Next(101, often)
+	return keys
+}
+
 func TestKeysToReadAheadAreForgotten(t *testing.T) {
 	for name, next := range map[string]func(*ahead.Keys[string]) []ahead.Key[string]{
 		"when blocks were left out": func(keys *ahead.Keys[string]) []ahead.Key[string] {
@@ -132,12 +143,7 @@ func TestKeysToReadAheadAreBounded(t *testing.T) {
 func TestKeysAreReadAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes, slots = 5 * time.Millisecond, 8
-		var keys ahead.Keys[int]
-		keys.Next(100, nil)
-		for i := range 1_000 {
-			keys.Record(fmt.Sprint(i), i)
-		}
-		keys.Next(101, often)
+		keys := selected(1_000)
 		var n ahead.Counts
 		var reading, read atomic.Int64
 		keys.Round(t.Context(), ahead.Block{
@@ -160,12 +166,7 @@ func TestKeysAreReadAtTheSameTime(t *testing.T) {
 
 func TestRoundReadsABoundedNumberAtOnceAndEndsWithAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var keys ahead.Keys[int]
-		keys.Next(100, nil)
-		for i := range 1_000 {
-			keys.Record(fmt.Sprint(i), i)
-		}
-		keys.Next(101, often)
+		keys := selected(1_000)
 		var n ahead.Counts
 		var reading, most, read atomic.Int64
 		keys.Round(t.Context(), ahead.Block{Height: 102, Time: time.Second, Room: func() bool { return true }}, &n, often, func(int, time.Duration) ahead.Result {
@@ -191,14 +192,11 @@ func TestRoundReadsABoundedNumberAtOnceAndEndsWithAFailure(t *testing.T) {
 
 func TestRoundReadsEveryKeyOnce(t *testing.T) {
 	for _, count := range []int{1, 3, 40} {
-		var keys ahead.Keys[int]
-		keys.Next(100, nil)
+		keys := selected(count)
 		var want []int
 		for i := range count {
-			keys.Record(fmt.Sprint(i), i)
 			want = append(want, i)
 		}
-		keys.Next(101, often)
 		var n ahead.Counts
 		var mu sync.Mutex
 		var got []int
@@ -265,12 +263,7 @@ func TestRoundFollowsTheCapacityOfTheOrigin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var keys ahead.Keys[int]
-				keys.Next(100, nil)
-				for i := range 60 {
-					keys.Record(fmt.Sprint(i), i)
-				}
-				keys.Next(101, often)
+				keys := selected(60)
 				var n ahead.Counts
 				var o busyOrigin
 				o.capacity.Store(int64(tt.capacity))

@@ -97,7 +97,8 @@ func (k *Keys) BeginWrite(key string) (end func(error)) {
 	}
 }
 
-// AwaitWrite waits for the previous flight's write, if it is in progress, and returns its error, or that of ctx.
+// AwaitWrite waits for the previous flight's write, if it is in progress. It returns the write's error, or the error of
+// ctx.
 func (k *Keys) AwaitWrite(ctx context.Context, key string) error {
 	if w := k.state(key).write; w != nil {
 		return w.wait(ctx)

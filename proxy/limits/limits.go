@@ -5,7 +5,7 @@
 //   - limiter.go counts requests in the buckets (buckets.go) of this process and, if replicas share their limits, of
 //     Redis, and reports the state of the limits to the client. An event of a stream counts as a request;
 //   - rules.go has the access rules for single operations;
-//   - places.go bounds the number of concurrent requests of one kind, such as those that wait for a block.
+//   - places.go bounds the number of concurrent requests of one kind, such as waits for a block.
 package limits
 
 import (

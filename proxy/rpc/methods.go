@@ -61,9 +61,9 @@ var (
 	tx     = []param{{"tx", b64Bytes}}
 )
 
-// methods lists the methods except those of sockets and of [Options.Methods]. An answer at an explicit height never
-// changes once the block exists, except for a commit that is not canonical (origin.go). A call without a height reads
-// the newest block.
+// methods lists the methods, without socket methods and [Options.Methods]. An answer at an explicit height never changes
+// once the block exists, except for a commit that is not canonical (origin.go). A call without a height reads the newest
+// block.
 var methods = index([]method{
 	{name: abciQuery, params: []param{{"path", text}, {"data", hexBytes}, height, prove}, class: blocks.Live},
 

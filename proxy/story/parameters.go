@@ -15,7 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// parameters has the kind of each parameter, except those of a page. A name means the same on all paths. Other names are
+// parameters has the kinds of parameters, without page parameters. A name means the same on all paths. Other names are
 // texts, such as denom.
 var parameters = map[string]dialect.Kind{
 	"validator_addr": validatorAddress, "src_validator_addr": validatorAddress, "dst_validator_addr": validatorAddress,

@@ -19,7 +19,7 @@ const maxAnswer = 1 << 20
 
 var errSpeaksTLS = errors.New("the admin listener speaks TLS, but http.tls is not set here: pass --config or the variables of serve, or a URL with https://")
 
-var errSpeaksNoTLS = errors.New("the admin listener does not speak TLS, as that of tipcache index: pass a URL with http://")
+var errSpeaksNoTLS = errors.New("the admin listener does not speak TLS (tipcache index serves plain HTTP): pass a URL with http://")
 
 // AdminURL returns the URL of the admin listener that serve opens at an address. It returns a URL unchanged.
 func AdminURL(cfg config.Config, address string) (string, error) {
