@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -209,6 +210,7 @@ func (f flight) wait(ctx context.Context, w wait) (Result, error) {
 		}
 		// The result of another caller's flight may be too old for this one. The next flight begins later: if that
 		// reads the origin, it does so as late as this caller's own flight would.
+		l.at = f.newest(l.at)
 		state := f.q.judge(l.at, f.c.o.Now)
 		if own || state == Fresh || try > 0 && l.store == fromOrigin || state == Stale && w.left(Stale) <= 0 {
 			return f.serve(ctx, l, own), nil
@@ -282,13 +284,26 @@ func (r *request) serve(ctx context.Context, l flightResult, own bool) Result {
 	return res
 }
 
+// newest returns at, the result of a flight, or the slot in memory if that has a newer entry which is no worse for
+// this caller. A message of another replica can renew memory during a flight.
+func (r *request) newest(at *slot) *slot {
+	kept, _ := r.ch.memory.GetIfPresent(r.q.Key)
+	if at == nil || kept == nil {
+		return cmp.Or(at, kept)
+	}
+	now := r.c.o.Now
+	if freshness.Newer(kept.entry.Stamp(), at.entry.Stamp()) && r.q.judge(kept, now) <= r.q.judge(at, now) {
+		return kept
+	}
+	return at
+}
+
 // standIn returns a result after a failure, with the entry that the flight or memory has now. If the origin is
 // behind, even the oldest entry is better.
 func (r *request) standIn(l flightResult, failure error) (Result, error) {
-	at, store, now := l.at, l.store, r.c.o.Now
-	if at == nil {
+	at, store, now := r.newest(l.at), l.store, r.c.o.Now
+	if at != l.at {
 		store = inMemory
-		at, _ = r.ch.memory.GetIfPresent(r.q.Key)
 	}
 	res := Result{Store: store, Forward: l.forward}
 	switch state := r.q.judge(at, now); {

@@ -29,6 +29,39 @@ func mustServe(t *testing.T, c *cache.Cache, tip int64, n int) {
 	}
 }
 
+func TestFlightThatFailsDoesNotReturnToAnOlderEntry(t *testing.T) {
+	t.Parallel()
+	store := miniredis.RunT(t)
+	a, b := named(t, store.Addr(), cache.Options{}, redis.Options{}), named(t, store.Addr(), cache.Options{}, redis.Options{})
+	heard(t, a, b)
+	q := cache.Query{Key: "k", Policy: eachBlock, Tip: 100}
+	mustGet(t, a, q, answer(100, page))
+	idle(t, a)
+
+	q.Tip = 110
+	asked, fail, got := make(chan bool), make(chan bool), make(chan cache.Result, 1)
+	go func() {
+		got <- mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
+			close(asked)
+			<-fail
+			return nil, errDown
+		})
+	}()
+	<-asked
+	store.FlushAll() // the other replica reads the node, because the lease is lost
+	mustGet(t, b, q, answer(110, page))
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	expect.Eventually(t, "the replica has the other's entry", func() bool {
+		res, err := a.Get(impatient, q, down)
+		return err == nil && res.Entry.Height == 110
+	})
+	close(fail)
+	if res := <-got; res.Entry.Height != 110 {
+		t.Errorf("%v at block %d, want the entry at block 110", res.Outcome, res.Entry.Height)
+	}
+}
+
 func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 	t.Parallel()
 	// Of 100 misses, with two operations each, hardly any are to wait for the store:
