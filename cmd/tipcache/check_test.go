@@ -2,15 +2,18 @@ package main
 
 import (
 	"database/sql"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	_ "modernc.org/sqlite"
 
+	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -124,5 +127,35 @@ func TestCheckAcceptsPortsOfRunningServe(t *testing.T) {
 	out, err := runs(t, "check", "--connect", "--node", "none", "--listen", r.Addr(), "--admin", r.AdminAddr())
 	if err != nil || strings.Count(out, "in use by a running tipcache") != 2 {
 		t.Errorf("%v, %s", err, out)
+	}
+}
+
+func TestCheckWarnsWithoutFailing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
+	certifyUntil(t, files, 1, time.Now().AddDate(0, 0, 10))
+	file := filepath.Join(dir, "tipcache.yaml")
+	expect.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "http: {tls: {cert: %s, key: %s}}", files.Cert, files.Key), 0o600))
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a certificate that expires soon":         {[]string{"--config", file}, "expires soon, at "},
+		"a new store file that nothing fills":     {[]string{"--collections-auth", "none", "--store", "sqlite:" + filepath.Join(dir, "c.db")}, "a new file without collections: set index.enabled"},
+		"an existing store file without contents": {[]string{"--collections-auth", "none", "--store", "sqlite:" + database(t, "")}, " without collections: set index.enabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"check", "--node", "none", "--listen", "127.0.0.1:0", "--admin", "none"}, tt.args...)
+			out, err := runs(t, args...)
+			if err != nil || !strings.Contains(out, tt.want) {
+				t.Errorf("check: error %v, output %s; want %q", err, out, tt.want)
+			}
+			out, err = runs(t, append(args, "--connect")...)
+			if err != nil || !strings.Contains(out, "WARNING: ") || !strings.Contains(out, tt.want) {
+				t.Errorf("check --connect: error %v, output %s; want WARNING: %s", err, out, tt.want)
+			}
+		})
 	}
 }

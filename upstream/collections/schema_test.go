@@ -42,7 +42,7 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 			expect.NoError(t, s.Close())
 			d.execute(t, fmt.Sprintf(d.version, version))
 			_, opening := drivers.Open(t.Context(), d.url, collections.Options{})
-			_, checking := drivers.Check(t.Context(), d.url, collections.Options{})
+			_, _, checking := drivers.Check(t.Context(), d.url, collections.Options{})
 			for name, err := range map[string]error{"Open": opening, "Check": checking} {
 				if !errors.Is(err, collections.ErrSchemaVersion) || !strings.Contains(err.Error(), fmt.Sprint("version ", version)) ||
 					!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {

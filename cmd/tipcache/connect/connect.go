@@ -21,9 +21,14 @@ const timeout = 5 * time.Second
 // A probe checks one part of a configuration.
 type probe struct {
 	part, address string
-	find          func(context.Context) (found string, err error) // nil if the part is not configured
+	find          func(context.Context) (found string, err error) // nil if the part is not configured; err may be a warning
 	off           string                                          // consequence if the part is not configured
 }
+
+// A warning is a result that an operator should know, but with which serve works.
+type warning string
+
+func (w warning) Error() string { return string(w) }
 
 // Check probes all parts that serve would use, and prints the results. The error has the number of
 // failed parts.
@@ -40,7 +45,7 @@ func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 		configured++
 		all.Go(func() {
 			found, err := p.run(ctx)
-			if err != nil {
+			if err != nil && !isWarning(err) {
 				failed.Add(1)
 			}
 			lines[i] = fmt.Sprintf("  %s\t%s\t%s\n", p.part, p.address, outcome(found, err))
@@ -65,10 +70,17 @@ func outcome(found string, err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "FAILED: no answer in time"
+	case isWarning(err):
+		return "WARNING: " + err.Error()
 	case err != nil:
 		return "FAILED: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return "ok: " + found
+}
+
+func isWarning(err error) bool {
+	_, ok := errors.AsType[warning](err)
+	return ok
 }
 
 func probesOf(cfg config.Config) []probe {

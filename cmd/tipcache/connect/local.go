@@ -71,7 +71,7 @@ func findAddress(ctx context.Context, cfg config.Config, address string) (string
 	return "", err
 }
 
-// findCertificate returns when the certificate expires, and an error if it expires soon.
+// findCertificate returns when the certificate expires, and a warning if it expires soon.
 func findCertificate(files config.TLS) (string, error) {
 	c, err := listener.NewCertificate(files.Cert, files.Key, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -83,7 +83,7 @@ func findCertificate(files config.TLS) (string, error) {
 	case listener.Expired:
 		return "", errors.New("it expired at " + at)
 	case listener.Expiring:
-		return "", errors.New("it expires soon, at " + at)
+		return "", warning("it expires soon, at " + at)
 	}
 	return "it expires at " + at, nil
 }

@@ -102,7 +102,8 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	case "sqlite":
 		return findFile(ctx, cfg, path)
 	case "postgres", "postgresql":
-		return drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
+		version, total, err := drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
+		return describeStore(version, total, cfg, err)
 	}
 	store, err := parts.OpenStore(ctx, cfg, nil, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -113,13 +114,21 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	return fmt.Sprintf("%d collections", page.Total), err
 }
 
+// describeStore returns a warning for an empty database that serve does not fill.
+func describeStore(database string, total int64, cfg config.Config, err error) (string, error) {
+	if err == nil && total == 0 && !cfg.Index.Enabled {
+		return "", warning(database + " without collections: set index.enabled, or run tipcache index or tipcache import")
+	}
+	return fmt.Sprintf("%s, %d collections", database, total), err
+}
+
 func findFile(ctx context.Context, cfg config.Config, path string) (string, error) {
 	if path == ":memory:" {
 		return "in memory, lost with the process", nil
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return "a new file", writable(filepath.Dir(path))
+		return describeStore("a new file", 0, cfg, writable(filepath.Dir(path)))
 	}
 	if err == nil {
 		err = errors.Join(openable(path), writable(filepath.Dir(path))) // SQLite writes its log next to the file
@@ -127,8 +136,8 @@ func findFile(ctx context.Context, cfg config.Config, path string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	_, err = drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
-	return fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), err
+	_, total, err := drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
+	return describeStore(fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), total, cfg, err)
 }
 
 func findProvider(ctx context.Context, cfg config.Config) (string, error) {

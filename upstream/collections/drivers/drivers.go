@@ -48,14 +48,14 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 
 var errScheme = errors.New("collections: the store must be sqlite:PATH, postgres:// or https://")
 
-// Check returns the error that Open would return for the schema of the database at a URL, or the version of the database. It
-// writes nothing. A database file must exist. An API server has no schema, so Check does not contact it.
-func Check(ctx context.Context, url string, o collections.Options) (version string, err error) {
+// Check returns the version of the database at a URL and the number of collections in it, or the error that Open would return
+// for its schema. It writes nothing. A database file must exist. An API server has no schema, so Check does not contact it.
+func Check(ctx context.Context, url string, o collections.Options) (version string, total int64, err error) {
 	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
 	case "sqlite", "postgres", "postgresql":
 		return sqlstore.Check(ctx, url, o.WithDefaults())
 	case "http", "https":
-		return "", nil
+		return "", 0, nil
 	}
-	return "", errScheme
+	return "", 0, errScheme
 }

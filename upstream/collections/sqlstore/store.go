@@ -85,12 +85,12 @@ func Open(ctx context.Context, url string, o collections.Options) (string, colle
 	return s.name, s, nil
 }
 
-// Check returns the version of the database, or the error that Open would return for its schema. It writes nothing. A database
-// file must exist.
-func Check(ctx context.Context, url string, o collections.Options) (version string, err error) {
+// Check returns the version of the database and the number of collections in it, or the error that Open would return for its
+// schema. It writes nothing. A database file must exist.
+func Check(ctx context.Context, url string, o collections.Options) (version string, total int64, err error) {
 	s, err := connect(ctx, url, o, true)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	defer s.Close()
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
@@ -101,16 +101,22 @@ func Check(ctx context.Context, url string, o collections.Options) (version stri
 			return err
 		}
 		defer conn.Close()
-		if _, err = s.hasSchema(ctx, conn); err != nil {
+		exists, err := s.hasSchema(ctx, conn)
+		if exists {
+			err = conn.QueryRowContext(ctx, selectTotal).Scan(&total)
+		}
+		if err != nil {
 			return err
 		}
 		return conn.QueryRowContext(ctx, s.selectVersion).Scan(&version)
 	})
 	if err != nil {
-		return "", fmt.Errorf("collections: %w", s.failed(err))
+		return "", 0, fmt.Errorf("collections: %w", s.failed(err))
 	}
-	return version, nil
+	return version, total, nil
 }
+
+const selectTotal = "SELECT total FROM collections_state"
 
 // connect returns a store that has not connected yet. If existing is true, it creates no database file.
 func connect(ctx context.Context, url string, o collections.Options, existing bool) (*store, error) {
@@ -129,7 +135,7 @@ func (s *store) Lead(ctx context.Context, work func(context.Context) error) erro
 
 func (s *store) Ping(ctx context.Context) error {
 	return s.read(ctx, func() error {
-		return s.readers.QueryRowContext(ctx, "SELECT total FROM collections_state").Scan(new(int64))
+		return s.readers.QueryRowContext(ctx, selectTotal).Scan(new(int64))
 	})
 }
 
