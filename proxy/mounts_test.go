@@ -78,8 +78,9 @@ func TestPagesMayReadHeightHeadersOfTheSDK(t *testing.T) {
 func TestOnlyGRPCWebPostsAreServedAsGRPCWeb(t *testing.T) {
 	s := startChain(t, proxy.Options{Dialect: node.Cosmos, GRPC: &grpc.Options{}})
 	for contentType, want := range map[string]bool{grpc.WebType + "+proto": true, respond.JSON: false} {
-		h := s.do(t, http.MethodPost, "/no.such.Service/Method", "{}", "Content-Type", contentType).header
-		expect.Equal(t, h.Get("Grpc-Status") != "", want, "response to %s has Grpc-Status", contentType)
+		resp := s.do(t, http.MethodPost, "/no.such.Service/Method", "{}", "Content-Type", contentType)
+		expect.Equal(t, resp.header.Get("Grpc-Status") != "", want, "response to %s has Grpc-Status", contentType)
+		expect.Equal(t, resp.body == "", want, "response to %s has no body", contentType)
 	}
 }
 
