@@ -117,7 +117,7 @@ type Collections struct {
 	Store     string        `yaml:"store" flag:"store" forms:"sqlite:, postgres://, https://" secret:"true" doc:"Collection store: sqlite:PATH, postgres://..., or the https:// base of another /api/v4."`
 	StoreKey  string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store."`
 	Auth      string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"Access to the collections. keys: requests need a key in X-Api-Key. none: they need no key. closed: collections are not served. The default becomes keys if any other setting of collections is set."`
-	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. RATE replaces http.rate and collections.rate for this key. tipcache key new NAME creates a key. Keys with the same name share a rate."`
+	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"key" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. RATE replaces http.rate and collections.rate for this key. tipcache key new NAME creates a key. Keys with the same name share a rate."`
 	Rate      string        `yaml:"rate" reload:"true" doc:"Rate per key name, for all APIs together: 300/s, 300/s burst 600 or 1000/h. 0 means no limit."`
 	PublicURL string        `yaml:"public_url" doc:"Scheme and host of the URLs in $schema. If empty, they have the host of the request."`
 	Timeout   time.Duration `yaml:"-"` // timeout of one query of the store

@@ -7,12 +7,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Redacted returns the configuration as YAML without secrets: a secret that is set is ***, and only the
-// host of a URL is left.
+// Redacted returns the configuration as YAML without secrets: a secret that is set is ***, only the scheme and the host of
+// a URL are left, and only the name and the rate of an API key.
 func (c Config) Redacted() ([]byte, error) {
 	eachKey("", reflect.ValueOf(&c).Elem(), func(_ string, f reflect.StructField, v reflect.Value) {
-		if f.Tag.Get("secret") == "" {
+		redact := redact
+		switch f.Tag.Get("secret") {
+		case "":
 			return
+		case "key":
+			redact = redactKey
 		}
 		if v.Kind() == reflect.String {
 			v.SetString(redact(v.String()))
@@ -28,13 +32,26 @@ func (c Config) Redacted() ([]byte, error) {
 }
 
 func redact(secret string) string {
-	scheme, _, isURL := strings.Cut(secret, "://")
+	scheme, rest, isURL := strings.Cut(secret, "://")
 	switch {
 	case secret == "" || secret == "none" || strings.HasPrefix(secret, "sqlite:"):
 		return secret
-	case isURL:
-		return scheme + "://" + Host(secret)
-	default:
+	case !isURL:
 		return "***"
 	}
+	credentials := ""
+	if authority, _, _ := strings.Cut(rest, "/"); strings.Contains(authority, "@") {
+		credentials = "***@"
+	}
+	return scheme + "://" + credentials + Host(secret)
+}
+
+// redactKey replaces the hash in NAME:SHA256_HEX:RATE.
+func redactKey(line string) string {
+	fields := strings.Split(line, ":")
+	if len(fields) < 2 {
+		return "***"
+	}
+	fields[1] = "***"
+	return strings.Join(fields, ":")
 }

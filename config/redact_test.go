@@ -13,13 +13,14 @@ func TestRedactedConfigurationHasNoSecrets(t *testing.T) {
 	cfg.Chain.Nodes = []string{"https://user:secret@one/secret", "https://two priority 1 header X-Key=secret", "none"}
 	cfg.Metadata.Provider = "alchemy:https://host.example/secret"
 	cfg.HTTP.Rate = "5/s"
+	cfg.Collections.Keys = []string{"web:secret", "app:secret:100/s"}
 	text, err := cfg.Redacted()
 	if err != nil || strings.Contains(string(text), "secret") {
 		t.Fatalf("Redacted = %v, %s\nwant no secret", err, text)
 	}
 	for _, want := range []string{
-		"admin_token: '***'", "url: rediss://redis:6379", "seal_key: '***'", "- https://one\n", "- https://two\n", "- none\n",
-		"provider: alchemy:https://host.example", "rate: 5/s", "drain_delay: 0s",
+		"admin_token: '***'", "url: rediss://***@redis:6379", "seal_key: '***'", "- https://***@one\n", "- https://two\n", "- none\n",
+		"provider: alchemy:https://host.example", "rate: 5/s", "- web:***\n", "- app:***:100/s\n", "drain_delay: 0s",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("Redacted has no %q:\n%s", want, text)
