@@ -8,32 +8,33 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestEachCallGetsOneAnswer(t *testing.T) {
 	c := &client{secret: upstream.NewRedactor(nil)}
 	for name, body := range map[string]string{
-		"one twice and another none": `[{"id":0,"result":"0x1"},{"id":0,"result":"0x1"}]`,
-		"one twice":                  `[{"id":0,"result":"0x1"},{"id":1,"result":"0x1"},{"id":0,"result":"0x2"}]`,
-		"one":                        `[{"id":1,"result":"0x1"}]`,
-		"what no stack holds":        strings.Repeat("[", 16<<20),
-		"one of another":             `[{"id":0,"result":"0x1"},{"id":2,"result":"0x1"}]`,
+		"first repeated, second missing": `[{"id":0,"result":"0x1"},{"id":0,"result":"0x1"}]`,
+		"first repeated":                 `[{"id":0,"result":"0x1"},{"id":1,"result":"0x1"},{"id":0,"result":"0x2"}]`,
+		"first missing":                  `[{"id":1,"result":"0x1"}]`,
+		"too deeply nested":              strings.Repeat("[", 16<<20),
+		"unknown id":                     `[{"id":0,"result":"0x1"},{"id":2,"result":"0x1"}]`,
 	} {
-		if _, err := c.sortAnswers(body, 2); err == nil {
-			t.Errorf("%s: no error", name)
+		if answers, err := c.sortAnswers(body, 2); err == nil {
+			t.Errorf("sortAnswers, %s = %v, nil, want an error", name, answers)
 		}
 	}
-	answers, err := c.sortAnswers(`[{"id":1,"result":"0x1"},{"id":0,"result":"0x0"}]`, 2)
-	if err != nil || answers[0].Result.Str != "0x0" || answers[1].Result.Str != "0x1" {
-		t.Errorf("%v, %v", answers, err)
+	answers := expect.Value(c.sortAnswers(`[{"id":1,"result":"0x1"},{"id":0,"result":"0x0"}]`, 2))(t)
+	if answers[0].Result.Str != "0x0" || answers[1].Result.Str != "0x1" {
+		t.Errorf("sortAnswers = %v, want 0x0 and 0x1", answers)
 	}
-	_, err = c.sortAnswers(`[{"id":0,"error":{"code":-32600,"message":"batch too large"}}]`, 4)
+	_, err := c.sortAnswers(`[{"id":0,"error":{"code":-32600,"message":"batch too large"}}]`, 4)
 	if f, ok := errors.AsType[*Failure](err); !ok || f.Code != -32600 || !f.permanent {
-		t.Errorf("geth's refusal of a batch: %v", err)
+		t.Errorf("error after geth's refusal of a batch = %v, want a permanent failure with code -32600", err)
 	}
 }
 
-func TestObjectAnswersASingleCallAlone(t *testing.T) {
+func TestObjectAnswersOnlyASingleCall(t *testing.T) {
 	c := &client{secret: upstream.NewRedactor(nil)}
 	if answers, err := c.sortAnswers(`{"id":0,"result":"0x7"}`, 1); err != nil || len(answers) != 1 || answers[0].Result.Str != "0x7" {
 		t.Errorf("answer to one call = %v, %v; want 0x7", answers, err)
@@ -48,7 +49,7 @@ func TestObjectAnswersASingleCallAlone(t *testing.T) {
 	}
 }
 
-func TestResultsAreThoseOfAllAnswersOrAnError(t *testing.T) {
+func TestResultsFailsIfAnAnswerFailed(t *testing.T) {
 	one, refused, silent := Answer{Result: gjson.Parse(`"0x1"`)}, Answer{Err: &Failure{Reason: Refused, err: errors.New("refused")}}, errors.New("silent")
 	for name, tt := range map[string]struct {
 		answers []Answer
@@ -57,12 +58,12 @@ func TestResultsAreThoseOfAllAnswersOrAnError(t *testing.T) {
 		want    error
 	}{
 		"answers":               {[]Answer{one, one}, nil, 2, nil},
-		"a refusal among them":  {[]Answer{one, refused}, nil, 0, refused.Err},
+		"one refusal":           {[]Answer{one, refused}, nil, 0, refused.Err},
 		"answers with an error": {[]Answer{one}, silent, 0, silent},
 	} {
 		results, err := Results(tt.answers, tt.err)
 		if len(results) != tt.results || !errors.Is(err, tt.want) {
-			t.Errorf("%s: %d results, %v; want %d, %v", name, len(results), err, tt.results, tt.want)
+			t.Errorf("Results, %s = %d results, %v; want %d, %v", name, len(results), err, tt.results, tt.want)
 		}
 	}
 }

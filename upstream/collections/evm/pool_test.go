@@ -16,10 +16,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-var chainSaid = &Failure{Reason: OtherChain, err: ErrOtherChain}
+var otherChain = &Failure{Reason: OtherChain, err: ErrOtherChain}
 
-func TestOneWrongAnswerExcludesNoEndpoint(t *testing.T) {
-	for name, f := range map[string]*Failure{"another chain": chainSaid, "no access": {Reason: Forbidden, err: errors.New("no")}} {
+func TestEndpointIsExcludedAfterRepeatedFailures(t *testing.T) {
+	for name, f := range map[string]*Failure{"another chain": otherChain, "no access": {Reason: Forbidden, err: errors.New("no")}} {
 		synctest.Test(t, func(t *testing.T) {
 			p, failures := newTestPool(t, Options{}), 0
 			work := func(most int) func(*Session) error {
@@ -31,12 +31,11 @@ func TestOneWrongAnswerExcludesNoEndpoint(t *testing.T) {
 				}
 			}
 			if err := p.Try(t.Context(), work(maxExcluded-1)); err != nil {
-				t.Errorf("%s, a few times: %v", name, err)
+				t.Errorf("%s: Try after %d failures = %v, want nil", name, maxExcluded-1, err)
 			}
 			failures = 0
-			if err := p.Try(t.Context(), work(1000)); !errors.Is(err, ErrForbidden) || failures != maxExcluded {
-				t.Errorf("%s, %d times: %v", name, failures, err)
-			}
+			expect.ErrorIs(t, p.Try(t.Context(), work(1000)), ErrForbidden, "%s: Try", name)
+			expect.Equal(t, failures, maxExcluded, "%s: failures", name)
 		})
 	}
 }
@@ -45,28 +44,44 @@ func TestRequestFallsBackToAnotherEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTestPool(t, Options{})
 		only := p.endpoints[0]
-		asked := func() (by *Endpoint) {
-			expect.NoError(t, p.TryOther(t.Context(), only, func(s *Session) error { by = s.Endpoint; return nil }))
-			return by
+		used := func() (e *Endpoint) {
+			expect.NoError(t, p.TryOther(t.Context(), only, func(s *Session) error { e = s.Endpoint; return nil }))
+			return e
 		}
-		if asked() != only {
-			t.Error("request did not go to the only endpoint")
-		}
+		expect.Equal(t, used(), only, "endpoint of a pool of one")
 		o := p.o
 		other := expect.Value(newEndpoint("http://other", &o))(t)
 		other.http = only.http
 		p.endpoints = append(p.endpoints, other)
-		if asked() != other {
-			t.Error("request did not go to the other endpoint")
-		}
+		expect.Equal(t, used(), other, "endpoint of a pool of two")
 		other.until = time.Now().Add(time.Minute)
-		if asked() != only {
-			t.Error("paused endpoint was awaited, want the other one")
+		expect.Equal(t, used(), only, "endpoint while the other one pauses")
+	})
+}
+
+func TestHangingEndpointDelaysAPollBySeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Options{Timeout: time.Hour})
+		p.endpoints = append(p.endpoints, newTestPool(t, Options{}).endpoints...)
+		hanging := p.endpoints[0]
+		hanging.http.Transport = answerFunc(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		for _, verified := range []time.Time{{}, time.Now()} { // the chain id or the head is requested
+			hanging.until, hanging.verified = time.Time{}, verified
+			p.current.Store(0)
+			began := time.Now()
+			expect.NoError(t, p.Try(t.Context(), func(s *Session) error {
+				_, _, err := s.Poll(t.Context(), 1)
+				return err
+			}))
+			expect.Equal(t, time.Since(began), pollTimeout, "duration of a poll while an endpoint hangs")
 		}
 	})
 }
 
-func TestLongOutageOfAllEndpointsIsLogged(t *testing.T) {
+func TestTroubleReportsLongOutageOfAllEndpoints(t *testing.T) {
 	silence := &Failure{Reason: Silent, err: errors.New("refused")}
 	forbidden := &Failure{Reason: Forbidden, err: errors.New("401")}
 	for _, test := range []struct {
@@ -76,9 +91,9 @@ func TestLongOutageOfAllEndpointsIsLogged(t *testing.T) {
 	}{
 		{"both are silent", [2]*Failure{silence, silence}, ErrUnreachable},
 		{"one wants a key", [2]*Failure{silence, forbidden}, ErrForbidden},
-		{"one is of another chain", [2]*Failure{chainSaid, forbidden}, ErrOtherChain},
-		{"one is well", [2]*Failure{chainSaid, nil}, nil},
-		{"one only lags", [2]*Failure{silence, Lag("behind")}, nil},
+		{"one serves another chain", [2]*Failure{otherChain, forbidden}, ErrOtherChain},
+		{"one answers", [2]*Failure{otherChain, nil}, nil},
+		{"one lags", [2]*Failure{silence, Lag("behind")}, nil},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newTestPool(t, Options{})
@@ -93,23 +108,21 @@ func TestLongOutageOfAllEndpointsIsLogged(t *testing.T) {
 			}
 			time.Sleep(9 * time.Second)
 			if err := p.Trouble(10 * time.Second); err != nil {
-				t.Errorf("%s for 9 s: %v", test.name, err)
+				t.Errorf("%s: Trouble after 9 s = %v, want nil", test.name, err)
 			}
 			time.Sleep(time.Second)
-			if err := p.Trouble(10 * time.Second); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
-				t.Errorf("%s for 10 s: %v", test.name, err)
-			}
+			expect.ErrorIs(t, p.Trouble(10*time.Second), test.want, "%s: Trouble after 10 s", test.name)
 		})
 	}
 }
 
-func TestHeadOfAnEndpointIsComparedWithTheBlockAskedFor(t *testing.T) {
+func TestEndpointBelowRequestedBlockLags(t *testing.T) {
 	p := newTestPool(t, Options{}) // its head is block 1
 	for block, lags := range map[int64]bool{0: false, 1: false, 2: true} {
 		err := p.TryOne(p.endpoints[0], func(s *Session) error {
 			head, _, err := s.AtHead(t.Context(), block)
 			if err == nil && head < block {
-				t.Errorf("head = %d for block %d", head, block)
+				t.Errorf("head = %d, want at least %d", head, block)
 			}
 			return err
 		})
@@ -133,7 +146,7 @@ func TestEndpointThatRefusesBatchesIsSingle(t *testing.T) {
 	}
 }
 
-func TestRequestsSayThatTheyAreJSON(t *testing.T) {
+func TestRequestsHaveContentTypeJSON(t *testing.T) {
 	p := newTestPool(t, Options{})
 	e := p.endpoints[0]
 	serve, requests := e.http.Transport, 0
@@ -145,11 +158,11 @@ func TestRequestsSayThatTheyAreJSON(t *testing.T) {
 		return serve.RoundTrip(r)
 	})
 	if err := p.TryOne(e, func(s *Session) error { _, _, err := s.AtHead(t.Context(), 1); return err }); err != nil || requests == 0 {
-		t.Errorf("%d requests, %v", requests, err)
+		t.Errorf("AtHead = %v after %d requests, want nil after at least 1", err, requests)
 	}
 }
 
-func TestChainIDIsVerifiedBeforeTheFirstWork(t *testing.T) {
+func TestChainIDIsVerifiedOnceBeforeWork(t *testing.T) {
 	for id, want := range map[string]error{`"0x1"`: nil, `"0x2"`: ErrOtherChain, `"x"`: ErrUnreachable, `{}`: ErrUnreachable} {
 		synctest.Test(t, func(t *testing.T) {
 			p, requests, works := newTestPool(t, Options{}), 0, 0
@@ -168,7 +181,7 @@ func TestChainIDIsVerifiedBeforeTheFirstWork(t *testing.T) {
 			}
 			expect.ErrorIs(t, p.Trouble(0), want, "Trouble with chain id %s", id)
 			if (works == 2) != (want == nil) || want == nil && requests != 1 {
-				t.Errorf("chain id %s: %d parts of work after %d requests", id, works, requests)
+				t.Errorf("chain id %s: work called %d times, after %d requests, want 2 and 1 for the right id and 0 otherwise", id, works, requests)
 			}
 		})
 	}
@@ -187,7 +200,7 @@ func TestNextEndpointTakesOverFromOneThatFails(t *testing.T) {
 		}
 		for range 2 {
 			expect.NoError(t, p.Try(t.Context(), work))
-			time.Sleep(time.Hour) // the first one no longer rests
+			time.Sleep(time.Hour) // the first one no longer pauses
 		}
 		if want := []*Endpoint{p.endpoints[0], p.endpoints[1], p.endpoints[1]}; !slices.Equal(used, want) {
 			t.Errorf("endpoints used = %v, want %v", used, want)
@@ -195,7 +208,7 @@ func TestNextEndpointTakesOverFromOneThatFails(t *testing.T) {
 	})
 }
 
-func TestHeadIsAskedBeforeEachCallOfASingleEndpoint(t *testing.T) {
+func TestSingleEndpointIsAskedForHeadFirst(t *testing.T) {
 	p := newTestPool(t, Options{})
 	e := p.endpoints[0]
 	for !e.Single() {
@@ -219,7 +232,7 @@ func TestHeadIsAskedBeforeEachCallOfASingleEndpoint(t *testing.T) {
 	}
 }
 
-func TestPoolRefusesAnEndpointThatIsNoURL(t *testing.T) {
+func TestMalformedEndpointURLIsRefused(t *testing.T) {
 	if p, err := NewPool(Options{Endpoints: []string{"http://127.0.0.1:1", "no url"}, ChainID: 1}); err == nil || p != nil {
 		t.Errorf("NewPool = %v, %v, want an error", p, err)
 	}

@@ -17,8 +17,7 @@ type answerFunc func(*http.Request) (*http.Response, error)
 
 func (f answerFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// newTestPool makes a pool of one endpoint that answers everything with its
-// chain's id, 1.
+// newTestPool returns a pool with one endpoint that answers each call with 1, the chain's id.
 func newTestPool(t *testing.T, o Options) *Pool {
 	t.Helper()
 	o.Endpoints, o.ChainID = []string{"http://node"}, 1
@@ -40,18 +39,18 @@ func TestConcurrentFailuresCountOnce(t *testing.T) {
 				var failed time.Time
 				err := p.Try(t.Context(), func(*Session) error {
 					if failed.IsZero() {
-						time.Sleep(time.Duration(i+1) * 10 * pause) // apart by more than a rest
+						time.Sleep(time.Duration(i+1) * 10 * pause) // the pauses do not overlap
 						failed = time.Now()
 						return &Failure{Reason: Limited, err: errors.New("too often")}
 					}
-					if rested := time.Since(failed); rested > pause {
-						t.Errorf("after failure %d of %d the endpoint rests %v", i+1, workers, rested)
+					if paused := time.Since(failed); paused > pause {
+						t.Errorf("pause after failure %d of %d = %v, want at most %v", i+1, workers, paused, pause)
 					}
-					time.Sleep(20 * workers * pause) // none is well before all have failed
+					time.Sleep(20 * workers * pause) // no work succeeds before all have failed
 					return nil
 				})
 				if err != nil {
-					t.Error(err)
+					t.Errorf("Try = %v, want nil", err)
 				}
 			})
 		}
@@ -63,14 +62,14 @@ func TestConcurrentFailuresCountOnce(t *testing.T) {
 func TestRefusedBatchesShrink(t *testing.T) {
 	for _, reason := range []Reason{Refused, Limited, Silent} {
 		e := newTestPool(t, Options{}).endpoints[0]
-		calls := 20 // of which fewer than a batch has room for were left
+		calls := 20 // fewer than the maximum
 		for calls > 7 {
 			e.recordCalls(calls, &Failure{Reason: reason, err: errors.New("too many")})
-			if next := min(calls, int(e.snapshot().batch.size)); next >= calls {
-				t.Fatalf("%v: %d calls again", reason, next)
-			} else {
-				calls = next
+			next := min(calls, int(e.snapshot().batch.size))
+			if next >= calls {
+				t.Fatalf("calls after %d failed (%v) = %d, want fewer", calls, reason, next)
 			}
+			calls = next
 		}
 	}
 }

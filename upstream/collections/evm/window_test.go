@@ -3,14 +3,15 @@ package evm
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// provider is what an endpoint gives.
+// provider holds the limits of an endpoint.
 type provider struct{ blocks, calls int64 }
 
-// ask makes requests and returns how many were answered, and how many of the
-// blocks they asked for came.
-func (p provider) ask(w *window, requests int) (answered int, blocks int64) {
+// answer answers requests for the window, which it adapts. It returns the number of answered requests and of their blocks.
+func (p provider) answer(w *window, requests int) (answered int, blocks int64) {
 	for range requests {
 		if w.blocks.size > p.blocks || w.perRequest() > p.calls {
 			w.shrink(w.span())
@@ -27,39 +28,38 @@ func TestWindowsAdaptToLimit(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		most        int64
-		gives       provider
-		least       int64 // blocks of a request, on average of 1,000 once it is found out
-		answered    int   // of these, at the least
+		provider    provider
+		least       int64 // minimum average of blocks per request
+		answered    int   // minimum number of answered requests of 1,000
 		mostPerCall int64
 	}{
-		{"all that is wanted", 10_000, provider{1 << 40, 100}, 10_000, 1000, 10_000},
-		{"10,000 blocks of more that are wanted", 50_000, provider{10_000, 100}, 6000, 990, 10_000},
+		{"no limit", 10_000, provider{1 << 40, 100}, 10_000, 1000, 10_000},
+		{"10,000 of 50,000 blocks", 50_000, provider{10_000, 100}, 6000, 990, 10_000},
 		{"500 blocks in a call", 10_000, provider{500, 100}, 600, 900, 500},
 		{"10 blocks in a call", 10_000, provider{10, 100}, 120, 900, 10},
-		{"10 blocks in a call, as was said", 10, provider{10, 100}, 159, 990, 10},
+		{"10 blocks in a call, as configured", 10, provider{10, 100}, 159, 990, 10},
 		{"10 blocks in a call and two calls", 10, provider{10, 2}, 18, 900, 10},
 		{"10 blocks in a call and one call", 10, provider{10, 1}, 9, 900, 10},
 		{"one block", 10_000, provider{1, 16}, 12, 900, 1},
 	} {
 		w := newWindow(test.most)
-		test.gives.ask(&w, 100)
-		answered, blocks := test.gives.ask(&w, 1000)
+		test.provider.answer(&w, 100)
+		answered, blocks := test.provider.answer(&w, 1000)
 		if answered < test.answered || blocks < 1000*test.least {
-			t.Errorf("%s: %d of 1,000 requests were answered, with %d blocks", test.name, answered, blocks)
+			t.Errorf("%s: %d of 1,000 requests answered with %d blocks, want %d and %d", test.name, answered, blocks, test.answered, 1000*test.least)
 		}
 		if w.blocks.size > 2*test.mostPerCall {
-			t.Errorf("%s: %d blocks in a call", test.name, w.blocks.size)
+			t.Errorf("%s: blocks per call = %d, want at most %d", test.name, w.blocks.size, 2*test.mostPerCall)
 		}
 	}
 }
 
 func TestWindowsGrowAgain(t *testing.T) {
 	w := newWindow(10_000)
-	provider{1, 1}.ask(&w, 2000)
-	provider{1 << 40, 100}.ask(&w, 600)
-	if w.span() != 10_000 || w.perRequest() != 1 {
-		t.Errorf("%d blocks in %d calls", w.blocks.size, w.perRequest())
-	}
+	provider{1, 1}.answer(&w, 2000)
+	provider{1 << 40, 100}.answer(&w, 600)
+	expect.Equal(t, w.span(), 10_000, "blocks per request")
+	expect.Equal(t, w.perRequest(), 1, "calls per request")
 }
 
 func TestWindowsStayWithinBounds(t *testing.T) {
@@ -69,11 +69,11 @@ func TestWindowsStayWithinBounds(t *testing.T) {
 		for range 500 {
 			if rand.IntN(3) > 0 {
 				w.fits()
-			} else if asked := 1 + rand.Int64N(w.span()); w.shrink(asked) != (asked > 1) || asked > 1 && w.span() >= asked {
-				t.Fatalf("%d blocks were refused: %+v", asked, w)
+			} else if refused := 1 + rand.Int64N(w.span()); w.shrink(refused) != (refused > 1) || refused > 1 && w.span() >= refused {
+				t.Fatalf("window after %d blocks were refused = %+v, want a smaller one", refused, w)
 			}
 			if w.blocks.size < 1 || w.blocks.size > most || w.calls.size < 1 || w.calls.size > maxLogCalls || w.span() > max(most, maxPacked) {
-				t.Fatalf("%+v", w)
+				t.Fatalf("window = %+v, want at most %d blocks and %d calls", w, most, maxLogCalls)
 			}
 		}
 	}

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 var aeneid = indexer.Networks()["aeneid"]
@@ -24,34 +23,17 @@ var realLog = `{"address":"0x77319b4031e6ef1250907aa00018b8b1c67a244b","topics":
 	word("1b") + "313331353a20417572656d495020436f6c6c656374696f6e20233335" + strings.Repeat("0", 10) + word("0") + `",
 	"blockNumber":"0x1657126","blockTimestamp":"0x6aa24b41","logIndex":"0x4","removed":false}`
 
-func parse(t *testing.T, s string) ledger.Address {
-	t.Helper()
-	a, err := indexer.ParseAddress(s)
-	must(t, err)
-	return a
-}
-
-func TestRegistrationOfAeneidIsUnderstood(t *testing.T) {
-	got, err := aeneid.DecodeLogs([]byte("[" + realLog + "]"))
-	must(t, err)
+func TestRegistrationOnAeneidIsDecoded(t *testing.T) {
+	got := expect.Value(aeneid.DecodeLogs([]byte("[" + realLog + "]")))(t)
 	want := []indexer.Event{{
 		Kind: indexer.Registered, Block: 23425318, Index: 4, Time: time.Date(2026, 9, 10, 6, 16, 33, 0, time.UTC),
-		IP:         parse(t, "0x1653b905597e0f778c0e9c2d8a9d5c003ee56614"),
-		Collection: parse(t, "0x538048a26dbcc7a1dd446762098b0bfafa3a1472"),
+		IP:         parseAddress("0x1653b905597e0f778c0e9c2d8a9d5c003ee56614"),
+		Collection: parseAddress("0x538048a26dbcc7a1dd446762098b0bfafa3a1472"),
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "events")
 }
 
-func logOf(l fakeLog) string {
-	log, _ := json.Marshal(map[string]any{
-		"address": l.contract, "topics": l.topics, "data": l.data, "blockNumber": "0x10", "logIndex": "0x7", "removed": false,
-	})
-	return string(log)
-}
-
-func TestEveryEventIsUnderstood(t *testing.T) {
+func TestEachKindOfEventIsDecoded(t *testing.T) {
 	ip, collection := address(0xA0, 9), address(0xC0, 8)
 	id := word("ff00000000000000000000000000000000000000000000000000000000000007")
 	var dispute ledger.Hash
@@ -64,66 +46,66 @@ func TestEveryEventIsUnderstood(t *testing.T) {
 		want indexer.Event
 	}{
 		{
-			"a group registers under the group contract",
+			"group, registered under the group contract",
 			fakeLog{contract: story.Registry.String(), topics: []string{registered, "0x" + word("5ea"), "0x" + word(groupNFT[2:]), "0x" + word("1")}, data: "0x" + word(ip[2:]) + strings.Repeat(word("0"), 5)},
-			indexer.Event{Kind: indexer.Registered, IP: parse(t, ip), Collection: parse(t, groupNFT)},
+			indexer.Event{Kind: indexer.Registered, IP: parseAddress(ip), Collection: parseAddress(groupNFT)},
 		},
 		{
-			"the IP of another chain counts for its token's contract",
+			"IP of another chain, registered under its token's contract",
 			fakeLog{contract: story.Registry.String(), topics: []string{registered, "0x" + word("1"), "0x" + word(collection[2:]), "0x" + word("1")}, data: "0x" + word(ip[2:]) + strings.Repeat(word("0"), 5)},
-			indexer.Event{Kind: indexer.Registered, IP: parse(t, ip), Collection: parse(t, collection)},
+			indexer.Event{Kind: indexer.Registered, IP: parseAddress(ip), Collection: parseAddress(collection)},
 		},
 		{
-			"license tokens count by their amount",
+			"license tokens",
 			fakeLog{contract: story.Licensing.String(), topics: []string{minted, "0x" + word("1"), "0x" + word(ip[2:]), "0x" + word("2")}, data: "0x" + word("3") + word("3e8") + word("4") + word("5")},
-			indexer.Event{Kind: indexer.Minted, IP: parse(t, ip), Amount: 1000},
+			indexer.Event{Kind: indexer.Minted, IP: parseAddress(ip), Amount: 1000},
 		},
 		{
-			"an absurd amount overflows nothing",
+			"amount above the maximum",
 			fakeLog{contract: story.Licensing.String(), topics: []string{minted, "0x" + word("1"), "0x" + word(ip[2:]), "0x" + word("2")}, data: "0x" + word("3") + strings.Repeat("f", 64) + word("4") + word("5")},
-			indexer.Event{Kind: indexer.Minted, IP: parse(t, ip), Amount: 1<<53 - 1},
+			indexer.Event{Kind: indexer.Minted, IP: parseAddress(ip), Amount: 1<<53 - 1},
 		},
 		{
-			"a dispute was raised, as it was told at first",
+			"dispute raised, older event",
 			fakeLog{contract: disputes, topics: []string{raisedOlder}, data: "0x" + older},
-			indexer.Event{Kind: indexer.Raised, IP: parse(t, ip), Dispute: dispute},
+			indexer.Event{Kind: indexer.Raised, IP: parseAddress(ip), Dispute: dispute},
 		},
 		{
-			"a dispute was raised, as it is told now",
+			"dispute raised, newer event",
 			fakeLog{contract: disputes, topics: []string{raised}, data: "0x" + newer},
-			indexer.Event{Kind: indexer.Raised, IP: parse(t, ip), Dispute: dispute},
+			indexer.Event{Kind: indexer.Raised, IP: parseAddress(ip), Dispute: dispute},
 		},
 		{
-			"a dispute was decided, against it too",
+			"dispute judged and rejected",
 			fakeLog{contract: disputes, topics: []string{judged}, data: "0x" + id + word("0") + word("60") + word("0")},
 			indexer.Event{Kind: indexer.Judged, Dispute: dispute},
 		},
-		{"a dispute was withdrawn", fakeLog{contract: disputes, topics: []string{cancelled}, data: "0x" + id + word("40") + word("0")}, indexer.Event{Kind: indexer.Cancelled, Dispute: dispute}},
-		{"a dispute was settled", fakeLog{contract: disputes, topics: []string{resolved}, data: "0x" + id + word("40") + word("0")}, indexer.Event{Kind: indexer.Resolved, Dispute: dispute}},
+		{"dispute withdrawn", disputeLog("", cancelled, id, word("40")+word("0")), indexer.Event{Kind: indexer.Cancelled, Dispute: dispute}},
+		{"dispute resolved", resolveLog(id), indexer.Event{Kind: indexer.Resolved, Dispute: dispute}},
 		{
-			"an inherited tag makes a dispute of the IP that inherits",
+			"inherited tag, a dispute of the inheriting IP",
 			fakeLog{contract: disputes, topics: []string{tagged}, data: "0x" + id + word(address(1, 1)[2:]) + word(ip[2:]) + word("1") + word("aa") + word("bb")},
-			indexer.Event{Kind: indexer.Tagged, IP: parse(t, ip), Dispute: dispute},
+			indexer.Event{Kind: indexer.Tagged, IP: parseAddress(ip), Dispute: dispute},
 		},
 	}
 	for _, test := range tests {
 		test.want.Block, test.want.Index = 16, 7
-		got, err := story.DecodeLogs([]byte("[" + logOf(test.log) + "]"))
-		if diff := cmp.Diff([]indexer.Event{test.want}, got); err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got)\n%s", test.name, err, diff)
-		}
+		logs := expect.Value(json.Marshal([]map[string]any{{
+			"address": test.log.contract, "topics": test.log.topics, "data": test.log.data, "blockNumber": "0x10", "logIndex": "0x7", "removed": false,
+		}}))(t)
+		expect.NoDiff(t, expect.Value(story.DecodeLogs(logs))(t), []indexer.Event{test.want}, "events of %s", test.name)
 	}
 }
 
 func TestUnknownLogIsIgnored(t *testing.T) {
 	for name, log := range map[string]string{
-		"of another event":         strings.Replace(realLog, "0x02ad", "0x02ae", 1),
-		"of another contract":      strings.Replace(realLog, "0x77319b", "0x77319c", 1),
-		"of the wrong one of ours": strings.Replace(realLog, "0x77319b4031e6ef1250907aa00018b8b1c67a244b", aeneid.Disputes.String(), 1),
-		"without topics":           fmt.Sprintf(`{"address":%q,"topics":[],"data":"0x"}`, aeneid.Registry),
+		"of another event":                        strings.Replace(realLog, "0x02ad", "0x02ae", 1),
+		"of another contract":                     strings.Replace(realLog, "0x77319b", "0x77319c", 1),
+		"of an event of another of the contracts": strings.Replace(realLog, "0x77319b4031e6ef1250907aa00018b8b1c67a244b", aeneid.Disputes.String(), 1),
+		"without topics":                          fmt.Sprintf(`{"address":%q,"topics":[],"data":"0x"}`, aeneid.Registry),
 	} {
 		if got, err := aeneid.DecodeLogs([]byte("[" + log + "]")); err != nil || len(got) > 0 {
-			t.Errorf("%s: events %v, error %v, want none", name, got, err)
+			t.Errorf("log %s: DecodeLogs = %v, %v, want no event", name, got, err)
 		}
 	}
 }
@@ -132,26 +114,25 @@ func TestMalformedLogIsAnError(t *testing.T) {
 	for name, log := range map[string]string{
 		"removed":                strings.Replace(realLog, `"removed":false`, `"removed":true`, 1),
 		"without a block":        strings.Replace(realLog, `"blockNumber"`, `"b"`, 1),
-		"with a block in words":  strings.Replace(realLog, `"0x1657126"`, `"latest"`, 1),
-		"with a time in words":   strings.Replace(realLog, `"0x6aa24b41"`, `"now"`, 1),
+		"with an invalid block":  strings.Replace(realLog, `"0x1657126"`, `"latest"`, 1),
+		"with an invalid time":   strings.Replace(realLog, `"0x6aa24b41"`, `"now"`, 1),
 		"with too few topics":    strings.Replace(realLog, `,"0x`+word("23")+`"`, "", 1),
 		"with too many topics":   strings.Replace(realLog, `"0x`+word("23")+`"`, `"0x1","0x2","0x3"`, 1),
 		"with data cut short":    `{"address":"` + aeneid.Disputes.String() + `","topics":["` + judged + `"],"data":"0x` + word("1") + `","blockNumber":"0x1"}`,
 		"with data not in hex":   strings.Replace(realLog, "1653b905", "1653b9zz", 1),
 		"with a wide address":    strings.Replace(realLog, word("1653b905597e0f778c0e9c2d8a9d5c003ee56614"), "1"+word("1653b905597e0f778c0e9c2d8a9d5c003ee56614")[1:], 1),
 		"with no address at all": `{"topics":[]}`,
-		"that is none":           `7`,
+		"that is a number":       `7`,
 	} {
 		if got, err := aeneid.DecodeLogs([]byte("[" + log + "]")); err == nil {
-			t.Errorf("%s: events %v, want an error", name, got)
+			t.Errorf("log %s: DecodeLogs = %v, nil, want an error", name, got)
 		}
 	}
 }
 
 func FuzzDecodeLogs(f *testing.F) {
 	f.Add([]byte("[" + realLog + "]"))
-	h := newHistory(1)
-	h.grow(30)
+	h := newHistory(1, 30)
 	logs, _ := json.Marshal(h.logs(faults{}, 0, h.head(), []string{story.Registry.String(), story.Licensing.String(), story.Disputes.String()},
 		[]string{registered, minted, raised, raisedOlder, judged, cancelled, resolved, tagged}))
 	f.Add(logs)

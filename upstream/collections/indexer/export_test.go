@@ -2,7 +2,7 @@ package indexer
 
 import "github.com/tidwall/gjson"
 
-// DecodeLogs makes events of logs: valid JSON, of which an array is expected.
+// DecodeLogs decodes the events of logs, which must be valid JSON.
 func (n *Network) DecodeLogs(logs []byte) ([]Event, error) {
 	return n.decode(nil, gjson.ParseBytes(logs))
 }

@@ -20,8 +20,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// fakeEVM is an execution client that serves a history, with the manners of the
-// real ones, good and bad.
+// fakeEVM is an execution client that serves a history with the faults of real clients.
 type fakeEVM struct {
 	*httptest.Server
 	*history
@@ -30,55 +29,54 @@ type fakeEVM struct {
 	faults   faults
 	requests int
 	calls    map[string]int // by method
-	windows  []int64        // blocks of each eth_getLogs that was answered with logs or none
+	windows  []int64        // number of blocks of each answered eth_getLogs
 }
 
 type faults struct {
-	maxRange     int64   // of eth_getLogs; 0 for any
-	tooMuch      int     // how a greater one is refused: an index of refusals
-	rate         float64 // share of requests that fail in some way
-	lag          int64   // blocks this endpoint is behind
-	laggingRate  float64 // share of requests answered by a server that lags; 1 with lag alone
-	pruned       int64   // blocks below have no state
-	forgotten    int64   // blocks below have no logs
-	chainID      int64   // another than the history's
-	maxCalls     int     // in a request; 0 for any
-	callsMetered bool    // more of them are refused as too often
-	callsIgnored bool    // more of them are not answered
-	callsUnnamed bool    // more of them are refused with a code that says nothing
-	callsCut     bool    // of more of them these are answered
-	spoiled      bool    // half of the answers
-	forkFrom     int64   // blocks from it on have other hashes, throughout
-	forkLogs     bool    // every second log of a block of the fork is missing
-	forkRate     float64 // forkFrom is only for so great a share of requests
-	forkCalls    bool    // or of calls
-	dropsFrom    int64   // every third block from it on has no logs, whichever are asked for; 0: none
-	wrongHeader  bool    // headers have another hash than their logs and children say
-	drops        int     // answers with logs hold none of them: dropsRanges, dropsAll
-	ahead        int64   // the head is told to be so many blocks above
-	lies         int     // so many calls of eth_getCode and of eth_call, each, tell of no contract
-	every        int     // forkFrom and lies are only for one in so many requests; 0: for each
-	listless     bool    // the logs are no array
-	twice        bool    // each log comes twice, and logs come in any order
-	clash        bool    // the first log of an answer comes again as another one
-	hangs        bool    // no answer comes
-	echoes       string  // the body of refusals, by status
-	status       int     // of every answer
-	failures     int     // of so many answers only; 0 for all
-	sense        int     // one in so many answers makes sense, the last; 0 for all
-	way          int     // how the others do not: one of misbehave's, or noResult
+	maxRange     int64   // maximum range of eth_getLogs; 0 means no limit
+	tooMuch      int     // index in refusals of the response to a larger range
+	rate         float64 // share of requests that fail
+	lag          int64   // blocks that the endpoint is behind
+	laggingRate  float64 // share of requests that a lagging server answers; 0 means all
+	pruned       int64   // earlier blocks have no state
+	forgotten    int64   // earlier blocks have no logs
+	chainID      int64   // returned instead of the history's
+	maxCalls     int     // maximum calls per request; 0 means no limit
+	callsMetered bool    // larger batches get status 429
+	callsIgnored bool    // larger batches get no response
+	callsUnnamed bool    // larger batches get an unspecific error code
+	callsCut     bool    // of larger batches, the first maxCalls calls are answered
+	spoiled      bool    // half of the responses have missing or wrong results
+	forkFrom     int64   // first block whose hash differs; 0 means none
+	forkLogs     bool    // blocks of the fork lack every second log
+	forkRate     float64 // share of requests answered from the fork; 0 means all
+	forkCalls    bool    // forkRate applies to calls
+	dropsFrom    int64   // since this block, every third block has no logs; 0 means none
+	wrongHeader  bool    // the hashes of headers differ from those in logs and child blocks
+	drops        int     // lists of logs are empty: dropsRanges or dropsAll
+	ahead        int64   // blocks that the returned head is too high
+	lies         int     // number of eth_getCode and of eth_call that find no contract
+	every        int     // forkFrom and lies apply to one in this many requests; 0 means each
+	listless     bool    // logs are not an array
+	twice        bool    // each log occurs twice, in random order
+	clash        bool    // a second log has the position of the first
+	echoes       string  // body of responses with status
+	status       int     // of all responses; 0 means no failure
+	failures     int     // number of responses with status; 0 means all
+	sense        int     // one in this many responses is valid; 0 means all
+	way          int     // the kind of the invalid responses, see misbehave
 }
 
-// Which answers with logs hold none of them.
+// Values of faults.drops.
 const (
-	dropsRanges = iota + 1 // those of ranges; those by a block's hash hold all
+	dropsRanges = iota + 1 // logs of ranges are missing, but not those by block hash
 	dropsAll
 )
 
-// noResult is an answer to each call that is none. Misbehave lets it pass.
+// noResult is the way to answer each call with null. misbehave ignores it.
 const noResult = 7
 
-// refusals are ways of saying that a range is too great.
+// refusals report that a range is too large.
 var refusals = []func(w http.ResponseWriter) (code int, message string){
 	func(http.ResponseWriter) (int, string) { return -32005, "query returned more than 10000 results" },
 	func(http.ResponseWriter) (int, string) {
@@ -114,16 +112,23 @@ func (e *fakeEVM) called(method string) int {
 	return e.calls[method]
 }
 
-// asked waits until so many more requests have come.
-func (e *fakeEVM) asked(t *testing.T, more int) {
+func (e *fakeEVM) windowSizes() []int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.windows)
+}
+
+func (e *fakeEVM) requestCount() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.requests
+}
+
+// awaitRequests waits for more requests.
+func (e *fakeEVM) awaitRequests(t *testing.T, more int) {
 	t.Helper()
-	count := func() int {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return e.requests
-	}
-	before := count()
-	eventually(t, "some more requests", func() bool { return count() >= before+more })
+	before := e.requestCount()
+	eventually(t, fmt.Sprintf("%d more requests", more), func() bool { return e.requestCount() >= before+more })
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -160,7 +165,7 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requests := e.requests
 	e.mu.Unlock()
 	if f.status != 0 && (f.failures == 0 || requests <= f.failures) {
-		http.Error(w, cmp.Or(f.echoes, "not for you"), f.status)
+		http.Error(w, cmp.Or(f.echoes, "failed"), f.status)
 		return
 	}
 	if f.every > 0 && requests%f.every != 0 {
@@ -169,17 +174,13 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.forkRate > 0 && !f.forkCalls && rand.Float64() >= f.forkRate {
 		f.forkFrom = 0
 	}
-	raves := f.sense > 0 && requests%f.sense != 0
-	if rand.Float64() < f.rate && !misbehave(w, rand.IntN(8)) || raves && !misbehave(w, f.way) {
+	invalid := f.sense > 0 && requests%f.sense != 0
+	if rand.Float64() < f.rate && !misbehave(w, rand.IntN(8)) || invalid && !misbehave(w, f.way) {
 		return
 	}
 	calls, batched, err := readCalls(r.Body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	if f.hangs {
-		<-r.Context().Done()
 		return
 	}
 	if f.maxCalls > 0 && len(calls) > f.maxCalls {
@@ -200,11 +201,11 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.calls[c.Method]++
 		e.mu.Unlock()
 		answers[i] = rpcAnswer{Version: "2.0", ID: c.ID}
-		of := f
+		callFaults := f
 		if f.forkCalls && rand.Float64() >= f.forkRate {
-			of.forkFrom = 0
+			callFaults.forkFrom = 0
 		}
-		if result, failure, done := e.answer(w, of, head, c); done {
+		if result, failure, done := e.answer(w, callFaults, head, c); done {
 			return
 		} else if failure != nil {
 			answers[i].Error = failure
@@ -213,7 +214,7 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for i := range answers {
-		if raves {
+		if invalid {
 			answers[i].Result, answers[i].Error = json.RawMessage("null"), nil
 		}
 	}
@@ -229,7 +230,7 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(answers)
 }
 
-// readCalls reads a batch, or the one call that is none.
+// readCalls reads a batch or a single call.
 func readCalls(body io.Reader) (calls []rpcCall, batched bool, err error) {
 	raw, err := io.ReadAll(body)
 	if err != nil {
@@ -243,7 +244,7 @@ func readCalls(body io.Reader) (calls []rpcCall, batched bool, err error) {
 	return calls, false, json.Unmarshal(raw, &calls[0])
 }
 
-// refuseCalls refuses a request for the calls in it.
+// refuseCalls refuses a request with too many calls.
 func refuseCalls(w http.ResponseWriter, f faults) {
 	if f.callsIgnored {
 		panic(http.ErrAbortHandler)
@@ -263,7 +264,7 @@ func refuseCalls(w http.ResponseWriter, f faults) {
 	fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch too large"}}`)
 }
 
-// spoil makes answers that answer nothing, in one of three ways.
+// spoil replaces results: by the first answer, or those about state by null, or by nothing.
 func spoil(answers []rpcAnswer, calls []rpcCall, way int) {
 	for i, c := range calls {
 		state := c.Method == "eth_getCode" || c.Method == "eth_call"
@@ -282,7 +283,7 @@ func spoil(answers []rpcAnswer, calls []rpcCall, way int) {
 	}
 }
 
-// misbehave fails a request in one of many ways, or lets it pass.
+// misbehave fails a request in one of seven ways. It returns true for any other way.
 func misbehave(w http.ResponseWriter, way int) (pass bool) {
 	switch way {
 	case 0:
@@ -439,12 +440,4 @@ func word(digits string) string { return strings.Repeat("0", 64-len(digits)) + d
 func address(kind byte, n int) string {
 	a := ledger.Address{0: kind, 18: byte(n >> 8), 19: byte(n)}
 	return a.String()
-}
-
-// must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

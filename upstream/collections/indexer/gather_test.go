@@ -2,14 +2,14 @@ package indexer
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// part is one block with so many events.
+// newPart returns one block with a number of events.
 func newPart(number int64, events int) *blocks {
 	hash := func(n int64) ledger.Hash { return ledger.Hash{30: byte(n >> 8), 31: byte(n)} }
 	b := &blocks{span: span{number, number}, parent: hash(number - 1), last: ledger.Cursor{Block: number, Hash: hash(number)}}
@@ -19,8 +19,7 @@ func newPart(number int64, events int) *blocks {
 	return b
 }
 
-// gatherAll hands parts to gather, and takes what it gathers when no more of
-// them can be handed over.
+// gatherAll sends parts to gather, and receives from it whenever it blocks.
 func gatherAll(t *testing.T, all ...*blocks) (gathered []*blocks) {
 	synctest.Test(t, func(t *testing.T) {
 		parts, out := make(chan *blocks), make(chan *blocks)
@@ -39,9 +38,7 @@ func gatherAll(t *testing.T, all ...*blocks) (gathered []*blocks) {
 			}
 			gathered = append(gathered, b)
 		}
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, <-ended)
 	})
 	return gathered
 }
@@ -53,7 +50,7 @@ func TestWaitingPartsAreMerged(t *testing.T) {
 	}
 	for i, n := range []int64{1, 1, 3, 3, 3, 3, 3} {
 		if got[0].events[i].Block != n {
-			t.Errorf("event %d is of block %d, want %d", i, got[0].events[i].Block, n)
+			t.Errorf("block of event %d = %d, want %d", i, got[0].events[i].Block, n)
 		}
 	}
 }
@@ -64,9 +61,7 @@ func TestTooManyEventsAreNotJoined(t *testing.T) {
 	for _, b := range got {
 		sizes = append(sizes, len(b.events))
 	}
-	if len(sizes) != 4 || sizes[0] != maxGathered || sizes[1] != 1 || sizes[2] != maxGathered+1 || sizes[3] != 1 {
-		t.Errorf("%d events, want %d, 1, %d, 1", sizes, maxGathered, maxGathered+1)
-	}
+	expect.NoDiff(t, sizes, []int{maxGathered, 1, maxGathered + 1, 1}, "events of the joined parts")
 }
 
 func TestBlocksThatDoNotContinueAreNotJoined(t *testing.T) {
@@ -80,9 +75,7 @@ func TestBlocksThatDoNotContinueAreNotJoined(t *testing.T) {
 func TestGatheringEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := gather(ctx, nil, make(chan *blocks), 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("gather = %v, want %v", err, context.Canceled)
-	}
+	expect.ErrorIs(t, gather(ctx, nil, make(chan *blocks), 0), context.Canceled, "gather")
 }
 
 func TestMissingPartEndsBatch(t *testing.T) {
@@ -93,13 +86,11 @@ func TestMissingPartEndsBatch(t *testing.T) {
 	second.parts <- newPart(4, 0)
 	windows <- first
 	windows <- second
-	if err := inOrder(t.Context(), windows, parts); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, inOrder(t.Context(), windows, parts))
 	if b := <-parts; b.to != 1 {
-		t.Errorf("part %+v, want block 1", b)
+		t.Errorf("first part = %+v, want block 1", b)
 	}
 	if b, more := <-parts; more {
-		t.Errorf("part %+v after a missing one, want none", b)
+		t.Errorf("part after a missing one = %+v, want none", b)
 	}
 }

@@ -19,23 +19,23 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A history is a chain's blocks with the events that count, and some that do not.
+// A history is a chain whose blocks have events that count and events that do not.
 type history struct {
 	chainID  int64
 	network  indexer.Network
 	deployed map[string]int64 // contract to the block it appears in
-	stamped  bool             // logs say their block's time
-	vain     map[int64]bool   // blocks whose bloom promises a log that they do not have
+	stamped  bool             // logs contain their block's time
 
-	mu      sync.Mutex
-	salt    string
-	blocks  [][]fakeLog       // by number
-	owners  map[string]string // IP to collection: what IPAccount.token() tells
-	targets map[string]string // dispute, a word, to IP: what DisputeModule.disputes() tells
-	random  *rand.Rand
-	ips     []string
-	ids     []string
-	last    int
+	mu         sync.Mutex
+	salt       string
+	falseBloom int64             // a block whose bloom promises a log that it does not have; 0 means none
+	blocks     [][]fakeLog       // by number
+	owners     map[string]string // collections by IP, as returned by IPAccount.token()
+	targets    map[string]string // IPs by dispute, as returned by DisputeModule.disputes()
+	random     *rand.Rand
+	ips        []string
+	ids        []string
+	last       int
 }
 
 type fakeLog struct {
@@ -43,7 +43,7 @@ type fakeLog struct {
 	topics   []string
 	data     string
 
-	// What the recount counts, nothing of it if kind is "".
+	// Used by the recount. Logs without a kind do not count.
 	kind   string
 	ip, id string
 	amount int64
@@ -57,8 +57,8 @@ const (
 
 var story = indexer.Networks()["story"]
 
-// newHistory begins a chain on which the contracts appear in block 5.
-func newHistory(seed uint64) *history {
+// newHistory returns a chain of 10 blocks without events and a number of random blocks. Its first contract appears in block 5.
+func newHistory(seed uint64, blocks int) *history {
 	h := &history{
 		chainID: 1514, network: story, stamped: seed%2 == 0, salt: fmt.Sprint(seed),
 		deployed: map[string]int64{story.Registry.String(): 5, story.Licensing.String(): 7, story.Disputes.String(): 9},
@@ -66,7 +66,7 @@ func newHistory(seed uint64) *history {
 		owners:   map[string]string{}, targets: map[string]string{},
 		random: rand.New(rand.NewPCG(seed, 1)),
 	}
-	// Some that were there before, which no event tells of, and some nobody owns.
+	// Some IPs and disputes are older than the first event, and some have no owner.
 	for range 5 {
 		ip := h.newIP()
 		h.owners[ip] = h.collection()
@@ -75,6 +75,7 @@ func newHistory(seed uint64) *history {
 		h.newIP()
 		h.newDispute()
 	}
+	h.grow(blocks)
 	return h
 }
 
@@ -91,9 +92,10 @@ func (h *history) newDispute() string {
 }
 
 func (h *history) collection() string {
-	some := []string{groupNFT, foreignZora, address(0xC0, 1), address(0xC0, 2), address(0xC0, 3), address(0xC0, 4)}
-	return some[h.random.IntN(len(some))]
+	return pick(h, []string{groupNFT, foreignZora, address(0xC0, 1), address(0xC0, 2), address(0xC0, 3), address(0xC0, 4)})
 }
+
+func pick(h *history, from []string) string { return from[h.random.IntN(len(from))] }
 
 // grow adds blocks of random events, many of them empty.
 func (h *history) grow(blocks int) {
@@ -110,8 +112,19 @@ func (h *history) grow(blocks int) {
 	}
 }
 
+// addBlock appends a block with events.
+func (h *history) addBlock(events ...func() fakeLog) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var logs []fakeLog
+	for _, event := range events {
+		logs = append(logs, event())
+	}
+	h.blocks = append(h.blocks, logs)
+}
+
 func (h *history) event() fakeLog {
-	ip, id := h.ips[h.random.IntN(len(h.ips))], h.ids[h.random.IntN(len(h.ids))]
+	ip, id := pick(h, h.ips), pick(h, h.ids)
 	switch h.random.IntN(10) {
 	case 0, 1, 2:
 		return h.register()
@@ -120,11 +133,11 @@ func (h *history) event() fakeLog {
 	case 5:
 		return h.raise(ip)
 	case 6:
-		return disputeLog("judged", judged, id, word("1")+word("60")+word("0"))
+		return judgeLog(id)
 	case 7:
 		return disputeLog("cancelled", cancelled, id, word("40")+word("0"))
 	case 8:
-		return disputeLog("resolved", resolved, id, word("40")+word("0"))
+		return resolveLog(id)
 	default:
 		return h.tag(ip)
 	}
@@ -175,14 +188,22 @@ func (h *history) raise(ip string) fakeLog {
 	return l
 }
 
-// tag makes a dispute that was never raised, of an IP that inherits a tag.
+// tag returns an event with a dispute that was never raised, because the IP inherits a tag.
 func (h *history) tag(ip string) fakeLog {
-	infringer := h.ids[h.random.IntN(len(h.ids))]
+	infringer := pick(h, h.ids)
 	id := h.newDispute()
 	h.targets[id] = ip
 	l := disputeLog("tagged", tagged, id, word(address(1, 5)[2:])+word(ip[2:])+infringer+word("aa")+word("1"))
 	l.ip = ip
 	return l
+}
+
+func judgeLog(id string) fakeLog {
+	return disputeLog("judged", judged, id, word("1")+word("60")+word("0"))
+}
+
+func resolveLog(id string) fakeLog {
+	return disputeLog("resolved", resolved, id, word("40")+word("0"))
 }
 
 func disputeLog(kind, topic, id, rest string) fakeLog {
@@ -195,7 +216,7 @@ func (h *history) head() int64 {
 	return int64(len(h.blocks) - 1)
 }
 
-// hash is that of a block, as an endpoint tells it.
+// hash returns the hash of a block that an endpoint with faults returns.
 func (h *history) hash(f faults, n int64) string {
 	salt := h.salt
 	if f.forkFrom > 0 && n >= f.forkFrom {
@@ -205,7 +226,7 @@ func (h *history) hash(f faults, n int64) string {
 	return "0x" + hex.EncodeToString(sum[:])
 }
 
-// number is that of the block with a hash, up to the head; -1 for none.
+// number returns the number of the block with a hash, or -1 if no block up to the head has it.
 func (h *history) number(f faults, hash string, head int64) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -219,19 +240,15 @@ func (h *history) number(f faults, hash string, head int64) int64 {
 
 func seconds(block int64) int64 { return genesis + block*5/2 }
 
-// logsAt are those of a block: every second one of a fork is missing.
-func (h *history) logsAt(f faults, n int64) []fakeLog {
-	logs := h.blocks[n]
-	if f.forkFrom == 0 || n < f.forkFrom || !f.forkLogs {
-		return logs
-	}
-	var kept []fakeLog
-	for i, l := range logs {
-		if i%2 == 0 {
-			kept = append(kept, l)
+// logsAt returns the logs of a block. With forkLogs, a fork has only every second one.
+func (h *history) logsAt(f faults, n int64) (logs []fakeLog) {
+	forked := f.forkLogs && f.forkFrom > 0 && n >= f.forkFrom
+	for i, l := range h.blocks[n] {
+		if !forked || i%2 == 0 {
+			logs = append(logs, l)
 		}
 	}
-	return kept
+	return logs
 }
 
 func (h *history) header(f faults, n int64) map[string]any {
@@ -243,7 +260,7 @@ func (h *history) header(f faults, n int64) map[string]any {
 	}
 	if n < int64(len(h.blocks)) {
 		logs := h.logsAt(f, n)
-		if h.vain[n] {
+		if n == h.falseBloom && n > 0 {
 			logs = append(logs, fakeLog{contract: story.Registry.String(), topics: []string{registered}})
 		}
 		header["logsBloom"] = bloomOf(logs)
@@ -254,12 +271,12 @@ func (h *history) header(f faults, n int64) map[string]any {
 	return header
 }
 
-// bloomOf is the bloom filter of a block's logs.
+// bloomOf returns the bloom filter of a block's logs.
 func bloomOf(logs []fakeLog) string {
 	var bits [256]byte
 	for _, l := range logs {
-		for _, something := range append([]string{l.contract}, l.topics...) {
-			raw, _ := hex.DecodeString(something[2:])
+		for _, value := range append([]string{l.contract}, l.topics...) {
+			raw, _ := hex.DecodeString(value[2:])
 			h := sha3.NewLegacyKeccak256()
 			h.Write(raw)
 			sum := h.Sum(nil)
@@ -294,17 +311,17 @@ func (h *history) logs(f faults, from, to int64, contracts, topics []string) []m
 	return found
 }
 
-// counted is what a store should hold.
+// counted is the expected content of a store.
 type counted struct {
 	collections []collections.Collection
 	owners      ledger.Owners
 
-	// All that an indexer could have heard of, whether it had to learn it or not.
+	// All ids of the history, including those that no counted event names.
 	ips      []ledger.Address
 	disputes []ledger.Hash
 }
 
-// count is the recount: of all the blocks from one on, knowing everything.
+// count recounts all events since a block.
 func (h *history) count(from int64) counted {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,7 +2,6 @@ package indexer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,122 +12,104 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// A logbook is what is logged.
-type logbook struct{ logtest.Log }
-
-// says waits until something was logged, and fails unless that is so once.
-func (l *logbook) says(t *testing.T, what string) {
+// awaitLine waits until a text was logged, and fails unless that happened once.
+func awaitLine(t *testing.T, log *logtest.Log, text string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("a line with %q", what), func() bool { return strings.Contains(l.String(), what) })
-	if n := l.Count(what); n != 1 {
-		t.Errorf("%d lines with %q, want 1:\n%s", n, what, l.String())
+	eventually(t, fmt.Sprintf("a line with %q", text), func() bool { return log.Count(text) > 0 })
+	if n := log.Count(text); n != 1 {
+		t.Errorf("%d lines with %q, want 1:\n%s", n, text, log.String())
 	}
 }
 
 func TestIndexerWaitsForClientBehindStore(t *testing.T) {
-	h := newHistory(9)
-	h.grow(80)
-	store := open(t, memory(t))
+	h := newHistory(9, 80)
+	store := openMemory(t)
 	evm := serveEVM(t, h, faults{})
 	run(t, quick(store, evm))
 	evm.set(faults{lag: 40}) // a restored snapshot
-	log := &logbook{}
+	log := &logtest.Log{}
 	o := quick(store, evm)
-	o.Follow, o.Logger, o.Grace = true, slog.New(slog.NewTextHandler(log, nil)), 50*time.Millisecond
-	x := follow(t, o)
-	log.says(t, "indexing stopped")
+	o.Logger, o.Grace = slog.New(slog.NewTextHandler(log, nil)), 50*time.Millisecond
+	x, _ := follow(t, o)
+	awaitLine(t, log, "indexing stopped")
 	if s := x.Status(); s.Err == nil || s.Ended || !strings.Contains(s.Err.Error(), "the store is at block 89") {
 		t.Errorf("status = %+v, want running with an error at block 89", s)
 	}
 	h.grow(20)
-	evm.asked(t, 2)
+	evm.awaitRequests(t, 2)
 	evm.set(faults{})
 	await(t, store, h.head())
-	log.says(t, "indexing resumed")
-	evm.asked(t, 2)
-	log.says(t, "indexing resumed")
-	log.says(t, "indexing stopped")
-	expect(t, store, h.count(0))
+	awaitLine(t, log, "indexing resumed")
+	evm.awaitRequests(t, 2)
+	awaitLine(t, log, "indexing resumed")
+	awaitLine(t, log, "indexing stopped")
+	checkStore(t, store, h.count(0))
 }
 
-func TestEndpointOfAnotherChainDoesNotEndTheRun(t *testing.T) {
-	h := newHistory(9)
-	h.grow(30)
+func TestUnusableEndpointIsReplaced(t *testing.T) {
+	h := newHistory(9, 30)
 	for name, f := range map[string]faults{"another chain": {chainID: 1}, "no access": {status: http.StatusForbidden}, "no client": {status: http.StatusNotFound}} {
-		store := open(t, memory(t))
-		log := &logbook{}
+		store := openMemory(t)
+		log := &logtest.Log{}
 		o := quick(store, serveEVM(t, h, f), serveEVM(t, h, faults{}))
 		o.Logger = slog.New(slog.NewTextHandler(log, nil))
 		run(t, o)
-		expect(t, store, h.count(0))
+		checkStore(t, store, h.count(0))
 		if t.Failed() {
 			t.Fatal(name)
 		}
-		log.says(t, `msg="execution client failed, using the next one"`)
+		awaitLine(t, log, `msg="execution client failed, using the next one"`)
 	}
-}
-
-func TestHangingEndpointDelaysLittle(t *testing.T) {
-	t.Parallel()
-	h := newHistory(9)
-	h.grow(30)
-	store := open(t, memory(t))
-	o := quick(store, serveEVM(t, h, faults{hangs: true}), serveEVM(t, h, faults{}))
-	o.Timeout = time.Hour
-	run(t, o)
 }
 
 func TestOutageOfClientIsLoggedAtStartAndEnd(t *testing.T) {
 	t.Parallel()
-	h := newHistory(9)
-	h.grow(30)
-	store := open(t, memory(t))
-	evm, log := serveEVM(t, h, faults{}), &logbook{}
+	h := newHistory(9, 30)
+	store := openMemory(t)
+	evm, log := serveEVM(t, h, faults{}), &logtest.Log{}
 	o := quick(store, evm)
-	o.Follow, o.Logger = true, slog.New(slog.NewTextHandler(log, nil))
+	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	follow(t, o)
 	await(t, store, h.head())
 	evm.set(faults{status: http.StatusBadGateway})
-	log.says(t, `msg="upstream unreachable" origin="execution client 127.0.0.1`)
+	awaitLine(t, log, `msg="upstream unreachable" origin="execution client 127.0.0.1`)
 	h.grow(5)
-	evm.asked(t, 2)
+	evm.awaitRequests(t, 2)
 	evm.set(faults{})
-	log.says(t, `msg="upstream reachable again" origin="execution client 127.0.0.1`)
+	awaitLine(t, log, `msg="upstream reachable again" origin="execution client 127.0.0.1`)
 	await(t, store, h.head())
-	log.says(t, "502 Bad Gateway")
+	awaitLine(t, log, "502 Bad Gateway")
 }
 
 func TestSecretsEchoedByEndpointAreRedacted(t *testing.T) {
 	t.Parallel()
-	h := newHistory(9)
-	h.grow(30)
+	h := newHistory(9, 30)
 	const key = "sEcReT-k3y"
 	for name, f := range map[string]faults{
-		"forbidden":           {status: http.StatusForbidden, echoes: "key " + key + " is unknown"},
-		"refused":             {status: http.StatusBadRequest, echoes: "no project /v3/" + key},
-		"cut":                 {status: http.StatusBadRequest, echoes: strings.Repeat("x", 195) + key},
-		"in lower case":       {status: http.StatusNotFound, echoes: strings.ToLower("no such key " + key)},
-		"not JSON":            {status: http.StatusOK, echoes: "<html>" + key},
-		"JSON, but no answer": {status: http.StatusOK, echoes: `{"error":{"code":-32601,"message":"` + key + ` may not"}}`},
+		"forbidden":             {status: http.StatusForbidden, echoes: "key " + key + " is unknown"},
+		"refused":               {status: http.StatusBadRequest, echoes: "no project /v3/" + key},
+		"cut":                   {status: http.StatusBadRequest, echoes: strings.Repeat("x", 195) + key},
+		"in lower case":         {status: http.StatusNotFound, echoes: strings.ToLower("no such key " + key)},
+		"not JSON":              {status: http.StatusOK, echoes: "<html>" + key},
+		"JSON error without id": {status: http.StatusOK, echoes: `{"error":{"code":-32601,"message":"` + key + ` may not"}}`},
 	} {
-		log := &logbook{}
-		o := quick(open(t, memory(t)), serveEVM(t, h, f))
+		log := &logtest.Log{}
+		o := quick(openMemory(t), serveEVM(t, h, f))
 		o.Endpoints[0] += "/v3/" + key
 		o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		err := index(t.Context(), o)
-		if !errors.Is(err, indexer.ErrForbidden) {
-			t.Errorf("%s: error %v, want %v", name, err, indexer.ErrForbidden)
-		}
-		if said := strings.ToLower(log.String() + err.Error()); strings.Contains(said, strings.ToLower(key)[:6]) {
-			t.Errorf("%s: want no key in the log and the error:\n%s", name, said)
+		expect.ErrorIs(t, err, indexer.ErrForbidden, "Run, %s", name)
+		if text := strings.ToLower(fmt.Sprint(log, err)); strings.Contains(text, strings.ToLower(key)[:6]) {
+			t.Errorf("%s: log or error contains the key, want it redacted:\n%s", name, text)
 		}
 	}
 }
 
-// A panickyStore panics at its first tally.
+// panickyStore panics at its first tally.
 type panickyStore struct {
 	indexer.Store
 	tallies atomic.Int64
@@ -142,12 +123,9 @@ func (s *panickyStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.T
 }
 
 func TestIndexerContinuesAfterPanic(t *testing.T) {
-	h := newHistory(9)
-	h.grow(50)
-	store := open(t, memory(t))
-	o := quick(&panickyStore{Store: store}, serveEVM(t, h, faults{}))
-	o.Follow = true
-	follow(t, o)
+	h := newHistory(9, 50)
+	store := openMemory(t)
+	follow(t, quick(&panickyStore{Store: store}, serveEVM(t, h, faults{})))
 	await(t, store, h.head())
-	expect(t, store, h.count(0))
+	checkStore(t, store, h.count(0))
 }

@@ -4,17 +4,17 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestFetchAndPreloadAreTraced(t *testing.T) {
-	h := newHistory(13)
-	h.grow(100)
+	h := newHistory(13, 100)
 	spans := tracetest.NewSpanRecorder()
-	o := quick(open(t, memory(t)), serveEVM(t, h, faults{}))
+	o := quick(openMemory(t), serveEVM(t, h, faults{}))
 	o.Tracing = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	run(t, o)
 	names := map[trace.SpanID]string{}
@@ -30,7 +30,5 @@ func TestFetchAndPreloadAreTraced(t *testing.T) {
 		" > indexer.apply", " > indexer.fetch", "indexer.apply > collections.apply",
 		"indexer.apply > collections.owners", "indexer.apply > evm.request", "indexer.fetch > evm.request",
 	}
-	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
-		t.Errorf("spans (-want +got)\n%s", diff)
-	}
+	expect.NoDiff(t, slices.Compact(got), want, "spans")
 }
