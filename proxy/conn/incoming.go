@@ -18,9 +18,6 @@ const LargestBody = 14 << 20
 // below LargestBody.
 const maxBodies = 32 << 20
 
-// clientShares divides the memory for bodies: each client may use one share.
-const clientShares = 20
-
 // Memory reserves memory for request bodies, streams and unread responses.
 type Memory struct {
 	account   *account.Account // nil means no limit
@@ -28,13 +25,14 @@ type Memory struct {
 	admission *limits.Admission
 }
 
-// NewMemory returns the memory within an account. A nil account means no limit.
+// NewMemory returns the memory within an account; nil means no limit. While more than half of the memory for bodies is in use, a
+// client can use at most LargestBody.
 func NewMemory(a *account.Account, admission *limits.Admission) *Memory {
 	most := int64(maxBodies)
 	if a != nil {
 		most = max(min(most, a.Limit()/2), LargestBody)
 	}
-	return &Memory{a, a.Part(account.Requests, most, max(most/clientShares, LargestBody)), admission}
+	return &Memory{a, a.Part(account.Requests, most, LargestBody), admission}
 }
 
 // A Body holds memory for the body of a request. It is for one goroutine.

@@ -46,22 +46,22 @@ func (t *Tracker) Doubtful() (height int64, doubtful bool) {
 func (t *Tracker) Contradict() (settle func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	epoch := t.value.Load().Epoch
-	t.contradictions++
+	unsettled := t.contradictions // Begin replaces it, and so settles all of an epoch
+	*unsettled++
 	t.publishUnconfirmed()
 	return sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.value.Load().Epoch == epoch { // Begin has settled the contradictions of an earlier epoch
-			t.contradictions--
-			t.publishUnconfirmed()
-		}
+		*unsettled--
+		t.publishUnconfirmed()
 	})
 }
 
 // unconfirmed reports whether a contradiction is unsettled, or all usable sources are below the proved height and one of
 // them has lowered its claim. A source that is merely late has not. The caller must hold mu.
-func (t *Tracker) unconfirmed() bool { return t.contradictions > 0 || t.fell && !t.lowerSince.IsZero() }
+func (t *Tracker) unconfirmed() bool {
+	return *t.contradictions > 0 || t.fell && !t.lowerSince.IsZero()
+}
 
 // publishUnconfirmed updates Unconfirmed. The caller must hold mu.
 func (t *Tracker) publishUnconfirmed() {
@@ -86,7 +86,8 @@ func (t *Tracker) ClaimsLower(source int) bool {
 	return 0 < claim.Height && claim.Height < t.proved && !claim.CatchingUp
 }
 
-// Raise raises the tip to a height at which another replica has read. It reports whether the tip moved.
+// Raise raises the tip to a height at which another replica has read. A source must confirm the height in time, however many
+// higher ones follow. It reports whether the tip moved.
 func (t *Tracker) Raise(height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,8 +95,8 @@ func (t *Tracker) Raise(height int64) bool {
 	if !v.Known || height <= v.Height || height > t.limit(now) || now.Before(t.ignorePeersUntil) {
 		return false
 	}
-	if t.raised <= v.Height {
-		t.raisedAt = now // a series of claims has one deadline
+	if t.raised == 0 {
+		t.raisedFrom, t.raisedAt = height, now
 	}
 	t.raised = height
 	t.resolve(now, false)
@@ -105,11 +106,15 @@ func (t *Tracker) Raise(height int64) bool {
 // peerPenalty is how long claims of replicas are ignored after an unconfirmed one.
 const peerPenalty = time.Minute
 
-// applyRaise raises v to the height that replicas claim, until the time in which sources must confirm it has passed.
+// applyRaise raises v to the height that replicas claim. It ignores replicas for a while if no source confirms their claims in
+// time.
 func (t *Tracker) applyRaise(v *Tip, now time.Time) {
 	switch {
 	case t.raised <= v.Height:
 		t.raised = 0
+	case t.raisedFrom <= v.Height:
+		t.raisedFrom, t.raisedAt = t.raised, now
+		v.Height = t.raised
 	case now.Sub(t.raisedAt) > 2*grace(v.Interval):
 		t.raised, t.ignorePeersUntil = 0, now.Add(peerPenalty)
 	default:
@@ -144,7 +149,7 @@ func (t *Tracker) Begin(epoch int64) {
 		return
 	}
 	now := time.Now()
-	t.contradictions = 0
+	t.contradictions = new(int)
 	for i, s := range t.sources {
 		t.sources[i].high = 0
 		if !t.isRecent(s, now) || t.proved > 0 && s.claim.Height >= t.proved {

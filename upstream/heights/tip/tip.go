@@ -54,19 +54,20 @@ type Tracker struct {
 	base             int64     // reference of plausible heights: the last proved height or the first accepted one
 	baseAt           time.Time // when base was set
 	unproved         time.Time // when the tip rose above proved; zero if it is not above
-	raised           int64     // claim of another replica; 0 if there is none
-	raisedAt         time.Time
+	raised           int64     // newest claim of other replicas; 0 if there is none
+	raisedFrom       int64     // their oldest claim that the sources have not confirmed
+	raisedAt         time.Time // when replicas claimed raisedFrom
 	ignorePeersUntil time.Time // set after an unconfirmed claim of a replica
 	lowerSince       time.Time // when all usable sources fell below proved; zero if they are not below
 	lowerFrom        int64     // the highest claim at that time
 	fell             bool      // one of these sources was higher before
-	contradictions   int       // number of unsettled ones
+	contradictions   *int      // number of unsettled ones in this epoch
 }
 
 // New returns a tracker with a number of sources. interval is the assumed time between two blocks until it has
 // been learned.
 func New(sources int, interval, rollback time.Duration) *Tracker {
-	t := &Tracker{pace: pace{usual: interval}, rollback: rollback, sources: make([]source, sources)}
+	t := &Tracker{pace: pace{usual: interval}, rollback: rollback, sources: make([]source, sources), contradictions: new(int)}
 	t.value.Store(&Tip{Interval: interval})
 	return t
 }
