@@ -12,8 +12,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// counted is the sum of a metric over the lines with all the labels.
-func (r *running) counted(name string, labels ...string) (sum float64) {
+// metricSum returns the sum of a metric over the lines with all these labels.
+func (r *instance) metricSum(name string, labels ...string) (sum float64) {
 	r.t.Helper()
 lines:
 	for line := range strings.Lines(r.get(r.admin + "/metrics").body) {
@@ -25,11 +25,7 @@ lines:
 				continue lines
 			}
 		}
-		value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
-		if err != nil {
-			r.t.Fatalf("%q: %v", line, err)
-		}
-		sum += value
+		sum += expect.Value(strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64))(r.t)
 	}
 	return sum
 }
@@ -37,18 +33,18 @@ lines:
 func TestAuditNamesNodeWithForgedResponses(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
-	liar := rewriting(t, d.NodeURL(), func(_ string, body []byte) []byte {
+	forger := rewriting(t, d.NodeURL(), func(_ string, body []byte) []byte {
 		return bytes.Replace(body, []byte(`not_bonded_tokens":"`), []byte(`not_bonded_tokens":"666`), 1)
 	})
 	r := startRunning(t, d, func(c *config.Config) {
 		c.Audit.Share = 1
-		c.Chain.Nodes, c.Chain.Comet = []string{liar, d.NodeURL()}, []string{d.CometURL(), d.CometURL()}
+		c.Chain.Nodes, c.Chain.Comet = []string{forger, d.NodeURL()}, []string{d.CometURL(), d.CometURL()}
 	})
-	name := host(liar)
-	r.eventually("a difference is counted", func() bool {
+	name := host(forger)
+	r.eventually("difference counted", func() bool {
 		d.Advance(1)
 		r.get(r.base + storyPool)
-		return r.counted("tipcache_audit_differences_total", `source="`+name+`"`) > 0
+		return r.metricSum("tipcache_audit_differences_total", `source="`+name+`"`) > 0
 	})
 	expect.Contains(t, r.get(r.admin+"/readyz").body, fmt.Sprintf(`%q:{"differences":`, name), "/readyz")
 }

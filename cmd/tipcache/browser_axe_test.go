@@ -13,8 +13,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A finding is a rule of axe-core that a page breaks, and where.
-type finding struct {
+// A violation is a rule of axe-core that a page breaks, and where.
+type violation struct {
 	ID, Help string
 	Nodes    []struct {
 		Target []string
@@ -23,7 +23,7 @@ type finding struct {
 }
 
 // String has the first places of all.
-func (f finding) String() string {
+func (f violation) String() string {
 	text := fmt.Sprintf("%s (%s), %d times:", f.ID, f.Help, len(f.Nodes))
 	for _, n := range f.Nodes[:min(4, len(f.Nodes))] {
 		text += fmt.Sprintf("\n\t%s  %.160s", strings.Join(n.Target, " "), n.HTML)
@@ -32,7 +32,7 @@ func (f finding) String() string {
 }
 
 // axe runs axe-core in the page and returns what it finds.
-func (b *tab) axe(script string) (found []finding) {
+func (b *tab) axe(script string) (found []violation) {
 	b.t.Helper()
 	b.value(script)
 	b.value(`window.found = undefined; axe.run({resultTypes: ['violations']}).then(
@@ -40,7 +40,7 @@ func (b *tab) axe(script string) (found []finding) {
 	b.until("examined", `window.found !== undefined`)
 	var text string
 	var result struct {
-		Violations []finding
+		Violations []violation
 		Passes     int
 		Failed     string
 	}
@@ -61,7 +61,7 @@ func (b *tab) show(scheme string, width int) {
 
 // accessible fails the test for what axe-core finds, and for a page that is wider
 // than a phone.
-func (b *tab) accessible(t *testing.T, what, script string) {
+func (b *tab) expectAccessible(t *testing.T, what, script string) {
 	t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
 		b.show(scheme, 1280)
@@ -87,20 +87,20 @@ func TestPagesHaveNoAxeViolations(t *testing.T) {
 	manual := openTab(t, r.base+"/docs")
 	manual.until("to be tried", `document.querySelector('form.try:not([hidden])') !== null`)
 	manual.value(`document.getElementById('unfold').click(); document.querySelector('form.try').requestSubmit()`)
-	manual.accessible(t, "the manual", script)
+	manual.expectAccessible(t, "the manual", script)
 
 	live := openTab(t, r.base+"/docs/live?path=/staking/validators&path=/staking/pool")
 	live.until("changed by a block", `document.querySelectorAll('article mark').length > 0`)
-	live.accessible(t, "the live page", script)
+	live.expectAccessible(t, "the live page", script)
 
 	status := openTab(t, r.admin+"/")
 	status.until("asking for the token", `!document.getElementById('ask').hidden`)
-	status.accessible(t, "the status page without the token", script)
+	status.expectAccessible(t, "the status page without the token", script)
 	status.value(`document.getElementById('token').value = '` + token + `'; document.getElementById('ask').requestSubmit()`)
 	status.until("drawn", `Number(document.documentElement.dataset.drawn) > 2`)
-	status.accessible(t, "the status page", script)
+	status.expectAccessible(t, "the status page", script)
 	down := devnet.Fault{Outage: devnet.Refuse}
 	expect.NoError(t, d.SetFaults(devnet.Faults{Node: down, Comet: down}))
 	status.until("in trouble", `!document.getElementById('problems').hidden`)
-	status.accessible(t, "the status page of a server in trouble", script)
+	status.expectAccessible(t, "the status page of a server in trouble", script)
 }

@@ -24,9 +24,9 @@ func serveAt(t *testing.T, d *devnet.Devnet, listen string) (p *program, addr st
 	p = startProgram(t, nil, "serve", "--listen", listen, "--admin", "127.0.0.1:0", "--node", d.NodeURL(), "--comet", d.CometURL(),
 		"--store", "sqlite::memory:", "--collections-auth", "closed")
 	p.admin()
-	found := listenAddress.FindStringSubmatch(p.said.String())
+	found := listenAddress.FindStringSubmatch(p.output.String())
 	if found == nil {
-		t.Fatalf("no listener: %s", p.said.String())
+		t.Fatalf("no listener: %s", p.output.String())
 	}
 	return p, found[1]
 }
@@ -39,7 +39,7 @@ func TestLivePageShowsEachBlockAndReconnects(t *testing.T) {
 	page.until("changed by three blocks", shown+` >= 3`)
 	expect.Contains(t, page.value(`document.querySelector('article code').textContent`), "/rewards", "first response")
 	page.until("marked", `document.querySelectorAll('article mark').length > 0`)
-	if got := page.complained(); len(got) > 0 {
+	if got := page.consoleErrors(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
 	}
 	replica.kill()
@@ -48,7 +48,7 @@ func TestLivePageShowsEachBlockAndReconnects(t *testing.T) {
 	before := page.value(shown)
 	page.until("changed again", shown+` > `+before+` + 2`)
 	page.until("connected again", `document.querySelector('#state').textContent.includes('newest block')`)
-	for _, c := range page.complained() {
+	for _, c := range page.consoleErrors() {
 		if c.Source != "network" || !strings.Contains(c.URL, addr+"/live?") {
 			t.Errorf("browser console has %+v, want no errors", c)
 		}
@@ -132,7 +132,7 @@ func TestTypeScriptPackageWorksInBrowser(t *testing.T) {
 	if got := page.value(`seen.live.every((a, i, all) => i === 0 || a.height > all[i-1].height || a.id === all[i-1].id)`); got != "true" {
 		t.Errorf("streamed: %s", page.value(`seen.live`))
 	}
-	for _, c := range page.complained() {
+	for _, c := range page.consoleErrors() {
 		if c.Source != "network" || !strings.HasPrefix(c.URL, way.URL) {
 			t.Errorf("browser console has %+v, want no errors", c)
 		}

@@ -98,18 +98,18 @@ func TestStatusPageShowsMetrics(t *testing.T) {
 	}
 	page := openTab(t, r.admin+"/")
 	page.eventually("showing every answer that the metrics count", func() bool {
-		return page.figure("answers") == r.counted("tipcache_proxy_requests_total")
+		return page.figure("answers") == r.metricSum("tipcache_proxy_requests_total")
 	})
-	before := r.counted("tipcache_node_tip_height")
+	before := r.metricSum("tipcache_node_tip_height")
 	page.eventually("showing the block that the metrics had", func() bool { return page.figure("tip") >= before })
-	if tip, now := page.figure("tip"), r.counted("tipcache_node_tip_height"); tip > now {
+	if tip, now := page.figure("tip"), r.metricSum("tipcache_node_tip_height"); tip > now {
 		t.Errorf("the page shows block %v, the metrics %v", tip, now)
 	}
 	for _, want := range []string{`data-drawn="`, r.devnet.ChainID(), `title="staking_params"`, "<path", ">ready<"} {
 		quoted, _ := json.Marshal(want)
 		page.until("showing "+want, `document.documentElement.outerHTML.includes(`+string(quoted)+`)`)
 	}
-	if got := page.complained(); len(got) > 0 {
+	if got := page.consoleErrors(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestManualWorksInBrowser(t *testing.T) {
 	page.until("showing samples in one language", shown+`'curl')`)
 	page.value(`document.querySelector('article#validator .bar button[value=Go]').click()`)
 	page.until("showing all samples in another", shown+`'Go') && document.querySelector('header figure:not([hidden])').innerText.includes('package main')`)
-	if got := page.complained(); len(got) > 0 {
+	if got := page.consoleErrors(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
 	}
 }
@@ -153,7 +153,7 @@ func TestManualIsSearchedByKeyboardAndSendsFormFields(t *testing.T) {
 	}
 	page.value(form + `.requestSubmit()`)
 	page.until("answered", `document.querySelector('#validators .answer').textContent.startsWith('200')`)
-	if got := page.complained(); len(got) > 0 {
+	if got := page.consoleErrors(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
 	}
 }
@@ -171,8 +171,8 @@ func TestManualShowsStreamUntilStopped(t *testing.T) {
 	if got := page.value(answer + `.includes('event: block')`); got != "true" {
 		t.Error("received text has disappeared")
 	}
-	r.eventually("without a stream", func() bool { return r.counted("tipcache_proxy_streams") == 0 })
-	if got := page.complained(); len(got) > 0 {
+	r.eventually("without a stream", func() bool { return r.metricSum("tipcache_proxy_streams") == 0 })
+	if got := page.consoleErrors(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
 	}
 }

@@ -30,7 +30,7 @@ func database(t *testing.T, statements string) (path string) {
 func TestCheckRefusesOtherVersionsOfTheSchema(t *testing.T) {
 	for version, want := range map[string]string{"0": "", "2": "tipcache index or tipcache import", "999": "upgrade tipcache"} {
 		path := database(t, "CREATE TABLE another_program (a); PRAGMA user_version = "+version)
-		out, err := runs(t, "check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", "none", "--collections-auth", "none", "--store", "sqlite:"+path)
+		out, err := checkConnect(t, "--node", "none", "--collections-auth", "none", "--store", "sqlite:"+path)
 		if (err == nil) != (want == "") || !strings.Contains(out, want) {
 			t.Errorf("version %s: error %v, output %s; want %q", version, err, out, want)
 		}
@@ -48,12 +48,12 @@ func TestCheckListsUnservedMethodsOfNode(t *testing.T) {
 			_, _ = w.Write([]byte(`<a href="//node:26657/` + name + `">//node:26657/` + name + `</a></br>`))
 		}
 	})
-	args := []string{"check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", d.Node().RESTURL(), "--comet", d.Node().CometURL()}
+	args := []string{"--node", d.Node().RESTURL(), "--comet", d.Node().CometURL()}
 	const hint = "methods to add to rpc.methods if they only read: "
-	if out, err := runs(t, append(args, "--rpc-listen", "127.0.0.1:0")...); err != nil || !strings.Contains(out, hint+"new_method\n") {
+	if out, err := checkConnect(t, append(args, "--rpc-listen", "127.0.0.1:0")...); err != nil || !strings.Contains(out, hint+"new_method\n") {
 		t.Errorf("error %v, output %s; want %snew_method", err, out, hint)
 	}
-	if out, err := runs(t, args...); err != nil || strings.Contains(out, hint) {
+	if out, err := checkConnect(t, args...); err != nil || strings.Contains(out, hint) {
 		t.Errorf("without the RPC: error %v, output %s; want no hint", err, out)
 	}
 }
@@ -65,9 +65,7 @@ func TestServeWithoutCollectionsWritesNoFile(t *testing.T) {
 	s.eventually("ready", func() bool { return s.get(s.admin+"/readyz").status == http.StatusOK })
 	expect.Equal(t, s.get(s.base+"/staking/params").status, http.StatusOK, "status of GET /staking/params")
 	expect.Equal(t, s.list("{}").status, http.StatusUnauthorized, "status of a listing")
-	if body := s.get(s.admin + "/readyz").body; !strings.Contains(body, `"store":"off"`) {
-		t.Errorf("/readyz = %s, want the store off", body)
-	}
+	expect.Contains(t, s.get(s.admin+"/readyz").body, `"store":"off"`, "/readyz")
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("files in the working directory = %v, want none", left)
 	}
@@ -75,13 +73,13 @@ func TestServeWithoutCollectionsWritesNoFile(t *testing.T) {
 
 func TestClosedListingRefusesChainKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
-	key, line := keyFrom(t, "web")
+	key, line := createKey(t, "web")
 	s := startServing(t, newDevnet(t, devnet.Options{}), "collections: {auth: closed, keys: ['"+line+"']}")
 	expect.Equal(t, s.status(key), http.StatusForbidden, "status of a listing")
 }
 
-// taken returns an address that another server uses.
-func taken(t *testing.T) string {
+// usedAddress returns an address that another server uses.
+func usedAddress(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(s.Close)
@@ -95,23 +93,23 @@ func TestCheckReportsErrorsOfServe(t *testing.T) {
 		args       []string
 	}{
 		{"two listeners on one address", "127.0.0.1:7000 is also the address of listen (127.0.0.1:7000)", []string{"--listen", "127.0.0.1:7000", "--admin", "127.0.0.1:7000"}},
-		{"one of them on all addresses", "127.0.0.1:7000 is also the address of listen (:7000)", []string{"--listen", ":7000", "--admin", "127.0.0.1:7000"}},
-		{"a port out of range", `"70000" is not a port`, []string{"--listen", "127.0.0.1:70000"}},
-		{"a port that is no number", `"many" is not a port`, []string{"--admin", "127.0.0.1:many"}},
-		{"a port that is taken", "address already in use", []string{"--listen", taken(t), "--admin", "none"}},
-		{"an admin port that is taken", "address already in use", []string{"--listen", "127.0.0.1:0", "--admin", taken(t)}},
-		{"a store below a directory that is not", "no such file", []string{"--listen", "127.0.0.1:0", "--admin", "none", "--store", "sqlite:" + filepath.Join(t.TempDir(), "no", "c.db"), "--collections-auth", "none"}},
-		{"a store that is a directory", "is a directory", []string{"--listen", "127.0.0.1:0", "--admin", "none", "--store", "sqlite:" + t.TempDir(), "--collections-auth", "none"}},
+		{"two listeners on one port, one of them on all addresses", "127.0.0.1:7000 is also the address of listen (:7000)", []string{"--listen", ":7000", "--admin", "127.0.0.1:7000"}},
+		{"port out of range", `"70000" is not a port`, []string{"--listen", "127.0.0.1:70000"}},
+		{"port is not a number", `"many" is not a port`, []string{"--admin", "127.0.0.1:many"}},
+		{"public port in use", "address already in use", []string{"--listen", usedAddress(t), "--admin", "none"}},
+		{"admin port in use", "address already in use", []string{"--listen", "127.0.0.1:0", "--admin", usedAddress(t)}},
+		{"missing directory of the store", "no such file", []string{"--listen", "127.0.0.1:0", "--admin", "none", "--store", "sqlite:" + filepath.Join(t.TempDir(), "no", "c.db"), "--collections-auth", "none"}},
+		{"store is a directory", "is a directory", []string{"--listen", "127.0.0.1:0", "--admin", "none", "--store", "sqlite:" + t.TempDir(), "--collections-auth", "none"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := runs(t, append([]string{"check", "--node", "none"}, tt.args...)...)
+			out, err := runCommand(t, append([]string{"check", "--node", "none"}, tt.args...)...)
 			if err != nil {
 				out += err.Error()
 			}
 			expect.Contains(t, out, tt.want, "output")
-			if _, err := runs(t, append([]string{"check", "--connect", "--node", "none"}, tt.args...)...); err == nil {
+			if _, err := runCommand(t, append([]string{"check", "--connect", "--node", "none"}, tt.args...)...); err == nil {
 				t.Error("check --connect succeeded, want an error")
 			}
 		})
@@ -121,23 +119,23 @@ func TestCheckReportsErrorsOfServe(t *testing.T) {
 func TestCheckAcceptsPortsOfRunningServe(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
-	out, err := runs(t, "check", "--connect", "--node", "none", "--listen", r.Addr(), "--admin", r.AdminAddr())
+	out, err := runCommand(t, "check", "--connect", "--node", "none", "--listen", r.Addr(), "--admin", r.AdminAddr())
 	if err != nil || strings.Count(out, "in use by a running tipcache") != 2 {
-		t.Errorf("%v, %s", err, out)
+		t.Errorf("check = %v, want both addresses in use by a running tipcache: %s", err, out)
 	}
 }
 
 func TestCheckWarnsOfStoreThatNothingFills(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]string{
-		filepath.Join(t.TempDir(), "c.db"): "a new file without collections: set index.enabled",
-		database(t, ""):                    " without collections: set index.enabled",
+	for store, want := range map[string]string{
+		sqliteURL(t):                "a new file without collections: set index.enabled",
+		"sqlite:" + database(t, ""): " without collections: set index.enabled",
 	} {
-		args := []string{"check", "--node", "none", "--listen", "127.0.0.1:0", "--admin", "none", "--collections-auth", "none", "--store", "sqlite:" + path}
-		if out, err := runs(t, args...); err != nil || !strings.Contains(out, want) {
+		args := []string{"--node", "none", "--collections-auth", "none", "--store", store}
+		if out, err := runCommand(t, append([]string{"check", "--listen", "127.0.0.1:0", "--admin", "none"}, args...)...); err != nil || !strings.Contains(out, want) {
 			t.Errorf("check: error %v, output %s; want %q", err, out, want)
 		}
-		out, err := runs(t, append(args, "--connect")...)
+		out, err := checkConnect(t, args...)
 		if err != nil || !strings.Contains(out, "WARNING: ") || !strings.Contains(out, want) {
 			t.Errorf("check --connect: error %v, output %s; want a WARNING with %q", err, out, want)
 		}

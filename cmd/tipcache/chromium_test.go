@@ -29,14 +29,14 @@ type tab struct {
 	conn    *websocket.Conn
 	context string // of WebDriver BiDi; "" in Chromium
 
-	mu         sync.Mutex
-	calls      int
-	replies    map[int]chan json.RawMessage
-	complaints []complaint
+	mu      sync.Mutex
+	calls   int
+	replies map[int]chan json.RawMessage
+	errors  []consoleError
 }
 
-// A complaint is what the browser's console has of an error.
-type complaint struct{ Source, Text, URL string }
+// A consoleError is what the browser's console has of an error.
+type consoleError struct{ Source, Text, URL string }
 
 var chromiumFlags = []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
 	"--disable-background-networking", "--disable-component-update", "--disable-sync"}
@@ -114,7 +114,7 @@ func (b *tab) connect(address string) {
 	b.t.Cleanup(func() { _ = conn.CloseNow(); <-ended })
 }
 
-// read takes replies and complaints until the connection ends.
+// read takes replies and errors until the connection ends.
 func (b *tab) read() {
 	for {
 		var m struct {
@@ -138,13 +138,13 @@ func (b *tab) read() {
 		case m.ID > 0:
 			b.replies[m.ID] <- m.Result
 		case m.Method == "log.entryAdded" && (m.Params.Level == "error" || m.Params.Level == "warn"):
-			b.complaints = append(b.complaints, complaint{m.Params.Type, m.Params.Text, ""})
+			b.errors = append(b.errors, consoleError{m.Params.Type, m.Params.Text, ""})
 		case m.Method == "Runtime.exceptionThrown":
-			b.complaints = append(b.complaints, complaint{"script", string(m.Params.ExceptionDetails), ""})
+			b.errors = append(b.errors, consoleError{"script", string(m.Params.ExceptionDetails), ""})
 		case m.Method == "Runtime.consoleAPICalled" && (m.Params.Type == "error" || m.Params.Type == "warning"):
-			b.complaints = append(b.complaints, complaint{"console", string(m.Params.Args), ""})
+			b.errors = append(b.errors, consoleError{"console", string(m.Params.Args), ""})
 		case m.Method == "Log.entryAdded" && (e.Level == "error" || e.Level == "warning"):
-			b.complaints = append(b.complaints, complaint{e.Source, e.Text, e.URL})
+			b.errors = append(b.errors, consoleError{e.Source, e.Text, e.URL})
 		}
 		b.mu.Unlock()
 	}
@@ -205,14 +205,14 @@ func (b *tab) eventually(what string, ok func() bool) {
 	b.t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.t.Fatalf("timed out waiting until %s; browser console: %+v", what, b.complained())
+			b.t.Fatalf("timed out waiting until %s; browser console: %+v", what, b.consoleErrors())
 		}
 	}
 }
 
 // complained is what the console has so far.
-func (b *tab) complained() []complaint {
+func (b *tab) consoleErrors() []consoleError {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]complaint(nil), b.complaints...)
+	return append([]consoleError(nil), b.errors...)
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -25,7 +24,7 @@ const (
 	alertTestsFile = "../../deploy/prometheus/alerts_test.yaml"
 )
 
-// expressions are what the panels of the dashboard ask Prometheus for.
+// expressions returns the PromQL of the dashboard's panels.
 func expressions(t *testing.T) (all []string) {
 	t.Helper()
 	text := expect.Value(os.ReadFile(dashboardFile))(t)
@@ -40,7 +39,7 @@ func expressions(t *testing.T) (all []string) {
 	ids := map[int]bool{}
 	for _, p := range dashboard.Panels {
 		if ids[p.ID] {
-			t.Errorf("the id of the panel %q is taken", p.Title)
+			t.Errorf("panel %q has the id of another panel: %d", p.Title, p.ID)
 		}
 		ids[p.ID] = true
 		for _, target := range p.Targets {
@@ -50,12 +49,10 @@ func expressions(t *testing.T) (all []string) {
 	return all
 }
 
-// metricsWithTLS are those of a service whose listeners speak TLS.
+// metricsWithTLS returns the metrics of a service with a certificate.
 func metricsWithTLS(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
-	trusted := certify(t, files, 1)
+	files, trusted := createCertificate(t)
 	r := startUnready(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.HTTP.TLS = files })
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}
 	defer transport.CloseIdleConnections()
@@ -65,8 +62,7 @@ func metricsWithTLS(t *testing.T) string {
 	return string(text)
 }
 
-// A metric that does not exist is an empty panel and an alert that never fires,
-// and nobody notices either.
+// With a missing metric, a panel stays empty and an alert never fires, without an error.
 func TestDashboardAndAlertsQueryExistingMetrics(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
@@ -80,7 +76,7 @@ func TestDashboardAndAlertsQueryExistingMetrics(t *testing.T) {
 		metrics := r.get(r.admin + "/metrics").body
 		return strings.Contains(metrics, "\ntipcache_indexer_logs_total") && strings.Contains(metrics, "\ntipcache_collections_block")
 	})
-	serve := startServing(t, d, "collections: {auth: none, store: 'sqlite::memory:'}\n") // reads its configuration again
+	serve := startServing(t, d, "collections: {auth: none, store: 'sqlite::memory:'}\n") // has metrics of reloads
 	scraped := map[string]bool{}
 	for line := range strings.Lines(r.get(r.admin+"/metrics").body + r.get(serve.admin+"/metrics").body + metricsWithTLS(t)) {
 		scraped[regexp.MustCompile(`^\w*`).FindString(line)] = true
@@ -90,11 +86,11 @@ func TestDashboardAndAlertsQueryExistingMetrics(t *testing.T) {
 	for source, texts := range sources {
 		names := regexp.MustCompile(`\b(tipcache|go|process)_\w+`).FindAllString(strings.Join(texts, "\n"), -1)
 		if len(names) < 10 {
-			t.Errorf("%s: only %d metrics", source, len(names))
+			t.Errorf("metrics in the %s = %d, want at least 10", source, len(names))
 		}
 		for _, name := range names {
 			if !scraped[name] {
-				t.Errorf("%s: there is no metric %s", source, name)
+				t.Errorf("metric %s of the %s does not exist", name, source)
 			}
 		}
 	}
@@ -103,13 +99,7 @@ func TestDashboardAndAlertsQueryExistingMetrics(t *testing.T) {
 func TestPrometheusAcceptsAlerts(t *testing.T) {
 	path, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("install promtool (Debian: the package prometheus) to run this test: it has to be on the PATH")
-	}
-	if out, err := exec.CommandContext(t.Context(), path, "check", "rules", alertsFile).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if out, err := exec.CommandContext(t.Context(), path, "test", "rules", alertTestsFile).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Skip("install promtool (Debian: the package prometheus) to run this test: it must be on the PATH")
 	}
 	type rule struct {
 		Record string            `json:"record"`
@@ -118,13 +108,14 @@ func TestPrometheusAcceptsAlerts(t *testing.T) {
 	}
 	var rules []rule
 	for i, expr := range expressions(t) {
-		expr = strings.ReplaceAll(expr, "$__rate_interval", "5m") // Grafana fills it in
+		expr = strings.ReplaceAll(expr, "$__rate_interval", "5m") // as Grafana does
 		rules = append(rules, rule{"dashboard:panel", expr, map[string]string{"n": strconv.Itoa(i)}})
 	}
 	text := expect.Value(json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}}))(t)
-	file := filepath.Join(t.TempDir(), "dashboard.yaml")
-	expect.NoError(t, os.WriteFile(file, text, 0o600))
-	if out, err := exec.CommandContext(t.Context(), path, "check", "rules", file).CombinedOutput(); err != nil {
-		t.Errorf("dashboard: %v\n%s", err, out)
+	dashboard := writeFile(t, "dashboard.yaml", string(text))
+	for _, args := range [][]string{{"check", "rules", alertsFile}, {"test", "rules", alertTestsFile}, {"check", "rules", dashboard}} {
+		if out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %v = %v\n%s", args, err, out)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,24 +17,30 @@ func host(url string) string { return strings.TrimPrefix(url, "http://") }
 
 func TestFailingUpstreamIsListedAsDegraded(t *testing.T) {
 	t.Parallel()
-	limited := devnet.Fault{ErrorRate: 1, ErrorStatus: http.StatusTooManyRequests}
 	for name, tt := range map[string]struct {
 		faults   devnet.Faults
 		upstream func(*devnet.Devnet) string
+		readyz   string // part of the body
 	}{
-		"REST":             {devnet.Faults{Node: limited}, func(d *devnet.Devnet) string { return "node " + host(d.NodeURL()) }},
-		"CometBFT":         {devnet.Faults{Comet: devnet.Fault{Nonsense: true}}, func(d *devnet.Devnet) string { return "RPC of node " + host(d.NodeURL()) }},
-		"provider":         {devnet.Faults{Provider: limited}, func(*devnet.Devnet) string { return "requests to metadata provider alchemy" }},
-		"execution client": {devnet.Faults{EVM: devnet.Fault{Outage: devnet.Refuse}}, func(d *devnet.Devnet) string { return "execution client " + host(d.EVMURL()) }},
+		"provider": {
+			devnet.Faults{Provider: devnet.Fault{ErrorRate: 1, ErrorStatus: http.StatusTooManyRequests}},
+			func(*devnet.Devnet) string { return "requests to metadata provider alchemy" },
+			`"metadata":"rate_limited","metadata_error":"`,
+		},
+		"execution client": {
+			devnet.Faults{EVM: devnet.Fault{Outage: devnet.Refuse}},
+			func(d *devnet.Devnet) string { return "execution client " + host(d.EVMURL()) },
+			`"metadata":"ok"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDevnet(t, devnet.Options{})
 			r := startRunning(t, d, func(c *config.Config) {
-				indexing(d, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))(c)
+				indexing(d, sqliteURL(t))(c)
 				c.Metadata.Budget = 1 // no page waits for the provider
 			})
-			r.get(r.base+storyPool).wants(t, http.StatusOK)
+			r.get(r.base+storyPool).expectStatus(t, http.StatusOK)
 			expect.NoError(t, d.SetFaults(tt.faults))
 			upstream := tt.upstream(d)
 			metric := func(value int) string {
@@ -46,22 +51,20 @@ func TestFailingUpstreamIsListedAsDegraded(t *testing.T) {
 				return r.ready().Degraded[upstream] != ""
 			})
 			if got := r.get(r.admin + "/readyz"); got.status != http.StatusOK || len(r.ready().Degraded) != 1 {
-				t.Errorf("readyz: %d %s; want 200 and %s alone", got.status, got.body, upstream)
+				t.Errorf("/readyz = %d %s, want 200 with %s as the only degraded upstream", got.status, got.body, upstream)
+			} else {
+				expect.Contains(t, got.body, tt.readyz, "/readyz")
 			}
-			if !strings.Contains(r.get(r.admin+"/metrics").body, metric(1)) {
-				t.Errorf("no %s in the metrics", metric(1))
-			}
-			r.get(r.base+storyPool).wants(t, http.StatusOK)
+			expect.Contains(t, r.get(r.admin+"/metrics").body, metric(1), "metrics")
+			r.get(r.base+storyPool).expectStatus(t, http.StatusOK)
 			expect.NoError(t, d.SetFaults(devnet.Faults{}))
 			offset := 2
-			r.eventually("well again", func() bool {
+			r.eventually("no degraded upstream", func() bool {
 				offset++
 				r.list(fmt.Sprintf(`{"pagination":{"limit":1,"offset":%d}}`, offset%30))
 				return len(r.ready().Degraded) == 0
 			})
-			if !strings.Contains(r.get(r.admin+"/metrics").body, metric(0)) {
-				t.Errorf("no %s in the metrics", metric(0))
-			}
+			expect.Contains(t, r.get(r.admin+"/metrics").body, metric(0), "metrics")
 		})
 	}
 }
@@ -89,9 +92,9 @@ func TestNodesWithMixedPageKeysAreDegradedInNodeShape(t *testing.T) {
 				return known
 			}
 			if want {
-				r.eventually("degraded", func() bool { return forms() == 2 && r.ready().Degraded["page keys"] != "" })
-			} else if r.ready().Degraded["page keys"] != "" {
-				t.Errorf("degraded: %v", r.ready().Degraded)
+				r.eventually("degraded page keys", func() bool { return forms() == 2 && r.ready().Degraded["page keys"] != "" })
+			} else if got := r.ready().Degraded; got["page keys"] != "" {
+				t.Errorf("degraded = %v, want no page keys", got)
 			}
 		})
 	}
@@ -101,21 +104,21 @@ func TestFailedIndexerIsDegraded(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	r := startRunning(t, d, func(c *config.Config) {
-		indexing(d, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))(c)
-		c.Index.From = 0 // which the collections in the store rule out
+		indexing(d, sqliteURL(t))(c)
+		c.Index.From = 0 // refused because the store has imported collections
 	})
-	r.eventually("degraded", func() bool { return strings.Contains(r.ready().Degraded["index"], "imported collections") })
+	r.eventually("degraded index", func() bool { return strings.Contains(r.ready().Degraded["index"], "imported collections") })
 }
 
 func TestConfiguredButUnusedRedisIsDegraded(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Comet: devnet.Fault{Outage: devnet.Refuse}}})
 	unnamed := func(c *config.Config) { c.Redis.URL, c.Chain.ID = "redis://"+miniredis.RunT(t).Addr(), "" }
-	r := startUnready(t, d, unnamed) // no other server of a Story node names the chain
-	r.eventually("degraded", func() bool { return strings.Contains(r.ready().Degraded["use of Redis"], "set chain.id") })
+	r := startUnready(t, d, unnamed) // only the CometBFT of a Story node names the chain
+	r.eventually("degraded Redis", func() bool { return strings.Contains(r.ready().Degraded["use of Redis"], "set chain.id") })
 	r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
 	expect.NoError(t, d.SetFaults(devnet.Faults{}))
-	r.eventually("well once the chain is named", func() bool { return len(r.ready().Degraded) == 0 })
+	r.eventually("no degraded upstream once a node names the chain", func() bool { return len(r.ready().Degraded) == 0 })
 }
 
 func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
@@ -126,8 +129,8 @@ func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
 	admin := p.admin()
 	eventually := func(wantStatus int, wantDegraded bool) {
 		t.Helper()
-		p.until(func() bool {
-			status, body := ask(t, admin+"/readyz")
+		p.waitFor(fmt.Sprintf("/readyz with status %d and the node degraded: %t", wantStatus, wantDegraded), func() bool {
+			status, body := fetch(t, admin+"/readyz")
 			return status == wantStatus && wantDegraded == strings.Contains(body, `"node `+host(d.NodeURL())+`":"has been failing`)
 		})
 	}
@@ -136,15 +139,14 @@ func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
 	eventually(http.StatusOK, false)
 	expect.NoError(t, d.SetFaults(down))
 	eventually(http.StatusOK, true)
-	if status, body := ask(t, admin+"/readyz?require=nodes"); status != http.StatusServiceUnavailable || !strings.Contains(body, `\"nodes\" is not a part; expected node or store`) {
+	if status, body := fetch(t, admin+"/readyz?require=nodes"); status != http.StatusServiceUnavailable || !strings.Contains(body, `\"nodes\" is not a part; expected node or store`) {
 		t.Errorf("readyz?require=nodes = %d %s, want 503 with the name", status, body)
 	}
-	if status, body := ask(t, admin+"/readyz?require=node"); status != http.StatusServiceUnavailable {
+	if status, body := fetch(t, admin+"/readyz?require=node"); status != http.StatusServiceUnavailable {
 		t.Errorf("readyz?require=node = %d %s, want 503", status, body)
 	}
-	if status, _ := ask(t, admin+"/healthz"); status != http.StatusOK {
-		t.Errorf("healthz = %d, want 200", status)
-	}
+	status, _ := fetch(t, admin+"/healthz")
+	expect.Equal(t, status, http.StatusOK, "status of /healthz")
 }
 
 func TestUnusedRedisIsReportedWithItsCause(t *testing.T) {
@@ -157,14 +159,14 @@ func TestUnusedRedisIsReportedWithItsCause(t *testing.T) {
 	}{
 		{"wrong password", "redis://:wrong@" + locked.Addr(), "WRONGPASS", newDevnet(t, devnet.Options{})},
 		{"refused connections", "redis://127.0.0.1:1", "connection refused", newDevnet(t, devnet.Options{})},
-		{"no node", "redis://" + open.Addr(), "set chain.dialect", away(t, devnet.Cosmos)},
+		{"no node", "redis://" + open.Addr(), "set chain.dialect", startWithNodeDown(t, devnet.Cosmos)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r := startUnready(t, tt.devnet, func(cfg *config.Config) {
 				cfg.Redis.URL, cfg.Chain.ID = tt.url, tt.devnet.ChainID()
 			})
-			r.eventually("reported with its cause", func() bool { return strings.Contains(r.ready().Degraded["use of Redis"], tt.want) })
+			r.eventually("degraded Redis because of "+tt.want, func() bool { return strings.Contains(r.ready().Degraded["use of Redis"], tt.want) })
 		})
 	}
 }

@@ -18,8 +18,8 @@ const (
 	storyPool = "/staking/pool"
 )
 
-// away is a chain whose node refuses connections.
-func away(t *testing.T, dialect devnet.Dialect) *devnet.Devnet {
+// startWithNodeDown starts a chain whose node refuses connections.
+func startWithNodeDown(t *testing.T, dialect devnet.Dialect) *devnet.Devnet {
 	t.Helper()
 	d := newDevnet(t, devnet.Options{Dialect: dialect, Interval: 50 * time.Millisecond})
 	refuse := devnet.Fault{Outage: devnet.Refuse}
@@ -32,24 +32,24 @@ func TestDialectIsDetectedOnceNodeAnswers(t *testing.T) {
 	for dialect, path := range map[devnet.Dialect]string{devnet.Story: storyPool, devnet.Cosmos: sdkPool} {
 		t.Run(string(dialect), func(t *testing.T) {
 			t.Parallel()
-			d := away(t, dialect)
+			d := startWithNodeDown(t, dialect)
 			r := startUnready(t, d, nil)
 			for _, path := range []string{storyPool, sdkPool} {
 				got := r.get(r.base + path)
 				if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
-					t.Errorf("%s before the node: %d %v %s", path, got.status, got.header, got.body)
+					t.Errorf("%s before the node answers = %d %s, Retry-After %q; want 503 with Retry-After", path, got.status, got.body, got.header.Get("Retry-After"))
 				}
 			}
-			r.list(`{}`).wants(t, http.StatusOK)
-			r.get(r.admin+"/readyz").wants(t, http.StatusServiceUnavailable, "dialect")
+			r.list(`{}`).expectStatus(t, http.StatusOK)
+			r.get(r.admin+"/readyz").expectStatus(t, http.StatusServiceUnavailable, "dialect")
 			expect.NoError(t, d.SetFaults(devnet.Faults{}))
-			r.eventually("of the node", func() bool { return r.get(r.base+path).status == http.StatusOK })
+			r.eventually("response of the node", func() bool { return r.get(r.base+path).status == http.StatusOK })
 			r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
-			r.list(`{}`).wants(t, http.StatusOK)
+			r.list(`{}`).expectStatus(t, http.StatusOK)
 			other := map[string]int{storyPool: http.StatusNotImplemented, sdkPool: http.StatusNotFound}
 			delete(other, path)
 			for path, status := range other {
-				r.get(r.base+path).wants(t, status)
+				r.get(r.base+path).expectStatus(t, status)
 			}
 		})
 	}
@@ -63,20 +63,19 @@ func TestReplicaWithoutNodeUsesDialectFromRedis(t *testing.T) {
 		cfg.Redis.URL, cfg.Chain.ID = "redis://"+shared.Addr(), d.ChainID()
 	}
 	first := startRunning(t, d, sharing)
-	first.eventually("in Redis", func() bool {
+	first.eventually("response in Redis", func() bool {
 		return first.get(first.base+sdkPool).status == http.StatusOK && strings.Contains(strings.Join(shared.Keys(), " "), sdkPool)
 	})
 	refuse := devnet.Fault{Outage: devnet.Refuse}
 	expect.NoError(t, d.SetFaults(devnet.Faults{Node: refuse, Comet: refuse}))
 	second := startUnready(t, d, sharing)
-	second.eventually("answered from Redis", func() bool { return second.get(second.base+sdkPool).status == http.StatusOK })
+	second.eventually("response from Redis", func() bool { return second.get(second.base+sdkPool).status == http.StatusOK })
 }
 
-// astray is a replica that starts while the node is away, and finds in Redis what is
-// not so: that the chain speaks the dialect of Story.
-func astray(t *testing.T, sealKey string) *running {
+// startWithWrongDialect starts a replica of a Cosmos chain whose node is down, and whose Redis says that the dialect is story.
+func startWithWrongDialect(t *testing.T, sealKey string) *instance {
 	t.Helper()
-	shared, d := miniredis.RunT(t), away(t, devnet.Cosmos)
+	shared, d := miniredis.RunT(t), startWithNodeDown(t, devnet.Cosmos)
 	expect.NoError(t, shared.Set("tipcache:1:dialect:{"+d.ChainID()+"}", "story"))
 	return startUnready(t, d, func(cfg *config.Config) {
 		cfg.Redis.URL, cfg.Redis.SealKey, cfg.Chain.ID = "redis://"+shared.Addr(), sealKey, d.ChainID()
@@ -85,22 +84,16 @@ func astray(t *testing.T, sealKey string) *running {
 
 func TestUnsignedDialectInRedisIsIgnored(t *testing.T) {
 	t.Parallel()
-	r := astray(t, "known to the replicas alone")
+	r := startWithWrongDialect(t, "known only to the replicas")
 	expect.NoError(t, r.devnet.SetFaults(devnet.Faults{}))
-	r.eventually("of the node", func() bool { return r.get(r.base+sdkPool).status == http.StatusOK })
+	r.eventually("response of the node", func() bool { return r.get(r.base+sdkPool).status == http.StatusOK })
 }
 
 func TestReplicaWithWrongDialectFromRedisEndsOnceNodeAnswers(t *testing.T) {
 	t.Parallel()
-	r := astray(t, "")
+	r := startWithWrongDialect(t, "")
 	expect.NoError(t, r.devnet.SetFaults(devnet.Faults{}))
-	select {
-	case err := <-r.ended:
-		r.ended <- nil
-		if err == nil || !strings.Contains(err.Error(), "the nodes speak cosmos, not story") {
-			t.Errorf("the service ended with %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Error("service still runs with the wrong dialect")
+	if err := r.waitForEnd(); err == nil || !strings.Contains(err.Error(), "the nodes speak cosmos, not story") {
+		t.Errorf("Run = %v, want an error that names both dialects", err)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -13,25 +12,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
-	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A client asks over a connection that it keeps, until a response closes it and it opens the
-// next one elsewhere. It never asks twice, as a balancer would not.
-type client struct {
-	ask      func(*http.Client) (*http.Response, error)
-	answered *atomic.Int64
-}
-
-func (c client) run() error {
+// sendUntilClosed sends requests over one connection until a response closes it, and counts the responses. Like a load
+// balancer, it never sends a request twice.
+func (r *instance) sendUntilClosed(method, path, body string, responses *atomic.Int64) error {
 	transport := &http.Transport{MaxIdleConns: 1}
 	defer transport.CloseIdleConnections()
 	for {
-		resp, err := c.ask(&http.Client{Transport: transport})
+		req, err := http.NewRequest(method, r.base+path, strings.NewReader(body))
+		if err != nil {
+			return err
+		}
+		req.Header.Set("X-Api-Key", r.key)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := (&http.Client{Transport: transport}).Do(req)
 		if err != nil {
 			return err
 		}
@@ -40,7 +38,7 @@ func (c client) run() error {
 		if err != nil || resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("%s, %w", resp.Status, err)
 		}
-		c.answered.Add(1)
+		responses.Add(1)
 		if resp.Close {
 			return nil
 		}
@@ -51,90 +49,52 @@ func (c client) run() error {
 func TestDrainLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 50 * time.Millisecond})
-	ctx, sigterm := context.WithCancel(context.Background())
-	defer sigterm()
-	r, ended := startStoppable(ctx, t, d, func(c *config.Config) { c.HTTP.DrainDelay = 6 * time.Second })
+	r := startRunning(t, d, func(c *config.Config) { c.HTTP.DrainDelay = 6 * time.Second })
 	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 100 * time.Millisecond}}))
 
-	var answered atomic.Int64
+	var responses atomic.Int64
 	var clients sync.WaitGroup
 	for i := range 20 {
-		pinned := fmt.Sprintf("%s/staking/pool", r.base)
-		ask := func(c *http.Client) (*http.Response, error) { return c.Get(pinned) }
+		method, path, body := http.MethodGet, "/staking/pool", ""
 		if i%2 == 0 {
-			ask = func(c *http.Client) (*http.Response, error) { return c.Do(r.listing(t)) }
+			method, path, body = http.MethodPost, "/api/v4/collections", "{}"
 		}
 		clients.Go(func() {
-			if err := (client{ask, &answered}).run(); err != nil {
+			if err := r.sendUntilClosed(method, path, body, &responses); err != nil {
 				t.Errorf("a client lost a request: %v", err)
 			}
 		})
 	}
-	r.eventually("answering", func() bool { return answered.Load() > 100 })
-	sigterm()
+	r.eventually("100 responses", func() bool { return responses.Load() > 100 })
+	r.stop()
 	clients.Wait()
-	expect.NoError(t, <-ended)
+	expect.NoError(t, r.waitForEnd())
 	if c, err := net.Dial("tcp", r.Addr()); err == nil {
 		_ = c.Close()
-		t.Error("the public listener is open after Run returned, want it closed")
+		t.Error("public listener still open after Run returned")
 	}
 }
 
 func TestDrainEndsAtDeadline(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
-	ctx, sigterm := context.WithCancel(context.Background())
-	defer sigterm()
-	r, ended := startStoppable(ctx, t, d, func(c *config.Config) {
-		c.HTTP.Drain = 300 * time.Millisecond // less than is valid: no request should be cut off
-	})
-	conn := r.dial()
-	fmt.Fprintf(conn, "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n", r.key)
-	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // it is being read
-		t.Fatalf("%q, %v", line, err)
-	}
-	sigterm()
-	select {
-	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), "cut off") {
-			t.Errorf("ended with %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Error("process still waiting, want it ended")
+	r := startRunning(t, d, func(c *config.Config) { c.HTTP.Drain = 300 * time.Millisecond })
+	r.beginPost("/api/v4/collections", "X-Api-Key: "+r.key, 10)
+	r.stop()
+	if err := r.waitForEnd(); err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("Run = %v, want an error for the request that was cut off", err)
 	}
 }
 
-// startStoppable serves, however invalid the configuration is, until ctx ends, and hands out what it ended with.
-func startStoppable(ctx context.Context, t *testing.T, d *devnet.Devnet, change func(*config.Config)) (*running, <-chan error) {
-	t.Helper()
-	cfg := unhurried(t, d, "a test's key")
-	change(&cfg)
-	s := expect.Value(service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log)))(t)
-	r := &running{Service: s, t: t, devnet: d, key: "a test's key",
-		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
-	return r, ended
-}
-
-// listing asks for a page of collections.
-func (r *running) listing(t *testing.T) *http.Request {
-	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, r.base+"/api/v4/collections", strings.NewReader(`{}`))
-	if err != nil {
-		t.Error(err)
-	}
-	req.Header.Set("X-Api-Key", r.key)
-	req.Header.Set("Content-Type", "application/json")
-	return req
-}
-
-// dial opens a connection that a test writes to by hand.
-func (r *running) dial() net.Conn {
+// beginPost sends the headers of a request, and returns its connection once the server reads the body.
+func (r *instance) beginPost(path, header string, contentLength int) net.Conn {
 	r.t.Helper()
-	conn := expect.Value(net.Dial("tcp", host(r.base)))(r.t)
+	conn := expect.Value(net.Dial("tcp", r.Addr()))(r.t)
 	r.t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, header, contentLength)
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	expect.NoError(r.t, err)
+	expect.Contains(r.t, line, "100 Continue", "response to POST %s", path)
 	return conn
 }

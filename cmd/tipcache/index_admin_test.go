@@ -3,13 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -17,54 +13,45 @@ import (
 func TestIndexCommandReportsProgress(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
-	// An admin of the configuration is that of serve: index leaves it alone.
-	p := startProgram(t, []string{"TIPCACHE_ADMIN=0.0.0.0:1"},
-		"index", "--follow", "--admin", "127.0.0.1:0", "--evm", d.EVMURL(), "--network", "aeneid", "--store", sqliteURL(t))
+	// index ignores the admin address of the configuration, which belongs to serve.
+	p := startProgram(t, []string{"TIPCACHE_ADMIN=0.0.0.0:1"}, indexArgs(d, sqliteURL(t), "--follow", "--admin", "127.0.0.1:0")...)
 	admin := p.admin()
 	defer http.DefaultClient.CloseIdleConnections()
 	head := d.EVM().Height()
 	var ready indexReadiness
-	p.until(func() bool {
-		status, body := ask(t, admin+"/readyz")
+	p.waitFor("the indexer to reach the head", func() bool {
+		status, body := fetch(t, admin+"/readyz")
 		if err := json.Unmarshal([]byte(body), &ready); err != nil || status != http.StatusOK || !ready.Ready {
-			t.Fatalf("%v, %d %s", err, status, body)
+			t.Fatalf("/readyz = %d %s, %v; want 200 and ready", status, body, err)
 		}
 		return ready.Index.Block == head && ready.Index.Blocks != nil && *ready.Index.Blocks == 0
 	})
 	if ready.Index.Chain != 1315 || ready.Index.Block != head || !ready.Index.Running {
-		t.Errorf("readyz: %+v", ready.Index)
+		t.Errorf("index in /readyz = %+v, want it running on chain 1315 at block %d", ready.Index, head)
 	}
 	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/debug/pprof/": 404, "/admin/purge": 404} {
-		if status, body := ask(t, admin+path); status != want {
-			t.Errorf("%s: %d %s", path, status, body)
-		}
+		status, _ := fetch(t, admin+path)
+		expect.Equal(t, status, want, "status of %s", path)
 	}
 	for _, name := range []string{`tipcache_indexer_state{state="unverified"}`, "tipcache_indexer_cursor_block", "go_goroutines"} {
-		if sample(t, admin, name) == "" {
-			t.Errorf("there is no %s", name)
+		if metricValue(t, admin, name) == "" {
+			t.Errorf("metric %s is missing", name)
 		}
 	}
-	taken := strings.TrimPrefix(admin, "http://")
-	expect.NoError(t, run(t.Context(), []string{"health", "--admin", taken}, streams{io.Discard, io.Discard}))
-	dir := t.TempDir()
-	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
-	certify(t, files, 1)
-	_, err := runs(t, "health", "--config", configFile(t, files), "--admin", taken)
+	address := host(admin)
+	expect.Value(runCommand(t, "health", "--admin", address))(t)
+	files, _ := createCertificate(t)
+	_, err := runCommand(t, "health", "--config", configWithTLS(t, files), "--admin", address)
 	expect.Contains(t, fmt.Sprint(err), "the admin listener does not speak TLS", "error of health")
-	args := []string{"index", "--admin", taken, "--evm", d.EVMURL(), "--network", "aeneid", "--store", "sqlite::memory:"}
-	if err := run(t.Context(), args, streams{io.Discard, io.Discard}); err == nil || !strings.Contains(err.Error(), "admin: ") {
-		t.Errorf("an address that is taken: %v", err)
-	}
+	_, err = runCommand(t, indexArgs(d, "sqlite::memory:", "--admin", address)...)
+	expect.Contains(t, fmt.Sprint(err), "admin: ", "error of index with an address in use")
 }
 
 func TestIndexCommandIsNotReadyWithoutStore(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
-	p := startProgram(t, nil, "index", "--follow", "--admin", "127.0.0.1:0", "--evm", d.EVMURL(), "--network", "aeneid",
-		"--store", "postgres://nobody@127.0.0.1:1/nothing")
-	status, body := ask(t, p.admin()+"/readyz")
+	p := startProgram(t, nil, indexArgs(d, "postgres://nobody@127.0.0.1:1/nothing", "--follow", "--admin", "127.0.0.1:0")...)
+	status, body := fetch(t, p.admin()+"/readyz")
 	http.DefaultClient.CloseIdleConnections()
-	if status != http.StatusServiceUnavailable || !strings.Contains(body, `"store":"the collection store`) {
-		t.Errorf("%d %s", status, body)
-	}
+	expect.Response(t, "/readyz", status, body, http.StatusServiceUnavailable, `"store":"the collection store`)
 }

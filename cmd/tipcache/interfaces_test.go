@@ -19,7 +19,7 @@ func TestReadinessAndStatusNameAPIsOfNodesAndListeners(t *testing.T) {
 		c.RPC.Listen, c.GRPC.Listen, c.Chain.GRPC = "127.0.0.1:0", "127.0.0.1:0", []string{d.Node().GRPCAddr()}
 	})
 	state := func(path string) string { return gjson.Get(s.get(s.admin+"/readyz").body, path).String() }
-	s.eventually("gRPC of the node", func() bool { return state("nodes.0.grpc") == "ok" })
+	s.eventually("gRPC of the node is ok", func() bool { return state("nodes.0.grpc") == "ok" })
 	for path, want := range map[string]string{
 		"nodes.0.rpc": "ok", "nodes.0.tx_index": "on",
 		"interfaces.rest": s.Addr(), "interfaces.rpc": s.RPCAddr(), "interfaces.grpc": s.GRPCAddr(), "interfaces.grpc_web": s.Addr(),
@@ -29,17 +29,15 @@ func TestReadinessAndStatusNameAPIsOfNodesAndListeners(t *testing.T) {
 	metrics := s.get(s.admin + "/metrics").body
 	for _, name := range []string{"rpc_answering", "grpc_answering", "tx_index"} {
 		if !strings.Contains(metrics, "tipcache_node_"+name+`{node="`) || strings.Contains(metrics, "tipcache_node_"+name+`{node="`+strings.TrimPrefix(d.NodeURL(), "http://")+`"} 0`) {
-			t.Errorf("no %s of 1 in the metrics", name)
+			t.Errorf("tipcache_node_%s is missing or 0, want 1", name)
 		}
 	}
 	for _, name := range []string{"http", "rpc", "grpc"} {
-		if !strings.Contains(metrics, "\ntipcache_"+name+"_connections ") {
-			t.Errorf("the connections of %s are not among the metrics", name)
-		}
+		expect.Contains(t, metrics, "\ntipcache_"+name+"_connections ", "metrics")
 	}
 	expect.NoError(t, d.Node().SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Refuse}))
-	s.eventually("without the RPC of the node", func() bool { return state("nodes.0.rpc") != "ok" })
-	s.get(s.admin+"/readyz").wants(t, http.StatusOK)
+	s.eventually("RPC of the node is not ok", func() bool { return state("nodes.0.rpc") != "ok" })
+	s.get(s.admin+"/readyz").expectStatus(t, http.StatusOK)
 }
 
 func TestCheckReportsUnconfiguredAPIsAsOff(t *testing.T) {
@@ -48,16 +46,16 @@ func TestCheckReportsUnconfiguredAPIsAsOff(t *testing.T) {
 	s := startRunning(t, d, nil)
 	readyz := s.get(s.admin + "/readyz").body
 	if got := gjson.Get(readyz, "interfaces").Raw; got != `{"rest":"`+s.Addr()+`","rpc":"none","grpc":"none","grpc_web":"`+s.Addr()+`"}` || gjson.Get(readyz, "nodes.0.tx_index").String() != "off" {
-		t.Errorf("/readyz: %s", readyz)
+		t.Errorf("/readyz = %s, want rpc and grpc none, and the transaction index off", readyz)
 	}
-	check := []string{"check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--collections-auth", "none", "--store", "sqlite::memory:", "--node", d.NodeURL(), "--comet", d.CometURL()}
+	check := []string{"--collections-auth", "none", "--store", "sqlite::memory:", "--node", d.NodeURL(), "--comet", d.CometURL()}
 	for want, args := range map[string][]string{
 		"the CometBFT RPC of the nodes is not served": nil,
 		"transaction index off":                       nil,
 		"during which a node makes no blocks":         {"--rpc-listen", "127.0.0.1:0"},
 	} {
-		if out, err := runs(t, append(check, args...)...); err != nil || !strings.Contains(out, want) {
-			t.Errorf("check --connect does not say %q: %v\n%s", want, err, out)
+		if out, err := checkConnect(t, append(check, args...)...); err != nil || !strings.Contains(out, want) {
+			t.Errorf("check --connect = %s, %v; want %q in it", out, err, want)
 		}
 	}
 }
@@ -65,23 +63,23 @@ func TestCheckReportsUnconfiguredAPIsAsOff(t *testing.T) {
 func TestUnconfiguredAPIStartsNoGoroutine(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
-	busy := func(flags ...string) (found []string) {
+	packagesOfGoroutines := func(flags ...string) (found []string) {
 		p := startProgram(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "sqlite::memory:", "--collections-auth", "closed",
 			"--node", d.NodeURL(), "--comet", d.CometURL()}, flags...)...)
 		admin := p.admin()
-		p.until(func() bool { status, _ := ask(t, admin+"/healthz"); return status == http.StatusOK })
-		_, stacks := ask(t, admin+"/debug/pprof/goroutine?debug=2")
-		for _, room := range []string{"tipcache/proxy/rpc", "tipcache/proxy/grpc", "tipcache/upstream/events", "google.golang.org/grpc"} {
-			if strings.Contains(stacks, room) {
-				found = append(found, room)
+		p.waitFor("/healthz", func() bool { status, _ := fetch(t, admin+"/healthz"); return status == http.StatusOK })
+		_, stacks := fetch(t, admin+"/debug/pprof/goroutine?debug=2")
+		for _, name := range []string{"tipcache/proxy/rpc", "tipcache/proxy/grpc", "tipcache/upstream/events", "google.golang.org/grpc"} {
+			if strings.Contains(stacks, name) {
+				found = append(found, name)
 			}
 		}
 		return found
 	}
-	if got := busy(); len(got) > 0 {
-		t.Errorf("without RPC and gRPC goroutines are in %v", got)
+	if got := packagesOfGoroutines(); len(got) > 0 {
+		t.Errorf("packages with goroutines, without RPC and gRPC = %v, want none", got)
 	}
-	if got := busy("--rpc-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--grpc", d.Node().GRPCAddr()); len(got) < 2 {
-		t.Errorf("with both they are in %v alone", got)
+	if got := packagesOfGoroutines("--rpc-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--grpc", d.Node().GRPCAddr()); len(got) < 2 {
+		t.Errorf("packages with goroutines, with RPC and gRPC = %v, want at least 2", got)
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
-// A journey is the requests of a known client, in its order: paths of the REST API, or calls of the RPC as "method
-// params".
+// A journey has the requests of a known client in order: paths of the REST API, or RPC calls as "method params".
 type journey struct {
 	name     string
 	dialect  devnet.Dialect
@@ -63,7 +62,7 @@ func TestKnownClientsGetTheResponsesOfTheNode(t *testing.T) {
 				for _, request := range j.requests {
 					got, want := r.follow(request, r.base, "http://"+r.RPCAddr()), r.follow(request, d.NodeURL(), d.CometURL())
 					if strings.Contains(want.body, "-32601") {
-						t.Fatalf("the simulated node does not know %s", request)
+						t.Fatalf("the simulated node lacks %s", request)
 					}
 					if got.status != want.status || !sameJSON(got.body, want.body) {
 						t.Errorf("%s = %d %.300s, want %d %.300s", request, got.status, got.body, want.status, want.body)
@@ -74,7 +73,7 @@ func TestKnownClientsGetTheResponsesOfTheNode(t *testing.T) {
 	}
 }
 
-func (r *running) follow(request, rest, rpc string) reply {
+func (r *instance) follow(request, rest, rpc string) reply {
 	r.t.Helper()
 	if strings.HasPrefix(request, "/") {
 		return r.get(rest + request)

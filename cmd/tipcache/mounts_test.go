@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,30 +26,25 @@ func TestDashboardNeedsOneURL(t *testing.T) {
 		"/api/staking/pool":                    r.get(d.NodeURL() + "/staking/pool").body,
 		"/api/staking/validators/" + validator + "/delegators/" + delegator + "/period_delegations": r.get(d.NodeURL() + "/staking/validators/" + validator + "/delegators/" + delegator + "/period_delegations").body,
 	} {
-		if got := r.get(r.base + path); got.status != http.StatusOK || got.body != want {
-			t.Errorf("%s = %d %s, want 200 %s", path, got.status, got.body, want)
-		}
+		got := r.get(r.base + path)
+		got.expectStatus(t, http.StatusOK)
+		expect.Equal(t, got.body, want, "body of %s", path)
 	}
 	if got := r.get(r.base + "/staking/validators/" + validator); got.height() == "" || strings.Contains(got.body, "indexer") {
-		t.Errorf("at the root: %d %s, want the documented response", got.status, got.body)
+		t.Errorf("validator below the root = %d %s, want the documented response", got.status, got.body)
 	}
-	r.list(`{"pagination":{"limit":3}}`).wants(t, http.StatusOK)
+	r.list(`{"pagination":{"limit":3}}`).expectStatus(t, http.StatusOK)
 	indexer.Close()
-	name := "fallback " + strings.TrimPrefix(indexer.URL, "http://")
-	r.eventually("degraded without the fallback", func() bool {
-		r.get(r.base+"/api/network_status").wants(t, http.StatusBadGateway)
+	name := "fallback " + host(indexer.URL)
+	r.eventually("degraded fallback", func() bool {
+		r.get(r.base+"/api/network_status").expectStatus(t, http.StatusBadGateway)
 		return r.ready().Degraded[name] != ""
 	})
-	r.get(r.admin+"/readyz").wants(t, http.StatusOK)
+	r.get(r.admin+"/readyz").expectStatus(t, http.StatusOK)
 }
 
 func TestCheckReportsMounts(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tipcache.yaml")
-	text := "http:\n  mounts:\n    - path: /\n    - {path: /api, shape: node, fallback: 'http://indexer:8080'}\n"
-	expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	var out bytes.Buffer
-	err := run(t.Context(), []string{"check", "--config", file}, streams{&out, io.Discard})
-	if want := "Base path /: shape documented, fallback none.\nBase path /api: shape node, fallback http://indexer:8080.\n"; err != nil || !strings.Contains(out.String(), want) {
-		t.Errorf("check = %v:\n%s\nwant\n%s", err, out.String(), want)
-	}
+	file := writeFile(t, "tipcache.yaml", "http:\n  mounts:\n    - path: /\n    - {path: /api, shape: node, fallback: 'http://indexer:8080'}\n")
+	out := expect.Value(runCommand(t, "check", "--config", file))(t)
+	expect.Contains(t, out, "Base path /: shape documented, fallback none.\nBase path /api: shape node, fallback http://indexer:8080.\n", "output of check")
 }

@@ -34,16 +34,16 @@ func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
 			expect.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(call)))
 			_, got, err := conn.Read(t.Context())
 			if text := gjson.GetBytes(got, "error.data").Str; err != nil || strings.Contains(text, "CometBFT 0.3") != refused {
-				t.Errorf("subscribe: %s, %v; want refused %t", got, err, refused)
+				t.Errorf("subscribe = %s, %v; want refused %t", got, err, refused)
 			}
 			const upstream = "subscriptions to events"
 			if refused {
-				s.eventually("degraded", func() bool { return strings.Contains(s.ready().Degraded[upstream], "0.38 or later") })
+				s.eventually("degraded subscriptions", func() bool { return strings.Contains(s.ready().Degraded[upstream], "0.38 or later") })
 			} else if problem := s.ready().Degraded[upstream]; problem != "" {
-				t.Errorf("degraded: %s", problem)
+				t.Errorf("degraded %s = %s, want none", upstream, problem)
 			}
 			if block := s.do(http.MethodPost, "http://"+s.RPCAddr(), `{"id":1,"method":"block","params":{}}`); block.status != http.StatusOK || !gjson.Get(block.body, "result.block").Exists() {
-				t.Errorf("block: %d %s; want it to be read", block.status, block.body)
+				t.Errorf("block = %d %s, want 200 with a block", block.status, block.body)
 			}
 			var out bytes.Buffer
 			cfg := config.Default()

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
@@ -18,19 +19,18 @@ const runsProgram = "TIPCACHE_TEST_RUN"
 
 // A program is a tipcache in another process.
 type program struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	said  logtest.Log // its standard output and error
-	ended chan struct{}
+	t      *testing.T
+	cmd    *exec.Cmd
+	output logtest.Log   // standard output and error
+	ended  chan struct{} // closed once the process has ended
 }
 
-// startProgram starts tipcache with only env in its environment. It is
-// killed when the test ends.
+// startProgram starts tipcache with only env in its environment, and kills it when the test ends.
 func startProgram(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	p.cmd.Env = append([]string{runsProgram + "=1"}, env...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	expect.NoError(t, p.cmd.Start())
 	go func() { _ = p.cmd.Wait(); close(p.ended) }()
 	t.Cleanup(p.kill)
@@ -42,13 +42,41 @@ func (p *program) kill() {
 	<-p.ended
 }
 
-// alive fails the test if the program has ended by itself.
-func (p *program) alive() {
+// expectRunning stops the test if the program has ended by itself.
+func (p *program) expectRunning() {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-		p.t.Fatalf("tipcache has ended: %s", p.said.String())
+		p.t.Fatalf("tipcache has ended: %s", p.output.String())
 	default:
+	}
+}
+
+// waitFor waits until ok returns true, for at most a minute. The program must not end meanwhile.
+func (p *program) waitFor(what string, ok func() bool) {
+	p.t.Helper()
+	for start := time.Now(); !ok(); time.Sleep(time.Millisecond) {
+		p.expectRunning()
+		if time.Since(start) > time.Minute {
+			p.t.Fatalf("not within a minute: %s; output: %s", what, p.output.String())
+		}
+	}
+}
+
+// interrupt sends SIGINT and waits until the program has ended.
+func (p *program) interrupt() {
+	p.t.Helper()
+	expect.NoError(p.t, p.cmd.Process.Signal(os.Interrupt))
+	p.waitForEnd()
+}
+
+// waitForEnd waits until the program has ended, for at most a minute.
+func (p *program) waitForEnd() {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(time.Minute):
+		p.t.Fatalf("process still running after a minute; output: %s", p.output.String())
 	}
 }
 
@@ -58,12 +86,12 @@ var adminAddress = regexp.MustCompile(`admin["=:]+([0-9.]+:\d+)`)
 func (p *program) admin() string {
 	p.t.Helper()
 	var found []string
-	p.until(func() bool { found = adminAddress.FindStringSubmatch(p.said.String()); return found != nil })
+	p.waitFor("address of the admin listener in the log", func() bool { found = adminAddress.FindStringSubmatch(p.output.String()); return found != nil })
 	return "http://" + found[1]
 }
 
-// ask sends a GET.
-func ask(t *testing.T, url string) (status int, body string) {
+// fetch sends a GET request.
+func fetch(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	resp := expect.Value(http.Get(url))(t)
 	defer resp.Body.Close()
@@ -71,10 +99,10 @@ func ask(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// sample returns the value of a metric of a program, "" if it has none.
-func sample(t *testing.T, admin, name string) string {
+// metricValue returns the value of a metric without labels, or "" if it is missing.
+func metricValue(t *testing.T, admin, name string) string {
 	t.Helper()
-	_, metrics := ask(t, admin+"/metrics")
+	_, metrics := fetch(t, admin+"/metrics")
 	for line := range strings.Lines(metrics) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			return strings.TrimSpace(value)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,14 +18,13 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// through returns a dialer whose connections begin with the header of a layer-4 proxy for a client.
-func through(client string) func(ctx context.Context, network, address string) (net.Conn, error) {
+// dialThroughProxy returns a dialer whose connections begin with the header of a layer-4 proxy for a client.
+func dialThroughProxy(client string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err == nil {
@@ -39,9 +37,8 @@ func through(client string) func(ctx context.Context, network, address string) (
 
 func TestProxyHeaderNamesClientOnEveryListener(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	files := config.TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
-	trusted := &tls.Config{RootCAs: certify(t, files, 1), MinVersion: tls.VersionTLS12}
+	files, pool := createCertificate(t)
+	trusted := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), fmt.Sprintf(`
 rpc: {listen: 127.0.0.1:0}
 grpc: {listen: 127.0.0.1:0}
@@ -60,7 +57,7 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 	http2.SetHTTP2(true)
 	byHTTP := func(url string, protocols *http.Protocols) func(client string) bool {
 		return func(client string) bool {
-			transport := &http.Transport{DialContext: through(client), TLSClientConfig: trusted.Clone(), Protocols: protocols}
+			transport := &http.Transport{DialContext: dialThroughProxy(client), TLSClientConfig: trusted.Clone(), Protocols: protocols}
 			defer transport.CloseIdleConnections()
 			resp := expect.Value((&http.Client{Transport: transport}).Get(url))(t)
 			_ = resp.Body.Close()
@@ -72,7 +69,7 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 		byHTTP(rest, http1), byHTTP(rest, http2), byHTTP("https://"+addresses.Get("rpc").String()+"/health", http1),
 		func(client string) bool {
 			dial := grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-				return through(client)(ctx, "tcp", address)
+				return dialThroughProxy(client)(ctx, "tcp", address)
 			})
 			c, err := grpc.NewClient("passthrough:"+addresses.Get("grpc").String(), dial, grpc.WithTransportCredentials(credentials.NewTLS(trusted)))
 			expect.NoError(t, err)
@@ -88,11 +85,10 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 		},
 	} {
 		one, other := fmt.Sprintf("192.0.2.%d", 2*i), fmt.Sprintf("192.0.2.%d", 2*i+1)
-		if got, want := []bool{admitted(one), admitted(one), admitted(one), admitted(other)}, []bool{true, true, false, true}; fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("listener %d: three requests of a client and one of another are admitted %v, want %v", i, got, want)
-		}
+		got := []bool{admitted(one), admitted(one), admitted(one), admitted(other)}
+		expect.NoDiff(t, got, []bool{true, true, false, true}, "admitted at listener %d: three requests of one client, one of another", i)
 	}
 	if _, err := getTLS(t, rest, trusted.RootCAs); err == nil {
-		t.Error("a request without the header of a proxy is answered, want its connection closed")
+		t.Error("request without a proxy header got a response, want its connection closed")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// relay starts a proxy for target. handle answers each request, by itself or by next, which forwards it.
+// relay starts a proxy for target. handle responds to each request, or calls next, which forwards it.
 func relay(t *testing.T, target string, handle func(next http.Handler, w http.ResponseWriter, r *http.Request)) *httptest.Server {
 	t.Helper()
 	to := expect.Value(url.Parse(target))(t)
@@ -29,11 +29,11 @@ func rewriting(t *testing.T, target string, change func(path string, body []byte
 			next.ServeHTTP(w, r)
 			return
 		}
-		answer := httptest.NewRecorder()
-		next.ServeHTTP(answer, r)
-		maps.Copy(w.Header(), answer.Header())
+		recorder := httptest.NewRecorder()
+		next.ServeHTTP(recorder, r)
+		maps.Copy(w.Header(), recorder.Header())
 		w.Header().Del("Content-Length")
-		w.WriteHeader(answer.Code)
-		_, _ = w.Write(change(r.URL.Path, answer.Body.Bytes()))
+		w.WriteHeader(recorder.Code)
+		_, _ = w.Write(change(r.URL.Path, recorder.Body.Bytes()))
 	}).URL
 }

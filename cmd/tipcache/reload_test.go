@@ -1,149 +1,143 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// serving is the command as an operator runs it.
-type serving struct {
-	running
-	file string
-	log  chan map[string]any
+// A configuredServer is the command serve with a configuration file.
+type configuredServer struct {
+	instance
+	file  string
+	log   logtest.Log
+	found int // length of the log up to the last record that waitFor returned
 }
 
-// startServing runs serve with a file, until the test ends.
-func startServing(t *testing.T, d *devnet.Devnet, settings string) *serving {
+// listenAnywhere has the listeners of most configuration files of tests.
+const listenAnywhere = "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n"
+
+// startServing runs serve with settings and the nodes of d in a file, until the test ends.
+func startServing(t *testing.T, d *devnet.Devnet, settings string) *configuredServer {
 	t.Helper()
-	s := &serving{file: filepath.Join(t.TempDir(), "tipcache.yaml"), log: make(chan map[string]any, 1000)}
-	s.running = running{t: t, devnet: d}
-	s.write(settings)
+	return serveFile(t, d, withNodes(d)+settings)
+}
+
+// withNodes returns the settings of a server in front of d.
+func withNodes(d *devnet.Devnet) string {
+	return fmt.Sprintf("%schain: {nodes: [%q], comet: [%q]}\n", listenAnywhere, d.NodeURL(), d.CometURL())
+}
+
+// serveFile runs serve with a configuration file, until the test ends.
+func serveFile(t *testing.T, d *devnet.Devnet, text string) *configuredServer {
+	t.Helper()
+	s := &configuredServer{file: writeFile(t, "tipcache.yaml", text)}
+	s.t, s.devnet = t, d
 	ctx, stop := context.WithCancel(context.Background())
-	ended, logged := make(chan error, 1), make(chan struct{})
-	r, w := io.Pipe()
-	go func() {
-		defer close(logged)
-		for lines := bufio.NewScanner(r); lines.Scan(); {
-			var record map[string]any
-			_ = json.Unmarshal(lines.Bytes(), &record)
-			s.log <- record
-		}
-	}()
-	go func() { ended <- run(ctx, []string{"serve", "--config", s.file}, streams{io.Discard, w}) }()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, []string{"serve", "--config", s.file}, streams{&s.log, &s.log}) }()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("serve ended with %v", err)
 		}
-		_ = w.Close()
-		<-logged
 	})
-	started := s.waitFor("serving")
+	started := s.waitForLog("serving")
 	s.base, s.admin = "http://"+started["listen"].(string), "http://"+started["admin"].(string)
 	return s
 }
 
-// write makes the file that serve reads.
-func (s *serving) write(settings string) {
+// waitForLog returns the next record with this message.
+func (s *configuredServer) waitForLog(message string) (record map[string]any) {
 	s.t.Helper()
-	common := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nchain: {nodes: [%q], comet: [%q]}\n", s.devnet.NodeURL(), s.devnet.CometURL())
-	expect.NoError(s.t, os.WriteFile(s.file, []byte(common+settings), 0o600))
-}
-
-// waitFor returns the next record with this message.
-func (s *serving) waitFor(message string) map[string]any {
-	s.t.Helper()
-	timeout := time.After(time.Minute)
-	for {
-		select {
-		case record := <-s.log:
-			if record["msg"] == message {
-				return record
+	s.eventually("logged "+message, func() bool {
+		for line := range strings.Lines(s.log.String()[s.found:]) {
+			s.found += len(line)
+			record = nil
+			if _ = json.Unmarshal([]byte(line), &record); record["msg"] == message {
+				return true
 			}
-		case <-timeout:
-			s.t.Fatalf("never logged: %s", message)
 		}
-	}
+		return false
+	})
+	return record
 }
 
-func (s *serving) hangup(settings, message string) map[string]any {
+// reload changes the settings behind those of withNodes, and waits for a log message.
+func (s *configuredServer) reload(settings, message string) map[string]any {
 	s.t.Helper()
-	s.write(settings)
-	expect.NoError(s.t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
-	return s.waitFor(message)
+	return s.reloadFile(withNodes(s.devnet)+settings, message)
 }
 
-func (s *serving) status(key string) int {
+func (s *configuredServer) reloadFile(text, message string) map[string]any {
+	s.t.Helper()
+	expect.NoError(s.t, os.WriteFile(s.file, []byte(text), 0o600))
+	expect.NoError(s.t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	return s.waitForLog(message)
+}
+
+// status returns the status of a listing with a key.
+func (s *configuredServer) status(key string) int {
 	s.t.Helper()
 	s.key = key
 	return s.list(`{}`).status
 }
 
 func TestSIGHUPReloadsSettings(t *testing.T) {
-	oldKey, oldLine := keyFrom(t, "web")
-	key, line := keyFrom(t, "web")
+	oldKey, oldLine := createKey(t, "web")
+	key, line := createKey(t, "web")
 	const store = "collections: {store: 'sqlite::memory:', keys: ['%s']}\n"
 	s := startServing(t, newDevnet(t, devnet.Options{}), fmt.Sprintf(store, oldLine))
-	if got := s.status(oldKey); got != 200 {
-		t.Fatalf("status %d", got)
-	}
+	expect.Equal(t, s.status(oldKey), http.StatusOK, "status with the old key before the reload")
 
-	got := s.hangup(fmt.Sprintf(store, line)+"cache: {memory: 64MiB}\nlog: {level: debug}\nhttp: {rate: 3/h}\nclasses: {live: {stale_blocks: 9}}\nroutes: {pool: {fresh_blocks: 3}}\nadmin_token: a token that is long\n", "configuration reloaded")
+	got := s.reload(fmt.Sprintf(store, line)+"cache: {memory: 64MiB}\nlog: {level: debug}\nhttp: {rate: 3/h}\nclasses: {live: {stale_blocks: 9}}\nroutes: {pool: {fresh_blocks: 3}}\nadmin_token: a token that is long\n", "configuration reloaded")
 	delete(got, "time")
 	want := map[string]any{
 		"level": "WARN", "msg": "configuration reloaded", "needs_restart": []any{"cache.memory"},
 		"changed": []any{"admin_token", "classes.live.stale_blocks", "routes", "collections.keys", "http.rate", "log.level"},
 	}
 	expect.NoDiff(t, got, want, "log")
-	if got := []int{s.status(oldKey), s.status(key), s.status(key), s.status(key)}; !cmp.Equal(got, []int{401, 200, 200, 429}) {
-		t.Errorf("with the old key, and the new one up to its address's limit: %v", got)
-	}
-	s.get(s.admin+"/debug/pprof/cmdline").wants(t, 401)
+	statuses := []int{s.status(oldKey), s.status(key), s.status(key), s.status(key)}
+	expect.NoDiff(t, statuses, []int{401, 200, 200, 429}, "statuses with the old key once and the new key until the limit of its address")
+	s.get(s.admin+"/debug/pprof/cmdline").expectStatus(t, 401)
 
-	expect.Equal(t, sample(t, s.admin, "tipcache_config_last_reload_success"), "1", "success of the reload")
+	expect.Equal(t, metricValue(t, s.admin, "tipcache_config_last_reload_success"), "1", "tipcache_config_last_reload_success")
 	for bad, want := range map[string]string{
 		"log: {level: loud}\n":                   "tipcache.yaml:5: log.level: \"loud\"",
 		"nonsense":                               "tipcache.yaml:5: ",
 		"routes: {nowhere: {fresh_blocks: 1}}\n": "tipcache.yaml:5: routes.nowhere: ",
 		"routes: {pool: {fresh_blocks: many}}\n": "tipcache.yaml:5: routes.pool.fresh_blocks: ",
 	} {
-		refused := s.hangup(fmt.Sprintf(store, oldLine)+bad, "rejected configuration, keeping the current one")
+		refused := s.reload(fmt.Sprintf(store, oldLine)+bad, "rejected configuration, keeping the current one")
 		if why := refused["error"].(string); !strings.Contains(why, want) || strings.Contains(why, "\n") {
-			t.Errorf("%q is refused for %q", bad, why)
+			t.Errorf("error for %q = %q, want one line with %q", bad, why, want)
 		}
-		expect.Equal(t, sample(t, s.admin, "tipcache_config_last_reload_success"), "0", "success of the reload after it")
+		expect.Equal(t, metricValue(t, s.admin, "tipcache_config_last_reload_success"), "0", "tipcache_config_last_reload_success after %q", bad)
 	}
-	refused := s.hangup("collections: {store: 'sqlite::memory:', auth: none}\n", "rejected configuration without a restart, keeping the current one")
-	expect.Contains(t, refused["error"].(string), "collections.keys", "refusal to take required keys away")
+	refused := s.reload("collections: {store: 'sqlite::memory:', auth: none}\n", "rejected configuration without a restart, keeping the current one")
+	expect.Contains(t, refused["error"].(string), "collections.keys", "error for removing the required keys")
 	if got := s.status(oldKey); got != 429 && got != 401 {
-		t.Errorf("what was refused is in force: status %d", got)
+		t.Errorf("status with a rejected key = %d, want 401 or 429", got)
 	}
-	s.hangup(fmt.Sprintf(store, line), "configuration reloaded")
+	s.reload(fmt.Sprintf(store, line), "configuration reloaded")
 	expect.NoDiff(t, []int{s.status(oldKey), s.status(key)}, []int{401, 200}, "statuses after the last change")
 }
 
 func TestSIGHUPReplacesNodes(t *testing.T) {
 	d := newDevnet(t, devnet.Options{})
 	s := startServing(t, d, "")
-	target := expect.Value(url.Parse(d.NodeURL()))(t)
 	var reads atomic.Int64
 	second := relay(t, d.NodeURL(), func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Key") == "secret" {
@@ -151,29 +145,26 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 		}
 		next.ServeHTTP(w, r)
 	})
-	nodes := func(nodes, comet string) string { return "chain: {nodes: [" + nodes + "], comet: [" + comet + "]}\n" }
-	reload := func(chain, message string) map[string]any {
+	reload := func(nodes, comet, message string) map[string]any {
 		t.Helper()
-		expect.NoError(t, os.WriteFile(s.file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n"+chain), 0o600))
-		expect.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
-		return s.waitFor(message)
+		return s.reloadFile(listenAnywhere+"chain: {nodes: ['"+nodes+"'], comet: ["+comet+"]}\n", message)
 	}
-	got := reload(nodes("'"+second.URL+" header X-Key=secret'", d.CometURL()), "configuration reloaded")
+	got := reload(second.URL+" header X-Key=secret", d.CometURL(), "configuration reloaded")
 	expect.NoDiff(t, got["changed"], []any{"chain.nodes"}, "changed settings")
 	d.Advance(1)
 	if got := s.get(s.base + "/staking/pool"); got.status != http.StatusOK || reads.Load() == 0 {
-		t.Errorf("a read after the reload = %d, and the second node got %d requests; want 200 and some", got.status, reads.Load())
+		t.Errorf("read after the reload = %d with %d requests to the second node, want 200 with at least 1", got.status, reads.Load())
 	}
-	if got := s.get(s.admin + "/readyz"); strings.Contains(got.body, target.Host) || !strings.Contains(got.body, strings.TrimPrefix(second.URL, "http://")) {
-		t.Errorf("/readyz = %s, want the second node alone", got.body)
+	if got := s.get(s.admin + "/readyz"); strings.Contains(got.body, host(d.NodeURL())) || !strings.Contains(got.body, host(second.URL)) {
+		t.Errorf("/readyz = %s, want only the second node", got.body)
 	}
-	s.eventually("were the series of the removed node gone", func() bool { // once its requests have ended
-		return !strings.Contains(s.get(s.admin+"/metrics").body, `node="`+target.Host)
+	s.eventually("no metrics of the removed node", func() bool { // once its requests have ended
+		return !strings.Contains(s.get(s.admin+"/metrics").body, `node="`+host(d.NodeURL()))
 	})
-	refused := reload(nodes("'"+second.URL+"'", "none"), "rejected configuration, keeping the current one")
-	expect.Contains(t, refused["error"].(string), "chain.nodes: with these nodes", "refusal of nodes without CometBFT")
-	refused = reload(nodes("'"+second.URL+" first'", d.CometURL()), "rejected configuration, keeping the current one")
-	expect.Contains(t, refused["error"].(string), "chain.nodes[0]: expected URL", "refusal of a word after the address")
+	refused := reload(second.URL, "none", "rejected configuration, keeping the current one")
+	expect.Contains(t, refused["error"].(string), "chain.nodes: with these nodes", "error for nodes without CometBFT")
+	refused = reload(second.URL+" first", d.CometURL(), "rejected configuration, keeping the current one")
+	expect.Contains(t, refused["error"].(string), "chain.nodes[0]: expected URL", "error for a word after the address")
 }
 
 func TestSIGHUPDoesNotEndDrain(t *testing.T) {
@@ -187,39 +178,39 @@ func TestSIGHUPDoesNotEndDrain(t *testing.T) {
 		logged string
 	}{{syscall.SIGHUP, "configuration reloaded"}, {syscall.SIGTERM, "draining"}, {syscall.SIGHUP, ""}} {
 		expect.NoError(t, p.cmd.Process.Signal(step.signal))
-		p.until(func() bool { return strings.Contains(p.said.String(), step.logged) })
+		p.waitFor("logged "+step.logged, func() bool { return strings.Contains(p.output.String(), step.logged) })
 	}
-	<-p.ended
+	p.waitForEnd()
 	if got := p.cmd.ProcessState; !got.Success() {
-		t.Errorf("serve ended with %s: %s", got, p.said.String())
+		t.Errorf("serve ended with %s, want success: %s", got, p.output.String())
 	}
 }
 
-// The name is that of a route of Story, too, which has another class.
+// Story has a route with the same name in another class.
 func TestSIGHUPKeepsClassOfAddedRoute(t *testing.T) {
 	t.Setenv("TIPCACHE_CHAIN_ROWS", "pool "+sdkPool+" params cheap")
 	const settings = "collections: {store: 'sqlite::memory:', auth: none}\nclasses: {params: {fresh_blocks: 1000, stale_blocks: 2000}}\nroutes: {pool: {stale: 30m}}\n"
 	for name, faults := range map[string]devnet.Faults{
-		"the dialect was found at the start": {},
-		"it was found later":                 {Node: devnet.Fault{Outage: devnet.Refuse}, Comet: devnet.Fault{Outage: devnet.Refuse}},
+		"dialect detected at the start": {},
+		"dialect detected later":        {Node: devnet.Fault{Outage: devnet.Refuse}, Comet: devnet.Fault{Outage: devnet.Refuse}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: time.Second})
 			expect.NoError(t, d.SetFaults(faults))
 			s := startServing(t, d, settings)
 			expect.NoError(t, d.SetFaults(devnet.Faults{}))
-			for i, when := range []string{"at first", "after SIGHUP", "after another"} {
-				if i > 0 {
-					s.hangup(settings+strings.Repeat("# changed\n", i), "configuration reloaded")
+			for reloads := range 3 {
+				if reloads > 0 {
+					s.reload(settings+strings.Repeat("# changed\n", reloads), "configuration reloaded")
 				}
-				var serves int
-				s.eventually("an answer that tells how long it serves", func() bool {
+				var maxAge int
+				s.eventually("response with a max-age", func() bool {
 					got := s.get(s.base + sdkPool)
-					_, err := fmt.Sscanf(got.header.Get("Cache-Control"), "public, max-age=%d", &serves)
-					return got.status == http.StatusOK && err == nil && serves > 0
+					_, err := fmt.Sscanf(got.header.Get("Cache-Control"), "public, max-age=%d", &maxAge)
+					return got.status == http.StatusOK && err == nil && maxAge > 0
 				})
-				if serves < 20 {
-					t.Errorf("%s the answer serves for %d s, not for the blocks of its class", when, serves)
+				if maxAge < 20 {
+					t.Errorf("max-age after %d reloads = %d, want at least 20, as the class has", reloads, maxAge)
 				}
 			}
 		})

@@ -15,13 +15,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// realRedis starts a Redis on a free port. The returned function kills it or,
-// when it is dead, starts it again on the same port.
+// realRedis starts a Redis on a free port. toggle kills it or, if it is dead, starts it again on the same port.
 func realRedis(t *testing.T) (address string, toggle func()) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("install redis-server to run this test: it has to be on the PATH")
+		t.Skip("install redis-server to run this test: it must be on the PATH")
 	}
 	address = rig.FreeAddr()
 	_, port, _ := net.SplitHostPort(address)
@@ -37,7 +36,7 @@ func realRedis(t *testing.T) (address string, toggle func()) {
 		}
 		cmd = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
 		expect.NoError(t, cmd.Start())
-		(&running{t: t}).eventually("a Redis of our own", func() bool {
+		expect.Eventually(t, "response of the started Redis", func() bool {
 			config, err := client.ConfigGet(t.Context(), "dir").Result()
 			return err == nil && config["dir"] == dir
 		})
@@ -59,8 +58,8 @@ func TestReplicasReadNodeOncePerBlockAndSurviveLossOfRedis(t *testing.T) {
 	a, b := startRunning(t, d, shared), startRunning(t, d, shared)
 	poll := func(rounds int) {
 		for range rounds {
-			for _, r := range []*running{a, b} {
-				r.get(r.base+"/staking/pool").wants(t, 200)
+			for _, r := range []*instance{a, b} {
+				r.get(r.base+"/staking/pool").expectStatus(t, 200)
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
@@ -81,8 +80,8 @@ func TestReplicasReadNodeOncePerBlockAndSurviveLossOfRedis(t *testing.T) {
 	toggle()
 	poll(100)
 	toggle()
-	a.eventually("shared again", func() bool {
-		poll(1) // the breaker closes when a request has tried
+	a.eventually("Redis in use again", func() bool {
+		poll(1) // the breaker closes after a request
 		return strings.Contains(a.get(a.admin+"/readyz").body, `"redis":"ok"`)
 	})
 }

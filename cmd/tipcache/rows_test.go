@@ -3,7 +3,6 @@ package main
 import (
 	"database/sql"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,29 +14,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// expectSameRows compares all that two indexers wrote.
-func expectSameRows(t *testing.T, undisturbed, url string) {
+// expectSameRows compares all rows that two indexers wrote.
+func expectSameRows(t *testing.T, uninterrupted, url string) {
 	t.Helper()
-	want, got := rowsOf(t, undisturbed), rowsOf(t, url)
-	for table := range want {
-		if len(want[table]) == 0 {
+	want, got := readTables(t, uninterrupted), readTables(t, url)
+	for table, rows := range want {
+		if len(rows) == 0 {
 			t.Errorf("%s is empty", table)
 		}
-		for row := range want[table] {
-			if !got[table][row] {
-				t.Errorf("%s lacks %s", table, row)
-			}
-		}
-		for row := range got[table] {
-			if !want[table][row] {
-				t.Errorf("%s should not have %s", table, row)
-			}
-		}
 	}
+	expect.NoDiff(t, got, want, "rows")
 }
 
-// rowsOf reads all that an indexer writes, by table.
-func rowsOf(t *testing.T, url string) map[string]map[string]bool {
+// readTables reads the tables that an indexer writes.
+func readTables(t *testing.T, url string) map[string]map[string]bool {
 	t.Helper()
 	driver, source := "pgx", url
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
@@ -46,17 +36,17 @@ func rowsOf(t *testing.T, url string) map[string]map[string]bool {
 	db := expect.Value(sql.Open(driver, source))(t)
 	defer db.Close()
 	tables := map[string]map[string]bool{}
-	for table, what := range map[string]string{
+	for table, columns := range map[string]string{
 		"collections": "*", "index_ips": "*", "index_disputes": "*", "index_cursor": "*", "collections_state": "total",
 	} {
-		rows, err := db.QueryContext(t.Context(), fmt.Sprintf("SELECT %s FROM %s", what, table))
+		rows, err := db.QueryContext(t.Context(), fmt.Sprintf("SELECT %s FROM %s", columns, table))
 		expect.NoError(t, err)
-		tables[table] = textOf(t, rows)
+		tables[table] = readRows(t, rows)
 	}
 	return tables
 }
 
-func textOf(t *testing.T, rows *sql.Rows) map[string]bool {
+func readRows(t *testing.T, rows *sql.Rows) map[string]bool {
 	t.Helper()
 	defer rows.Close()
 	all := map[string]bool{}
@@ -73,11 +63,10 @@ func textOf(t *testing.T, rows *sql.Rows) map[string]bool {
 	return all
 }
 
-// indexAll indexes to the head, in this process and in peace.
+// indexAll indexes to the head in this process.
 func indexAll(t *testing.T, d *devnet.Devnet, url string) {
 	t.Helper()
-	args := []string{"index", "--evm", d.EVMURL(), "--network", "aeneid", "--store", url}
-	expect.NoError(t, run(t.Context(), args, streams{io.Discard, io.Discard}))
+	expect.Value(runCommand(t, indexArgs(d, url)...))(t)
 }
 
 func sqliteURL(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "c.db") }

@@ -31,14 +31,15 @@ const (
 	delegator = "0x243b338be72573f04688f16dbc05e281517330d0"
 )
 
-// running is a service in front of a simulated chain.
-type running struct {
+// An instance is a service in front of a simulated chain.
+type instance struct {
 	*service.Service
 	t           *testing.T
 	devnet      *devnet.Devnet
 	base, admin string
 	key         string
-	ended       chan error // receives the result of Run; a test that takes it sends nil
+	stop        context.CancelFunc
+	ended       chan error // receives the result of Run
 }
 
 func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
@@ -49,41 +50,53 @@ func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
 	return d
 }
 
-// startRunning serves from d until the test ends, and returns when it is ready.
-func startRunning(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *running {
+// startRunning starts a service in front of d and waits until it is ready. The service stops when the test ends. change may alter
+// the configuration of the demo.
+func startRunning(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *instance {
 	t.Helper()
 	r := startUnready(t, d, change)
 	r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
 	return r
 }
 
-// startUnready does not wait. change may alter the configuration of the demo.
-func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *running {
+// startUnready is startRunning without waiting for readiness.
+func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *instance {
 	t.Helper()
 	const key = "a test's key"
-	cfg := unhurried(t, d, key)
+	cfg := configForSlowMachines(t, d, key)
 	if change != nil {
 		change(&cfg)
 	}
 	s := expect.Value(demo.New(t.Context(), cfg, d, io.Discard))(t)
-	r := &running{Service: s, t: t, devnet: d, key: key,
-		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
 	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	r.ended = ended
+	r := &instance{Service: s, t: t, devnet: d, key: key, stop: stop, ended: make(chan error, 1),
+		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
+	go func() { r.ended <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		stop()
-		if err := <-ended; err != nil {
+		if err := <-r.ended; err != nil {
 			t.Errorf("Run: %v", err)
 		}
 	})
 	return r
 }
 
-// unhurried returns the configuration of the demo with timeouts that suffice on a busy machine.
-func unhurried(t *testing.T, d *devnet.Devnet, key string) config.Config {
+// waitForEnd returns the result of Run.
+func (r *instance) waitForEnd() error {
+	r.t.Helper()
+	select {
+	case err := <-r.ended:
+		r.ended <- nil // for the cleanup
+		return err
+	case <-time.After(2 * time.Minute):
+		r.t.Fatal("service still running after 2 minutes")
+		return nil
+	}
+}
+
+// configForSlowMachines returns the configuration of the demo with long timeouts.
+func configForSlowMachines(t *testing.T, d *devnet.Devnet, key string) config.Config {
 	t.Helper()
 	redisURL, stopRedis, err := demo.StartRedis()
 	expect.NoError(t, err)
@@ -106,15 +119,16 @@ type reply struct {
 	body    string
 }
 
-// wants fails the test unless the response has this status, and each part in its body.
-func (r reply) wants(t *testing.T, status int, parts ...string) {
+// expectStatus fails the test unless the response has this status, and each part in its body.
+func (r reply) expectStatus(t *testing.T, status int, parts ...string) {
 	t.Helper()
 	expect.Response(t, r.request, r.status, r.body, status, parts...)
 }
 
 func (r reply) height() string { return r.header.Get("X-Block-Height") }
 
-func (r *running) do(method, url, body string, header ...string) reply {
+// do sends a request with headers, given as names and values.
+func (r *instance) do(method, url, body string, header ...string) reply {
 	r.t.Helper()
 	req := expect.Value(http.NewRequestWithContext(r.t.Context(), method, url, strings.NewReader(body)))(r.t)
 	for i := 0; i < len(header); i += 2 {
@@ -126,62 +140,30 @@ func (r *running) do(method, url, body string, header ...string) reply {
 	return reply{method + " " + url, resp.StatusCode, resp.Header, string(text)}
 }
 
-func (r *running) get(url string, header ...string) reply {
+func (r *instance) get(url string, header ...string) reply {
 	r.t.Helper()
 	return r.do(http.MethodGet, url, "", header...)
 }
 
-func (r *running) list(body string, headers ...string) reply {
+// list requests a page of collections with the key of the service.
+func (r *instance) list(body string, headers ...string) reply {
 	r.t.Helper()
 	return r.do(http.MethodPost, r.base+"/api/v4/collections", body, append(headers, "X-Api-Key", r.key, "Content-Type", "application/json")...)
 }
 
 // ready returns the body of /readyz.
-func (r *running) ready() (state service.Readiness) {
+func (r *instance) ready() (state service.Readiness) {
 	r.t.Helper()
 	expect.NoError(r.t, json.Unmarshal([]byte(r.get(r.admin+"/readyz").body), &state))
 	return state
 }
 
-func (r *running) eventually(what string, ok func() bool) {
+// eventually waits until ok returns true, for at most 90 seconds.
+func (r *instance) eventually(what string, ok func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(90 * time.Second); !ok(); time.Sleep(25 * time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("never %s", what)
-		}
-	}
-}
-
-func TestCollectionsHaveMetadataOfProvider(t *testing.T) {
-	t.Parallel()
-	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
-	got := r.list(`{"pagination":{"limit":30}}`)
-	if got.status != 200 || strings.Count(got.body, `"collectionAddress"`) != 30 || !strings.Contains(got.body, "marketplaceMetadata") {
-		t.Errorf("%d %.400s", got.status, got.body)
-	}
-	r.do("POST", r.base+"/api/v4/collections", "{}").wants(t, http.StatusUnauthorized)
-}
-
-func TestMetadataIsEmptyWhileProviderFails(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		fault devnet.Fault
-		state string
-	}{
-		"refused": {devnet.Fault{Outage: devnet.Refuse}, "failing"}, "stalled": {devnet.Fault{Stall: true}, ""}, "nonsense": {devnet.Fault{Nonsense: true}, "failing"},
-		"limited": {devnet.Fault{ErrorRate: 1, ErrorStatus: 429}, "rate_limited"}, "unauthorized": {devnet.Fault{ErrorRate: 1, ErrorStatus: 401}, "unauthorized"},
-	} {
-		d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Provider: test.fault}})
-		r := startRunning(t, d, func(c *config.Config) { c.Metadata.Budget = 0 })
-		got := r.list(`{"pagination":{"limit":3}}`)
-		if got.status != 200 || strings.Count(got.body, `"collectionMetadata":{}`) != 3 {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
-		}
-		if test.state != "" { // a provider that stalls is given up later than the page
-			r.eventually("/readyz says that the provider is "+test.state, func() bool {
-				said := r.get(r.admin + "/readyz").body
-				return strings.Contains(said, `"metadata":"`+test.state+`","metadata_error":"`)
-			})
+			r.t.Fatalf("not within 90 s: %s", what)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// heightOf is the block that a replica answers at, 0 for none.
-func heightOf(t *testing.T, r *running) int64 {
+// servedHeight returns the block of a replica's response, or 0 if it fails.
+func servedHeight(t *testing.T, r *instance) int64 {
 	t.Helper()
 	got := r.get(r.base + "/staking/pool")
 	height, _ := strconv.ParseInt(got.header.Get("X-Block-Height"), 10, 64)
@@ -22,10 +22,10 @@ func heightOf(t *testing.T, r *running) int64 {
 	return height
 }
 
-// comes waits until a replica answers at a height.
-func comes(t *testing.T, r *running, height int64) {
+// waitForHeight waits until a replica serves a block.
+func waitForHeight(t *testing.T, r *instance, height int64) {
 	t.Helper()
-	r.eventually(fmt.Sprint("answered at block ", height), func() bool { return heightOf(t, r) == height })
+	r.eventually(fmt.Sprint("response at block ", height), func() bool { return servedHeight(t, r) == height })
 }
 
 func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T) {
@@ -34,7 +34,7 @@ func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T)
 	r := startRunning(t, d, func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 2*time.Second, "none" })
 	d.Advance(60)
 	before := d.Height()
-	comes(t, r, before)
+	waitForHeight(t, r, before)
 	d.RollBack(50)
 	marked := 0
 	for end := time.Now().Add(time.Minute); ; {
@@ -46,7 +46,7 @@ func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T)
 		switch {
 		case isMarked:
 			if marked++; marked == 1 && !strings.Contains(r.get(r.admin+"/metrics").body, "tipcache_node_tip_unconfirmed 1") {
-				t.Error("tipcache_node_tip_unconfirmed != 1")
+				t.Error("metrics lack tipcache_node_tip_unconfirmed 1")
 			}
 		case marked > 0:
 			t.Fatalf("response %d after the first marked one: Cache-Status %q, Cache-Control %q", marked, got.header.Get("Cache-Status"), got.header.Get("Cache-Control"))
@@ -58,9 +58,9 @@ func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T)
 	if marked == 0 {
 		t.Error("no response was marked as unconfirmed before the rollback")
 	}
-	comes(t, r, before-50)
+	waitForHeight(t, r, before-50)
 	if got := r.get(r.base + "/staking/pool").header.Get("Cache-Status"); strings.Contains(got, "unconfirmed") {
-		t.Errorf("after the rollback: %s", got)
+		t.Errorf("Cache-Status after the rollback = %s, want it confirmed", got)
 	}
 }
 
@@ -71,19 +71,19 @@ func TestEntriesOfAnotherChainInRedisAreNotServed(t *testing.T) {
 	old := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond, StartHeight: 5000})
 	t.Run("before", func(t *testing.T) {
 		r := startRunning(t, old, options)
-		r.eventually("blocks", func() bool { return heightOf(t, r) > 5005 })
+		r.eventually("block after 5005", func() bool { return servedHeight(t, r) > 5005 })
 	})
 
 	reset := newDevnet(t, devnet.Options{Interval: -1, StartHeight: 3000})
 	second := startRunning(t, reset, options)
-	ours := func() {
-		if got := heightOf(t, second); got != 3000 && got != 0 {
-			t.Fatalf("answered at %d, want 3000", got)
+	expectNewChain := func() {
+		if got := servedHeight(t, second); got != 3000 && got != 0 {
+			t.Fatalf("response at block %d, want 3000 or an error", got)
 		}
 	}
-	second.eventually("in another epoch", func() bool { ours(); return second.ready().Epoch != 0 })
+	second.eventually("another epoch", func() bool { expectNewChain(); return second.ready().Epoch != 0 })
 	for range 50 {
-		ours()
+		expectNewChain()
 	}
-	comes(t, second, 3000)
+	waitForHeight(t, second, 3000)
 }

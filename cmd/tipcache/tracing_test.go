@@ -20,13 +20,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// collector is an OTLP server that keeps the spans of one trace, or of all if
-// that is "", by id.
+// A collector is an OTLP server that records the spans of one trace, or of all traces if trace is "".
 type collector struct {
 	*httptest.Server
 	trace string
 	mu    sync.Mutex
-	spans map[string]span
+	spans map[string]span // by id
 }
 
 type span struct{ name, parent string }
@@ -37,15 +36,15 @@ func startCollector(t *testing.T, trace string) *collector {
 		body, _ := io.ReadAll(r.Body)
 		var batch coltrace.ExportTraceServiceRequest
 		if err := proto.Unmarshal(body, &batch); err != nil || r.URL.Path != "/v1/traces" {
-			t.Errorf("%s: %v", r.URL.Path, err)
+			t.Errorf("request to %s: %v, want spans at /v1/traces", r.URL.Path, err)
 		}
-		c.keep(&batch)
+		c.record(&batch)
 	}))
 	t.Cleanup(c.Close)
 	return c
 }
 
-func (c *collector) keep(batch *coltrace.ExportTraceServiceRequest) {
+func (c *collector) record(batch *coltrace.ExportTraceServiceRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, resource := range batch.GetResourceSpans() {
@@ -59,15 +58,15 @@ func (c *collector) keep(batch *coltrace.ExportTraceServiceRequest) {
 	}
 }
 
-// paths are the names of the spans, each behind those above it.
+// paths returns the names of the spans, each after the names of its ancestors.
 func (c *collector) paths() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []string
 	for _, s := range c.spans {
 		path := s.name
-		for above, ok := c.spans[s.parent]; ok; above, ok = c.spans[above.parent] {
-			path = above.name + " > " + path
+		for parent, ok := c.spans[s.parent]; ok; parent, ok = c.spans[parent.parent] {
+			path = parent.name + " > " + path
 		}
 		all = append(all, path)
 	}
@@ -75,15 +74,15 @@ func (c *collector) paths() []string {
 	return slices.Compact(all)
 }
 
-// overhear starts a proxy for a server that records the traces of requests.
-func overhear(t *testing.T, target string) (address string, traces func() string) {
-	heard := &logtest.Log{}
+// recordTraces starts a proxy for a server that records the traces of requests.
+func recordTraces(t *testing.T, target string) (address string, traces func() string) {
+	log := &logtest.Log{}
 	s := relay(t, target, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(heard, r.Header.Get("Traceparent")+"\n")
+		_, _ = io.WriteString(log, r.Header.Get("Traceparent")+"\n")
 		next.ServeHTTP(w, r)
 	})
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	return s.URL, heard.String
+	return s.URL, log.String
 }
 
 func TestTraceReachesUpstreams(t *testing.T) {
@@ -92,10 +91,10 @@ func TestTraceReachesUpstreams(t *testing.T) {
 	parent := []string{"Traceparent", "00-" + trace + "-b7ad6b7169203331-01"}
 	c := startCollector(t, trace)
 	var toNode, toProvider func() string
-	t.Run("running", func(t *testing.T) { // the spans are sent at its end
+	t.Run("running", func(t *testing.T) { // the service sends the spans at its end
 		d := newDevnet(t, devnet.Options{Interval: -1})
-		nodeURL, nodeTraces := overhear(t, d.NodeURL())
-		providerURL, providerTraces := overhear(t, d.MetadataURL())
+		nodeURL, nodeTraces := recordTraces(t, d.NodeURL())
+		providerURL, providerTraces := recordTraces(t, d.MetadataURL())
 		toNode, toProvider = nodeTraces, providerTraces
 		r := startRunning(t, d, func(cfg *config.Config) {
 			cfg.Chain.Nodes, cfg.Metadata.Provider = []string{nodeURL}, "alchemy:"+providerURL+"/nft/v3/key"
@@ -103,7 +102,7 @@ func TestTraceReachesUpstreams(t *testing.T) {
 		})
 		r.get(r.base+"/staking/params", parent...)
 		r.get(r.base+"/staking/params", parent...)
-		r.get(r.base + "/auth/params") // of no trace, and the ratio is 0
+		r.get(r.base + "/auth/params") // belongs to no trace, and the ratio is 0
 		r.do(http.MethodPost, r.base+"/api/v4/collections", "{}", append(parent, "X-Api-Key", r.key)...)
 	})
 	want := []string{
@@ -123,27 +122,25 @@ func TestTraceReachesUpstreams(t *testing.T) {
 		"staking_params > redis.load",
 	}
 	expect.NoDiff(t, c.paths(), want, "spans")
-	for name, heard := range map[string]string{"node": toNode(), "provider": toProvider()} {
-		if strings.Count(heard, trace) != 1 {
-			t.Errorf("the %s heard of the traces %q", name, heard)
-		}
+	for name, traces := range map[string]string{"node": toNode(), "provider": toProvider()} {
+		expect.Equal(t, strings.Count(traces, trace), 1, "requests of the trace to the %s, of %q", name, traces)
 	}
 }
 
 func TestIndexingIsTraced(t *testing.T) {
 	t.Parallel()
 	c := startCollector(t, "")
-	t.Run("running", func(t *testing.T) { // the spans are sent at its end
+	t.Run("running", func(t *testing.T) { // the service sends the spans at its end
 		d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 		r := startRunning(t, d, func(cfg *config.Config) {
 			indexing(d, "sqlite::memory:")(cfg)
 			cfg.Tracing = config.Tracing{Endpoint: c.URL, Ratio: 1}
 		})
-		r.eventually("indexed", func() bool { index := r.ready().Index; return index != nil && index.Block > 0 })
+		r.eventually("indexed block", func() bool { index := r.ready().Index; return index != nil && index.Block > 0 })
 	})
 	for _, path := range []string{"indexer.fetch > evm.request", "indexer.apply > collections.apply"} {
 		if !slices.Contains(c.paths(), path) {
-			t.Errorf("no %s in %q", path, c.paths())
+			t.Errorf("spans = %q, want %s among them", c.paths(), path)
 		}
 	}
 }
