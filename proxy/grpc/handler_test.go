@@ -2,7 +2,6 @@ package grpc_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -31,7 +30,7 @@ import (
 
 const params = "/cosmos.staking.v1beta1.Query/Params"
 
-// dial connects a client of grpc-go to the handler, without TLS unless it is told otherwise.
+// dial connects a client of grpc-go to the handler, by default without TLS.
 func (d *servers) dial(t testing.TB, options ...google.DialOption) *google.ClientConn {
 	t.Helper()
 	return dial(t, d.addr, options...)
@@ -47,7 +46,7 @@ func dial(t testing.TB, target string, options ...google.DialOption) *google.Cli
 	return c
 }
 
-// A reply is what a client of gRPC has got.
+// A reply is what a client receives for a unary call.
 type reply struct {
 	message         []byte
 	header, trailer metadata.MD
@@ -57,24 +56,54 @@ type reply struct {
 
 func (r reply) height() string { return strings.Join(r.header.Get("x-cosmos-block-height"), ",") }
 
-// ask calls a method with pairs of metadata.
-func ask(ctx context.Context, c *google.ClientConn, method string, message []byte, pairs ...string) (r reply) {
+// expectMessageAt fails the test unless the reply has a message, read at a height.
+func (r reply) expectMessageAt(t testing.TB, height string) {
+	t.Helper()
+	if r.err != nil || r.height() != height || len(r.message) == 0 {
+		t.Errorf("reply = %x at block %q, error %v; want a message at block %q", r.message, r.height(), r.err, height)
+	}
+}
+
+// expectCode fails the test unless the reply has a status code.
+func (r reply) expectCode(t testing.TB, want codes.Code, what string, args ...any) {
+	t.Helper()
+	if status.Code(r.err) != want {
+		t.Errorf("%s: error = %v, want %v", fmt.Sprintf(what, args...), r.err, want)
+	}
+}
+
+// invoke calls a method with a message in hexadecimal and pairs of metadata.
+func invoke(ctx context.Context, c *google.ClientConn, method, message string, pairs ...string) (r reply) {
 	ctx = metadata.AppendToOutgoingContext(ctx, pairs...)
+	sent, _ := hex.DecodeString(message)
 	var server peer.Peer
-	r.err = c.Invoke(ctx, method, &message, &r.message, google.Header(&r.header), google.Trailer(&r.trailer), google.Peer(&server))
+	r.err = c.Invoke(ctx, method, &sent, &r.message, google.Header(&r.header), google.Trailer(&r.trailer), google.Peer(&server))
 	if server.Addr != nil {
 		r.from = server.Addr.String()
 	}
 	return r
 }
 
-func unhex(t testing.TB, text string) []byte {
+// openStream opens a stream in both directions, sends a message in hexadecimal, and requires a first response.
+func openStream(t testing.TB, c *google.ClientConn, path, message string, pairs ...string) google.ClientStream {
 	t.Helper()
-	b := expect.Value(hex.DecodeString(text))(t)
-	return b
+	ctx := metadata.AppendToOutgoingContext(t.Context(), pairs...)
+	s := expect.Value(c.NewStream(ctx, &google.StreamDesc{ServerStreams: true, ClientStreams: true}, path))(t)
+	exchangeMessage(t, s, message)
+	return s
 }
 
-// query asks the RPC's handler for a value at block 14.
+// exchangeMessage sends a message in hexadecimal, and requires a response.
+func exchangeMessage(t testing.TB, s google.ClientStream, message string) {
+	t.Helper()
+	sent, _ := hex.DecodeString(message)
+	var got []byte
+	if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || len(got) == 0 {
+		t.Fatalf("message of the stream = %x, error %v; want a message", got, err)
+	}
+}
+
+// query calls abci_query of the RPC's handler at block 14.
 func (d *servers) query(t testing.TB, path, message string) string {
 	t.Helper()
 	return d.post(t, fmt.Sprintf(`{"id":1,"method":"abci_query","params":{"path":%q,"data":%q,"height":"14"}}`, path, message))
@@ -88,7 +117,7 @@ func (d *servers) post(t testing.TB, body string) string {
 	return string(text)
 }
 
-// recordedMessage is the message of a recorded request.
+// recordedMessage returns the path and the message of a recorded request.
 func recordedMessage(t testing.TB, name string) (path, message string) {
 	t.Helper()
 	for _, x := range nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl") {
@@ -100,6 +129,29 @@ func recordedMessage(t testing.TB, name string) (path, message string) {
 	return "", ""
 }
 
+// addTransaction makes the node's RPC find a transaction without a height, and returns its request.
+func (n *recordedNode) addTransaction(t testing.TB) (path, message string) {
+	t.Helper()
+	path, message = recordedMessage(t, "grpc_gettx")
+	n.byRPC[callKey(path, message)] = strings.Replace(n.byRPC[callKey(path, message, "14")], `"height":"14"`, `"height":"746"`, 1) // the RPC repeats the requested height
+	return path, message
+}
+
+// expectRequests fails the test unless the node was asked for a method this many times.
+func (n *recordedNode) expectRequests(t testing.TB, path string, byGRPC, byRPC int) {
+	t.Helper()
+	expect.Equal(t, [2]int{n.requests("gRPC " + path), n.requests("RPC " + path)}, [2]int{byGRPC, byRPC}, "node requests by gRPC and by RPC")
+}
+
+func (n *recordedNode) expectOneRead(t testing.TB, path string, byGRPC bool) {
+	t.Helper()
+	if byGRPC {
+		n.expectRequests(t, path, 1, 0)
+	} else {
+		n.expectRequests(t, path, 0, 1)
+	}
+}
+
 func TestValueIsReadOnceForAllAPIs(t *testing.T) {
 	for _, withGRPC := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by gRPC %v", withGRPC), func(t *testing.T) {
@@ -109,82 +161,61 @@ func TestValueIsReadOnceForAllAPIs(t *testing.T) {
 			path, message := recordedMessage(t, "grpc_balance")
 			var clients sync.WaitGroup
 			for range 10 {
-				clients.Go(func() {
-					if r := ask(t.Context(), c, path, unhex(t, message), "x-cosmos-block-height", "14"); r.err != nil || r.height() != "14" || len(r.message) == 0 {
-						t.Errorf("%v, at block %q: %x", r.err, r.height(), r.message)
-					}
-				})
+				clients.Go(func() { invoke(t.Context(), c, path, message, "x-cosmos-block-height", "14").expectMessageAt(t, "14") })
 				clients.Go(func() {
 					want := `{"jsonrpc":"2.0","id":1,"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"ChUKBXN0YWtlEgw5OTk5OTk5OTkwMDA=","proofOps":null,"height":"14","codespace":""}}}`
-					if got := d.query(t, path, message); got != want {
-						t.Error(got)
-					}
+					expect.Equal(t, d.query(t, path, message), want, "response by RPC")
 				})
 			}
 			clients.Wait()
-			byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path)
-			if byGRPC+byRPC != 1 || byGRPC == 1 != withGRPC {
-				t.Errorf("node requests: %d by gRPC, %d by RPC", byGRPC, byRPC)
-			}
+			n.expectOneRead(t, path, withGRPC)
 		})
 	}
 }
 
-func TestBlockByHeightIsReadOnceForAllInterfaces(t *testing.T) {
+func TestBlockByHeightIsReadOnce(t *testing.T) {
 	n := newRecordedNode(t)
 	path, message := recordedMessage(t, "grpc_tm_GetBlockByHeight")
 	c := open(t, n, true).dial(t)
 	for range 3 {
-		if r := ask(t.Context(), c, path, unhex(t, message)); r.err != nil || len(r.message) == 0 {
-			t.Errorf("%v, message %x; want the block", r.err, r.message)
+		if r := invoke(t.Context(), c, path, message); r.err != nil || len(r.message) == 0 {
+			t.Errorf("message = %x, error %v; want the block", r.message, r.err)
 		}
 	}
-	if byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path); byGRPC+byRPC != 1 {
-		t.Errorf("%d node requests by gRPC and %d by RPC, want one", byGRPC, byRPC)
-	}
+	n.expectOneRead(t, path, true)
 }
 
 func TestTransactionIsReadOnceForAllAPIs(t *testing.T) {
 	for _, withGRPC := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by gRPC %v", withGRPC), func(t *testing.T) {
 			n := newRecordedNode(t)
-			path, message := recordedMessage(t, "grpc_gettx")
-			n.byRPC[meaning(path, message, nil)] = strings.Replace(n.byRPC[meaning(path, message, []string{"14"})], `"height":"14"`, `"height":"746"`, 1) // it repeats what it was asked for
+			path, message := n.addTransaction(t)
 			d := open(t, n, withGRPC)
 			c := d.dial(t)
 			call := fmt.Sprintf(`{"id":1,"method":"abci_query","params":{"path":%q,"data":%q}}`, path, message)
 			for range 3 {
-				r := ask(t.Context(), c, path, unhex(t, message))
-				if r.err != nil || r.height() != "746" || len(r.message) == 0 {
-					t.Errorf("%v, at block %q: %x", r.err, r.height(), r.message)
-				}
-				if want, got := fmt.Sprintf(`"value":"%s","proofOps":null,"height":"746"`, base64.StdEncoding.EncodeToString(r.message)), d.post(t, call); !strings.Contains(got, want) {
-					t.Errorf("%s, want %s", got, want)
-				}
+				r := invoke(t.Context(), c, path, message)
+				r.expectMessageAt(t, "746")
+				want := fmt.Sprintf(`"value":"%s","proofOps":null,"height":"746"`, base64.StdEncoding.EncodeToString(r.message))
+				expect.Contains(t, d.post(t, call), want, "response by RPC")
 			}
-			if byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path); byGRPC+byRPC != 1 || byGRPC == 1 != withGRPC {
-				t.Errorf("node requests: %d by gRPC, %d by RPC", byGRPC, byRPC)
-			}
+			n.expectOneRead(t, path, withGRPC)
 		})
 	}
 }
 
-func TestErrorHasFormOfEachAPIAndIsReadOnceForEach(t *testing.T) {
+func TestErrorIsReadByEachAPIOnceInItsOwnForm(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	c := d.dial(t)
 	path, message := recordedMessage(t, "grpc_account_unknown")
 	for range 3 {
-		if r := ask(t.Context(), c, path, unhex(t, message), "x-cosmos-block-height", "14"); status.Code(r.err) != codes.NotFound || r.height() != "14" {
-			t.Errorf("%v, at block %q", r.err, r.height())
-		}
-		if got := d.query(t, path, message); !strings.Contains(got, `"code":22,"log":"rpc error: code = NotFound desc = account`) {
-			t.Error(got)
-		}
+		r := invoke(t.Context(), c, path, message, "x-cosmos-block-height", "14")
+		r.expectCode(t, codes.NotFound, "unknown account")
+		expect.Equal(t, r.height(), "14", "height of the error")
+		expect.Contains(t, d.query(t, path, message), `"code":22,"log":"rpc error: code = NotFound desc = account`, "response by RPC")
 	}
-	if byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path); byGRPC != 1 || byRPC != 1 {
-		t.Errorf("node requests: %d by gRPC, %d by RPC", byGRPC, byRPC)
-	}
+	n.expectRequests(t, path, 1, 1)
 }
 
 func TestRPCAnswersWhileGRPCOfNodeIsDown(t *testing.T) {
@@ -192,10 +223,8 @@ func TestRPCAnswersWhileGRPCOfNodeIsDown(t *testing.T) {
 	d := open(t, n, true)
 	n.server.Stop()
 	path, message := recordedMessage(t, "grpc_balance")
-	r := ask(t.Context(), d.dial(t), path, unhex(t, message), "x-cosmos-block-height", "14")
-	if r.err != nil || r.height() != "14" || n.times("RPC "+path) != 1 {
-		t.Errorf("%v, at block %q", r.err, r.height())
-	}
+	invoke(t.Context(), d.dial(t), path, message, "x-cosmos-block-height", "14").expectMessageAt(t, "14")
+	n.expectRequests(t, path, 0, 1)
 }
 
 func TestGRPCAnswersWhileRPCOfNodeIsDown(t *testing.T) {
@@ -203,138 +232,108 @@ func TestGRPCAnswersWhileRPCOfNodeIsDown(t *testing.T) {
 	d := open(t, n, true)
 	n.rpc.Close()
 	path, message := recordedMessage(t, "grpc_balance")
-	if got := d.query(t, path, message); !strings.Contains(got, `"value":"ChUKBXN0YWtlEgw5OTk5OTk5OTkwMDA="`) {
-		t.Error(got)
-	}
+	expect.Contains(t, d.query(t, path, message), `"value":"ChUKBXN0YWtlEgw5OTk5OTk5OTkwMDA="`, "response by RPC")
 }
 
 func TestStartingNodeIsReadByRPC(t *testing.T) {
 	n := newRecordedNode(t)
-	path, message := recordedMessage(t, "grpc_gettx")
-	n.byRPC[meaning(path, message, nil)] = strings.Replace(n.byRPC[meaning(path, message, []string{"14"})], `"height":"14"`, `"height":"746"`, 1) // it repeats what it was asked for
+	path, message := n.addTransaction(t)
 	d := open(t, n, true)
-	n.mu.Lock()
-	n.new = true
-	n.mu.Unlock()
-	if r := ask(t.Context(), d.dial(t), path, unhex(t, message)); r.err != nil || len(r.message) == 0 || r.height() != "746" {
-		t.Errorf("%v, at block %q: %d bytes", r.err, r.height(), len(r.message))
-	}
+	n.change(func() { n.new = true })
+	invoke(t.Context(), d.dial(t), path, message).expectMessageAt(t, "746")
 }
 
 func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	path, message := recordedMessage(t, "grpc_broadcast_garbage")
-	n.mu.Lock()
-	delete(n.byGRPC, meaning(path, message, nil)) // it fails
-	n.mu.Unlock()
-	if r := ask(t.Context(), d.dial(t), path, unhex(t, message)); status.Code(r.err) != codes.Unimplemented {
-		t.Error(r.err)
-	}
-	expect.Equal(t, n.times("gRPC "+path)+n.times("RPC broadcast"), 1, "times that it was sent")
+	n.change(func() { delete(n.byGRPC, callKey(path, message)) }) // the node refuses it
+	invoke(t.Context(), d.dial(t), path, message).expectCode(t, codes.Unimplemented, "refused transaction")
+	expect.Equal(t, n.requests("gRPC "+path)+n.requests("RPC broadcast"), 1, "node requests")
 }
 
-func TestTransactionsAreWithinThePostRate(t *testing.T) {
-	n := newRecordedNode(t)
-	d := open(t, n, true, func(s *setup) {
+func TestTransactionsBeyondThePostRateAreRefused(t *testing.T) {
+	d := open(t, newRecordedNode(t), true, func(s *setup) {
 		s.grpc.Posting = blocks.NewPosting(blocks.Posts{Rate: 1e-6, Burst: 1, MaxBody: largestMessage})
 	})
 	path, message := recordedMessage(t, "grpc_broadcast_garbage")
 	c := d.dial(t)
-	if r := ask(t.Context(), c, path, unhex(t, message)); r.err != nil {
-		t.Errorf("first transaction: %v, want no error", r.err)
-	}
-	if r := ask(t.Context(), c, path, unhex(t, message)); status.Code(r.err) != codes.ResourceExhausted {
-		t.Errorf("second transaction: %v, want %v", r.err, codes.ResourceExhausted)
+	for i, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
+		invoke(t.Context(), c, path, message).expectCode(t, want, "transaction %d", i+1)
 	}
 }
 
-func TestUnknownMethodIsNotAnUnknownService(t *testing.T) {
+func TestUnknownMethodAndUnknownServiceHaveDifferentErrors(t *testing.T) {
 	n := newRecordedNode(t)
 	tests := map[string]string{
 		"/cosmos.bank.v1beta1.Query/Nothing": "unknown method Nothing for service cosmos.bank.v1beta1.Query",
 		"/cosmos.tank.v1beta1.Query/Balance": "unknown service cosmos.tank.v1beta1.Query",
 	}
 	for method := range tests {
-		n.byRPC[meaning(method, "", nil)] = `{"response":{"code":6,"log":"unknown query path: unknown request","codespace":"sdk"}}`
+		n.byRPC[callKey(method, "")] = `{"response":{"code":6,"log":"unknown query path: unknown request","codespace":"sdk"}}`
 	}
 	c := open(t, n, false).dial(t)
 	for method, want := range tests {
-		if st := status.Convert(ask(t.Context(), c, method, nil).err); st.Code() != codes.Unimplemented || st.Message() != want {
-			t.Errorf("%s is %v, want Unimplemented: %s", method, st, want)
+		if st := status.Convert(invoke(t.Context(), c, method, "").err); st.Code() != codes.Unimplemented || st.Message() != want {
+			t.Errorf("%s: error = %v, want Unimplemented: %s", method, st, want)
 		}
 	}
 }
 
-func TestRPCSendsATransactionWithTheAnswerOfGRPC(t *testing.T) {
+func TestTransactionSentByRPCHasTheResponseOfGRPC(t *testing.T) {
 	n := newRecordedNode(t)
 	path, message := recordedMessage(t, "grpc_broadcast_garbage")
 	n.byRPC["broadcast_tx_syncAAE="] = `{"code":2,"data":"","log":"invalid length; tx parse error","codespace":"sdk","hash":"B413"}`
 	d := open(t, n, false)
 	want := append([]byte{0x0a, 6 + 5 + 2 + 32}, "\x12\x04B413\x1a\x03sdk\x20\x022\x1einvalid length; tx parse error"...)
-	r := ask(t.Context(), d.dial(t), path, unhex(t, message))
-	if r.err != nil || !bytes.Equal(r.message, want) || n.times("RPC broadcast_tx_sync") != 1 {
-		t.Errorf("%v: %x, want %x", r.err, r.message, want)
+	r := invoke(t.Context(), d.dial(t), path, message)
+	if r.err != nil || !bytes.Equal(r.message, want) {
+		t.Errorf("message = %x, error %v; want %x", r.message, r.err, want)
 	}
+	expect.Equal(t, n.requests("RPC broadcast_tx_sync"), 1, "node requests")
 }
 
 func TestStreamIsPassedOnBothWays(t *testing.T) {
-	n := newRecordedNode(t)
-	d := open(t, n, true)
+	d := open(t, newRecordedNode(t), true)
 	path, message := recordedMessage(t, "grpc_reflection_list")
-	s := expect.Value(d.dial(t).NewStream(t.Context(), &google.StreamDesc{ServerStreams: true, ClientStreams: true}, path))(t)
-	sent := unhex(t, message)
-	var got []byte
-	if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || len(got) == 0 {
-		t.Errorf("%v: %d bytes", err, len(got))
-	}
-	if err := s.RecvMsg(&got); !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
+	s := openStream(t, d.dial(t), path, message)
+	expect.ErrorIs(t, s.RecvMsg(new([]byte)), io.EOF, "second message of the stream")
 }
 
-func TestUnknownMethodOfNodeIsUnimplemented(t *testing.T) {
+func TestStreamIsUnimplementedWithoutGRPCOfNode(t *testing.T) {
 	d := open(t, newRecordedNode(t), false)
-	r := ask(t.Context(), d.dial(t), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", nil)
+	r := invoke(t.Context(), d.dial(t), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "")
 	if status.Code(r.err) != codes.Unimplemented || !strings.Contains(r.err.Error(), "no node's gRPC is configured") {
-		t.Error(r.err)
+		t.Errorf("error = %v, want Unimplemented because no node's gRPC is configured", r.err)
 	}
 }
 
 func TestResponsesAreNotCompressed(t *testing.T) {
 	d := open(t, newRecordedNode(t), true)
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	expect.NoError(t, w.Close())
-	frame := "01" + fmt.Sprintf("%08x%x", packed.Len(), packed.Bytes())
-	for sent, encoding := range map[string]string{frame: "gzip", "0000000000": ""} {
+	compressed := hex.EncodeToString(framed(1, gzipZeros(t, 0)))
+	for sent, encoding := range map[string]string{compressed: "gzip", "0000000000": ""} {
 		x := exchange{Path: params, Raw: &sent, Metadata: map[string][]string{"x-cosmos-block-height": {"14"}, "grpc-accept-encoding": {"gzip"}}}
 		if encoding != "" {
 			x.Metadata["grpc-encoding"] = []string{encoding}
 		}
 		resp, body := x.send(t, "http://"+d.addr)
 		if got := resp.Header.Get("Grpc-Encoding"); got != "" && got != "identity" || len(body) < 6 || body[0] != 0 {
-			t.Errorf("the response to %s is in %q: %x, want no compression", sent, got, body)
+			t.Errorf("response to %s: encoding %q, body %x; want no compression", sent, got, body)
 		}
 	}
 }
 
 func TestTooLargeMessageIsRefused(t *testing.T) {
 	d := open(t, newRecordedNode(t), false)
-	r := ask(t.Context(), d.dial(t), params, make([]byte, largestMessage+1))
-	if status.Code(r.err) != codes.ResourceExhausted {
-		t.Error(r.err)
-	}
+	message := strings.Repeat("00", largestMessage+1)
+	invoke(t.Context(), d.dial(t), params, message).expectCode(t, codes.ResourceExhausted, "message of %d bytes", largestMessage+1)
 }
 
 func TestBlockIsAwaitedUntilClientDeadline(t *testing.T) {
 	d := open(t, newRecordedNode(t), false)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	r := ask(ctx, d.dial(t), params, nil, "x-min-block-height", "747")
-	if status.Code(r.err) != codes.DeadlineExceeded {
-		t.Error(r.err)
-	}
+	invoke(ctx, d.dial(t), params, "", "x-min-block-height", "747").expectCode(t, codes.DeadlineExceeded, "call that waits for the next block")
 }
 
 func TestAmbiguousHeightIsRefused(t *testing.T) {
@@ -343,9 +342,9 @@ func TestAmbiguousHeightIsRefused(t *testing.T) {
 	for _, pairs := range [][]string{
 		{"x-cosmos-block-height", "7", "x-cosmos-block-height", "7"}, {"x-min-block-height", "x"}, {"x-cosmos-block-height", "7", "x-min-block-height", "8"},
 	} {
-		if r := ask(t.Context(), c, params, nil, pairs...); status.Code(r.err) != codes.InvalidArgument || len(r.header.Get("x-cosmos-block-height")) > 0 {
-			t.Errorf("%q: %v", pairs, r.err)
-		}
+		r := invoke(t.Context(), c, params, "", pairs...)
+		r.expectCode(t, codes.InvalidArgument, "%q", pairs)
+		expect.Equal(t, r.height(), "", "height of the response to %q", pairs)
 	}
 }
 
@@ -356,10 +355,8 @@ func TestValueOutsideStateIsNotCached(t *testing.T) {
 		d := open(t, n, withGRPC, func(s *setup) { s.grpc.State.Rows = map[string]dialect.Row{path: {Class: blocks.Never}} })
 		c := d.dial(t)
 		for range 3 {
-			if r := ask(t.Context(), c, path, unhex(t, message), "x-cosmos-block-height", "14"); r.err != nil || len(r.message) == 0 {
-				t.Errorf("%v: %x, want the node's answer", r.err, r.message)
-			}
+			invoke(t.Context(), c, path, message, "x-cosmos-block-height", "14").expectMessageAt(t, "14")
 		}
-		expect.Equal(t, n.times("gRPC "+path)+n.times("RPC "+path), 3, "node requests (by gRPC: %v)", withGRPC)
+		expect.Equal(t, n.requests("gRPC "+path)+n.requests("RPC "+path), 3, "node requests (by gRPC: %v)", withGRPC)
 	}
 }

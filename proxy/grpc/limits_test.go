@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
@@ -40,38 +39,36 @@ import (
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// atBlock14 asks for what was recorded at block 14.
-func atBlock14(t testing.TB, c *google.ClientConn, pairs ...string) reply {
+// invokeAt14 invokes params at block 14.
+func invokeAt14(t testing.TB, c *google.ClientConn, pairs ...string) reply {
 	t.Helper()
-	return ask(t.Context(), c, params, nil, append(pairs, "x-cosmos-block-height", "14")...)
+	return invoke(t.Context(), c, params, "", append(pairs, "x-cosmos-block-height", "14")...)
 }
 
-// inFlight makes a call that the node answers once it is let go, and returns once the node is asked.
-func (n *recordedNode) inFlight(t testing.TB, c *google.ClientConn) (ended <-chan error, letGo func()) {
+// startHeldCall starts a call of a method at block 14, and returns when the node has its request. The call ends after
+// release.
+func (n *recordedNode) startHeldCall(t testing.TB, c *google.ClientConn, path, message string) (ended <-chan error, release func()) {
 	t.Helper()
-	letGo = n.hold(params)
-	t.Cleanup(letGo)
+	release = n.hold(t, path)
 	done := make(chan error, 1)
-	before := n.times("gRPC " + params + "@14")
-	go func() { done <- atBlock14(t, c).err }()
-	expect.Eventually(t, "the node is asked", func() bool { return n.times("gRPC "+params+"@14") > before })
-	return done, letGo
+	before := n.requests("gRPC " + path)
+	go func() { done <- invoke(t.Context(), c, path, message, "x-cosmos-block-height", "14").err }()
+	expect.Eventually(t, "the node gets the request", func() bool { return n.requests("gRPC "+path) > before })
+	return done, release
 }
 
 func TestListenerServesTLS(t *testing.T) {
 	t.Parallel()
-	web := httptest.NewTLSServer(http.NotFoundHandler())
-	web.Close() // its certificate is all that is wanted
+	certificates := httptest.NewTLSServer(http.NotFoundHandler())
+	certificates.Close()
 	d := open(t, newRecordedNode(t), true, func(s *setup) {
-		s.listener.TLS = &tls.Config{Certificates: web.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
+		s.listener.TLS = &tls.Config{Certificates: certificates.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
 	})
 	c := d.dial(t, google.WithTransportCredentials(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}))) //nolint:gosec // of a test
-	if r := atBlock14(t, c); r.err != nil || r.height() != "14" {
-		t.Errorf("%v, at block %q", r.err, r.height())
-	}
+	invokeAt14(t, c).expectMessageAt(t, "14")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if r := ask(ctx, d.dial(t), params, nil); r.err == nil {
+	if r := invoke(ctx, d.dial(t), params, ""); r.err == nil {
 		t.Error("call without TLS: error = nil, want one")
 	}
 }
@@ -84,15 +81,13 @@ func TestDrainEndsCallsInFlightAndRejectsNewOnes(t *testing.T) {
 	both := manual.NewBuilderWithScheme("both")
 	both.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: d.addr}, {Addr: other}}})
 	c := dial(t, "both:///", google.WithResolvers(both))
-	ended, letGo := n.inFlight(t, c)
+	ended, release := n.startHeldCall(t, c, params, "")
 	drained := make(chan struct{})
 	go func() { d.server.GracefulStop(); close(drained) }()
 	path, message := recordedMessage(t, "grpc_balance")
-	expect.Eventually(t, "a call goes elsewhere", func() bool {
-		r := ask(t.Context(), c, path, unhex(t, message), "x-cosmos-block-height", "14")
-		if r.err != nil {
-			t.Fatal(r.err)
-		}
+	expect.Eventually(t, "a call goes to the other server", func() bool {
+		r := invoke(t.Context(), c, path, message, "x-cosmos-block-height", "14")
+		expect.NoError(t, r.err)
 		return r.from == other
 	})
 	select {
@@ -100,7 +95,7 @@ func TestDrainEndsCallsInFlightAndRejectsNewOnes(t *testing.T) {
 		t.Errorf("the call in flight has ended: %v", err)
 	default:
 	}
-	letGo()
+	release()
 	expect.NoError(t, <-ended)
 	<-drained
 }
@@ -110,15 +105,11 @@ func TestStreamsEndInADrain(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	path, message := recordedMessage(t, "grpc_reflection_list")
-	t.Cleanup(n.hold(path))
-	s := expect.Value(d.dial(t).NewStream(t.Context(), &google.StreamDesc{ServerStreams: true, ClientStreams: true}, path))(t)
-	sent := unhex(t, message)
-	expect.NoError(t, s.SendMsg(&sent))
-	var got []byte
-	expect.NoError(t, s.RecvMsg(&got))
+	n.hold(t, path)
+	s := openStream(t, d.dial(t), path, message)
 	d.handler.Drain()
-	if err := s.RecvMsg(&got); status.Code(err) != codes.Unavailable {
-		t.Error(err)
+	if err := s.RecvMsg(new([]byte)); status.Code(err) != codes.Unavailable {
+		t.Errorf("error of the stream = %v, want Unavailable", err)
 	}
 }
 
@@ -126,33 +117,21 @@ func TestSlotIsReclaimedFromIdleClientOnly(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
 	d := open(t, n, true, func(s *setup) { s.listener.Most = 2 })
-	idle := d.dial(t)
-	if r := atBlock14(t, idle); r.err != nil {
-		t.Fatal(r.err)
-	}
-	busy := d.dial(t)
+	idle, busy := d.dial(t), d.dial(t)
+	invokeAt14(t, idle).expectMessageAt(t, "14")
 	path, message := recordedMessage(t, "grpc_balance")
-	letGo := n.hold(path)
-	t.Cleanup(letGo)
-	ended := make(chan error, 1)
-	go func() { ended <- ask(t.Context(), busy, path, unhex(t, message), "x-cosmos-block-height", "14").err }()
-	expect.Eventually(t, "the node is asked", func() bool { return n.times("gRPC "+path) > 0 })
-	if r := atBlock14(t, d.dial(t)); r.err != nil {
-		t.Error(r.err)
-	}
+	ended, release := n.startHeldCall(t, busy, path, message)
+	invokeAt14(t, d.dial(t)).expectMessageAt(t, "14")
 	expect.Eventually(t, "the idle connection is closed", func() bool { return idle.GetState() != connectivity.Ready })
-	letGo()
+	release()
 	if err := <-ended; err != nil || busy.GetState() != connectivity.Ready {
 		t.Errorf("call in flight = %v on a connection in state %v, want no error and READY", err, busy.GetState())
 	}
 }
 
-func TestCallsNeedAKeyAndAreCountedByIt(t *testing.T) {
+func TestCallsNeedAKeyAndCountAgainstItsRate(t *testing.T) {
 	t.Parallel()
-	d := open(t, newRecordedNode(t), true, func(s *setup) {
-		s.blocks.Auth = true
-		s.web.Keys = []limits.Key{{Name: "one", SHA256: sha256.Sum256([]byte("secret")), Rate: limits.Rate{Requests: 1, Per: time.Hour, Burst: 2}}}
-	})
+	d := open(t, newRecordedNode(t), true, withKey(2))
 	c := d.dial(t)
 	for _, call := range []struct {
 		key  string
@@ -162,16 +141,10 @@ func TestCallsNeedAKeyAndAreCountedByIt(t *testing.T) {
 		if call.key != "" {
 			pairs = []string{"x-api-key", call.key}
 		}
-		r := atBlock14(t, c, pairs...)
-		if status.Code(r.err) != call.want {
-			t.Errorf("with the key %q: %v", call.key, r.err)
-		}
-		if told := r.trailer.Get("grpc-retry-pushback-ms"); (call.want == codes.ResourceExhausted) != (len(told) == 1) {
-			t.Errorf("it is to be tried again after %q ms: %v", told, r.err)
-		}
-		if told := r.header.Get("ratelimit"); (call.want == codes.OK) != (len(told) == 1) {
-			t.Errorf("the limits are told as %q: %v", told, r.err)
-		}
+		r := invokeAt14(t, c, pairs...)
+		r.expectCode(t, call.want, "call with key %q", call.key)
+		expect.Equal(t, len(r.trailer.Get("grpc-retry-pushback-ms")) == 1, call.want == codes.ResourceExhausted, "retry pushback in %v", r.trailer)
+		expect.Equal(t, len(r.header.Get("ratelimit")) == 1, call.want == codes.OK, "rate limit in %v", r.header)
 	}
 }
 
@@ -184,16 +157,20 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 	})
 	c := d.dial(t, google.WithUserAgent("a test"))
 	unknown, message := recordedMessage(t, "grpc_account_unknown")
-	atBlock14(t, c, "x-request-id", "first")
-	atBlock14(t, c)
-	ask(t.Context(), c, unknown, unhex(t, message), "x-cosmos-block-height", "14")
-	left, message := recordedMessage(t, "grpc_balance")
-	t.Cleanup(n.hold(left))
-	ctx, leave := context.WithCancel(t.Context())
-	go ask(ctx, c, left, unhex(t, message), "x-cosmos-block-height", "14")
-	expect.Eventually(t, "the node is asked", func() bool { return n.times("gRPC "+left) == 1 })
-	leave()
-	expect.Eventually(t, "four calls are logged", func() bool { return log.Count("\n") == 4 })
+	invokeAt14(t, c, "x-request-id", "first")
+	invokeAt14(t, c)
+	invoke(t.Context(), c, unknown, message, "x-cosmos-block-height", "14")
+	canceled, message := recordedMessage(t, "grpc_balance")
+	release := n.hold(t, canceled)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan reply)
+	go func() { ended <- invoke(ctx, c, canceled, message, "x-cosmos-block-height", "14") }()
+	expect.Eventually(t, "the node gets the request", func() bool { return n.requests("gRPC "+canceled) == 1 })
+	cancel()
+	<-ended
+	invokeAt14(t, c) // the server has then read the reset, which the client sent before
+	release()
+	expect.Eventually(t, "five calls are logged", func() bool { return log.Count("\n") == 5 })
 	var got []string
 	for line := range strings.Lines(log.String()) {
 		var l struct {
@@ -204,7 +181,7 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 		}
 		expect.NoError(t, json.Unmarshal([]byte(line), &l))
 		if !strings.HasPrefix(l.Agent, "a test") || l.RequestID == "" || l.Client != "127.0.0.1" || l.Method != http.MethodPost {
-			t.Errorf("a line is %s", line)
+			t.Errorf("log line = %s, want the client, its user agent, a request id and POST", line)
 		}
 		got = append(got, fmt.Sprint(l.Level, " ", l.Route, " ", l.Path, " ", l.Status, " ", l.Outcome, " at ", l.Height))
 	}
@@ -212,77 +189,87 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 		"INFO grpc state " + params + " 200 miss at 14",
 		"INFO grpc state " + params + " 200 hit at 14",
 		"INFO grpc state " + unknown + " 200 miss at 14",
-		"INFO grpc state " + left + " 499 abandoned at 0",
+		"INFO grpc state " + params + " 200 hit at 14",
+		"INFO grpc state " + canceled + " 499 abandoned at 0",
 	}
+	slices.Sort(got) // a call may end before its line is written
+	slices.Sort(want)
 	expect.NoDiff(t, got, want, "log")
-	if !strings.Contains(log.String(), `"request_id":"first"`) {
-		t.Error("log lacks the client's request id")
-	}
-	expect.Equal(t, expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "hit"), 1, "counted hits")
+	expect.Contains(t, log.String(), `"request_id":"first"`, "log")
+	expect.Eventually(t, "two hits are counted", func() bool { return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "hit") == 2 })
 }
 
-// A raw client of HTTP/2 writes frames that no library would.
-type raw struct {
+// A rawClient reads and writes HTTP/2 frames, including those that no library would write.
+type rawClient struct {
 	testing.TB
 	net.Conn
 	*http2.Framer
-	next     uint32 // stream
-	encoding string // of messages
-
-	mayClose bool // the server may close the connection at any time
+	nextStream uint32
+	encoding   string // of messages
+	mayClose   bool   // the server may close the connection at any time
 }
 
-func (d *servers) raw(t testing.TB, from string) *raw {
+// dialRaw connects a rawClient from an address.
+func (d *servers) dialRaw(t testing.TB, from string) *rawClient {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))}
 	c := expect.Value(dialer.DialContext(t.Context(), "tcp", d.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	r := &raw{TB: t, Conn: c, Framer: http2.NewFramer(c, bufio.NewReader(c)), next: 1, encoding: "identity"}
-	if _, err := io.WriteString(c, http2.ClientPreface); err != nil || r.WriteSettings() != nil {
-		t.Fatal(err)
-	}
+	r := &rawClient{TB: t, Conn: c, Framer: http2.NewFramer(c, bufio.NewReader(c)), nextStream: 1, encoding: "identity"}
+	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	expect.Value(io.WriteString(c, http2.ClientPreface))(t)
+	expect.NoError(t, r.WriteSettings())
 	return r
 }
 
-// begin begins a call about block 14, or another one, without its message.
-func (r *raw) begin(at ...string) (stream uint32) {
+// startCall starts a call of params at a height, 14 by default, without its message.
+func (r *rawClient) startCall(height ...string) (stream uint32) {
 	r.Helper()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", append(at, "14")[0]}, {"grpc-encoding", r.encoding},
+		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", append(height, "14")[0]}, {"grpc-encoding", r.encoding},
 	} {
-		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // a table that no decoder has to follow
+		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // keeps the field out of the dynamic table
 	}
-	stream = r.next
-	r.next += 2
+	stream = r.nextStream
+	r.nextStream += 2
 	if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil && !r.mayClose {
 		r.Fatal(err)
 	}
 	return stream
 }
 
-// until reads frames until one is as it is wanted.
-func (r *raw) until(what string, is func(http2.Frame) bool) {
+// readUntil reads frames until isLast returns true.
+func (r *rawClient) readUntil(what string, isLast func(http2.Frame) bool) {
 	r.Helper()
 	for {
 		f, err := r.ReadFrame()
 		if err != nil {
-			r.Fatalf("%s does not come: %v", what, err)
+			r.Fatalf("read frame = %v, want %s", err, what)
 		}
-		if is(f) {
+		if isLast(f) {
 			return
 		}
 	}
 }
 
+// readStatus reads frames until a call ends with a status, and the headers hold it.
+func (r *rawClient) readStatus(stream uint32, status string) {
+	r.Helper()
+	r.readUntil("grpc-status "+status, func(f http2.Frame) bool {
+		h, ok := f.(*http2.MetaHeadersFrame)
+		return ok && h.StreamID == stream && h.StreamEnded() && slices.Contains(h.Fields, hpack.HeaderField{Name: "grpc-status", Value: status})
+	})
+}
+
 func TestConnectionHasABoundedNumberOfStreams(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true)
-	r := d.raw(t, "127.0.0.1")
+	r := d.dialRaw(t, "127.0.0.1")
 	most := uint32(0)
-	r.until("the settings", func(f http2.Frame) bool {
+	r.readUntil("the settings", func(f http2.Frame) bool {
 		s, ok := f.(*http2.SettingsFrame)
 		if ok && !s.IsAck() {
 			most, _ = s.Value(http2.SettingMaxConcurrentStreams)
@@ -290,29 +277,27 @@ func TestConnectionHasABoundedNumberOfStreams(t *testing.T) {
 		return most > 0
 	})
 	for range most {
-		r.begin()
+		r.startCall()
 	}
-	last := r.begin()
-	r.until("a refusal", func(f http2.Frame) bool {
+	last := r.startCall()
+	r.readUntil("the refusal of the last stream", func(f http2.Frame) bool {
 		reset, ok := f.(*http2.RSTStreamFrame)
 		return ok && reset.StreamID == last && reset.ErrCode == http2.ErrCodeRefusedStream
 	})
-	if r := atBlock14(t, d.dial(t)); r.err != nil {
-		t.Error(r.err)
-	}
+	invokeAt14(t, d.dial(t)).expectMessageAt(t, "14")
 }
 
 func TestClientThatFloodsPingsIsDisconnected(t *testing.T) {
 	t.Parallel()
-	r := open(t, newRecordedNode(t), true).raw(t, "127.0.0.1")
+	r := open(t, newRecordedNode(t), true).dialRaw(t, "127.0.0.1")
 	for range 10 {
 		if err := r.WritePing(false, [8]byte{}); err != nil {
-			break // it is gone
+			break // the server has closed the connection
 		}
 	}
-	r.until("the end", func(f http2.Frame) bool {
-		end, ok := f.(*http2.GoAwayFrame)
-		return ok && end.ErrCode == http2.ErrCodeEnhanceYourCalm
+	r.readUntil("a GOAWAY frame", func(f http2.Frame) bool {
+		goAway, ok := f.(*http2.GoAwayFrame)
+		return ok && goAway.ErrCode == http2.ErrCodeEnhanceYourCalm
 	})
 }
 
@@ -321,14 +306,12 @@ func TestCallsResetAtOnceCountAgainstTheirClientOnly(t *testing.T) {
 	d := open(t, newRecordedNode(t), true, func(s *setup) {
 		s.web.Limits.Address = limits.Rate{Requests: 1, Per: time.Hour, Burst: 300}
 	})
-	r := d.raw(t, "127.0.0.2")
+	r := d.dialRaw(t, "127.0.0.2")
 	for range 2000 {
-		expect.NoError(t, r.WriteRSTStream(r.begin(), http2.ErrCodeCancel))
+		expect.NoError(t, r.WriteRSTStream(r.startCall(), http2.ErrCodeCancel))
 	}
 	expect.Eventually(t, "the client is refused", func() bool { return expect.Metric(t, d.metrics, "tipcache_proxy_limits_total", "refused") > 0 })
-	if r := atBlock14(t, d.dial(t)); r.err != nil {
-		t.Errorf("another client: %v", r.err)
-	}
+	invokeAt14(t, d.dial(t)).expectMessageAt(t, "14") // another client
 	expect.Eventually(t, "all calls have ended", func() bool {
 		return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "grpc state") > 2000
 	})
@@ -337,16 +320,11 @@ func TestCallsResetAtOnceCountAgainstTheirClientOnly(t *testing.T) {
 func TestCallWithoutMessageDoesNotEndOtherCalls(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true, func(s *setup) { s.web.RequestTimeout = 50 * time.Millisecond })
-	r := d.raw(t, "127.0.0.1")
-	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	first := r.begin()
-	r.until("its status", func(f http2.Frame) bool {
-		h, ok := f.(*http2.MetaHeadersFrame)
-		return ok && h.StreamID == first && h.StreamEnded() && slices.Contains(h.Fields, hpack.HeaderField{Name: "grpc-status", Value: "4"})
-	})
-	next := r.begin()
+	r := d.dialRaw(t, "127.0.0.1")
+	r.readStatus(r.startCall(), "4")
+	next := r.startCall()
 	expect.NoError(t, r.WriteData(next, true, make([]byte, 5)))
-	r.until("the next answer", func(f http2.Frame) bool { return f.Header().StreamID == next })
+	r.readUntil("a response to the next call", func(f http2.Frame) bool { return f.Header().StreamID == next })
 }
 
 func TestClientThatDoesNotReadIsDisconnectedIfMemoryIsShort(t *testing.T) {
@@ -354,35 +332,35 @@ func TestClientThatDoesNotReadIsDisconnectedIfMemoryIsShort(t *testing.T) {
 	for _, encoding := range []string{"identity", "gzip"} {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
-			sendAwayUnread(t, encoding)
+			testUnreadResponses(t, encoding)
 		})
 	}
 }
 
-// sendAwayUnread has a client whose messages are in an encoding read nothing.
-func sendAwayUnread(t *testing.T, encoding string) {
+// testUnreadResponses tests a client that sends messages in an encoding and reads no response.
+func testUnreadResponses(t *testing.T, encoding string) {
 	n := newRecordedNode(t)
 	const calls, size = 8, 1 << 20
-	for at := range calls {
-		height := strconv.Itoa(at + 1)
-		n.byGRPC[meaning(params, "", []string{height})] = exchange{
+	for i := range calls {
+		height := strconv.Itoa(i + 1)
+		n.byGRPC[callKey(params, "", height)] = exchange{
 			Messages: []string{hex.EncodeToString(make([]byte, size))}, Headers: map[string]string{"x-cosmos-block-height": height}, Trailers: map[string]string{"grpc-status": "0"},
 		}
 	}
 	memory := account.New(3*size, nil)
 	d := open(t, n, true, func(s *setup) { s.listener.Memory = memory })
-	r := d.raw(t, "127.0.0.1") // it never grants more than the window that all begin with
+	r := d.dialRaw(t, "127.0.0.1") // grants only the initial window
 	r.encoding = encoding
-	for at := range calls {
-		expect.NoError(t, r.WriteData(r.begin(strconv.Itoa(at+1)), true, make([]byte, 5)))
+	for i := range calls {
+		expect.NoError(t, r.WriteData(r.startCall(strconv.Itoa(i+1)), true, make([]byte, 5)))
 	}
 	for err := error(nil); err == nil; {
 		if _, err = r.ReadFrame(); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("connection still open, want it closed")
 		}
 	}
-	if r := ask(t.Context(), d.dial(t), params, nil, "x-cosmos-block-height", "1"); r.err != nil || len(r.message) != size {
-		t.Errorf("a client that reads gets %d bytes, %v", len(r.message), r.err)
+	if r := invoke(t.Context(), d.dial(t), params, "", "x-cosmos-block-height", "1"); r.err != nil || len(r.message) != size {
+		t.Errorf("response to a client that reads = %d bytes, error %v; want %d bytes", len(r.message), r.err, size)
 	}
 	expect.Eventually(t, "all memory is released", func() bool { return memory.Used() == 0 })
 }

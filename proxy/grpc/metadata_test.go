@@ -1,9 +1,7 @@
 package grpc_test
 
 import (
-	"bytes"
 	"encoding/base64"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -22,14 +20,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// hostile are metadata with which a node would act on browsers, caches and proxies.
-var hostile = metadata.Pairs(
+// unsafeMetadata would control browsers, caches and proxies if it were passed on.
+var unsafeMetadata = metadata.Pairs(
 	"set-cookie", "a=b", "access-control-allow-origin", "https://evil.example", "location", "/evil", "clear-site-data", `"*"`,
 	"x-session", "9.9", "date", "yesterday", "x-accel-redirect", "/etc/passwd", "cache-control", "public", "x-own", "left out",
 )
 
-// failing answers with metadata, then messages, then a status.
-func failing(st *status.Status, header, trailer metadata.MD, messages ...string) func(google.ServerStream) error {
+// failWith returns a service that sends headers, messages, trailers and a status.
+func failWith(st *status.Status, header, trailer metadata.MD, messages ...string) func(google.ServerStream) error {
 	return func(stream google.ServerStream) error {
 		_ = stream.SetHeader(header)
 		for _, m := range messages {
@@ -41,28 +39,26 @@ func failing(st *status.Status, header, trailer metadata.MD, messages ...string)
 	}
 }
 
-// callWeb calls a method by gRPC-Web and returns the headers and, in lines, the trailers of the response.
-func callWeb(t *testing.T, d *servers, method string) (http.Header, []string) {
+// callWebForTrailers calls a method by gRPC-Web, and returns the headers and the lines of the trailers.
+func (d *servers) callWebForTrailers(t *testing.T, method string) (http.Header, []string) {
 	t.Helper()
-	resp := expect.Value(http.Post(d.web.URL+method, "application/grpc-web+proto", bytes.NewReader(frames(""))))(t)
-	defer resp.Body.Close()
-	body := expect.Value(io.ReadAll(resp.Body))(t)
-	_, text, _ := bytes.Cut(body, []byte{0x80}) // the frame of trailers follows messages of letters
-	return resp.Header, strings.Split(strings.TrimSuffix(string(text[min(4, len(text)):]), "\r\n"), "\r\n")
+	h, body := d.callWeb(t, "application/grpc-web+proto", method, frames(""))
+	_, text, _ := strings.Cut(body, "\x80") // the frame of trailers follows messages of letters
+	return h, strings.Split(strings.TrimSuffix(text[min(4, len(text)):], "\r\n"), "\r\n")
 }
 
 func TestGRPCWebPassesNoMetadataThatActsOnBrowsersOrProxies(t *testing.T) {
 	t.Parallel()
 	const injected = "x\r\ngrpc-status: 0\r\nset-cookie: a=b"
 	coded := base64.RawStdEncoding.EncodeToString([]byte(injected))
-	sent := metadata.Join(hostile, metadata.Pairs("x-cosmos-gas", "7", "x-listed", "1", "trace-bin", injected))
+	sent := metadata.Join(unsafeMetadata, metadata.Pairs("x-cosmos-gas", "7", "x-listed", "1", "trace-bin", injected))
 	n := newRecordedNode(t)
 	d := open(t, n, true, func(s *setup) { s.grpc.WebMetadata = []string{"x-listed"} })
 	for _, messages := range [][]string{{"message"}, nil} {
-		n.answer(failing(status.New(codes.NotFound, "none"), sent, metadata.Join(sent, metadata.Pairs("grpc-status-details-bin", injected)), messages...))
-		header, trailers := callWeb(t, d, "/x.Y/Z")
-		for name := range hostile {
-			if got := header.Values(name); slices.Contains(got, hostile[name][0]) {
+		n.setService(failWith(status.New(codes.NotFound, "none"), sent, metadata.Join(sent, metadata.Pairs("grpc-status-details-bin", injected)), messages...))
+		header, trailers := d.callWebForTrailers(t, "/x.Y/Z")
+		for name := range unsafeMetadata {
+			if got := header.Values(name); slices.Contains(got, unsafeMetadata[name][0]) {
 				t.Errorf("with %d messages: header %s = %q, want it left out", len(messages), name, got)
 			}
 		}
@@ -84,11 +80,11 @@ func TestGRPCWebPassesTheDetailsOfAnError(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	st := expect.Value(status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)}))(t)
-	n.answer(failing(st, metadata.Pairs("x-cosmos-block-height", "746"), nil))
-	for _, method := range []string{"/x.Y/Z", "/x.Query/Z"} { // passed on, and kept
-		header, trailers := callWeb(t, d, method)
+	n.setService(failWith(st, metadata.Pairs("x-cosmos-block-height", "746"), nil))
+	for _, method := range []string{"/x.Y/Z", "/x.Query/Z"} { // passed on, and cached
+		header, trailers := d.callWebForTrailers(t, method)
 		text := header.Get("Grpc-Status-Details-Bin")
-		for _, line := range trailers { // where the status came after the headers
+		for _, line := range trailers { // if the status follows the headers
 			if value, ok := strings.CutPrefix(line, "grpc-status-details-bin: "); ok {
 				text = value
 			}
@@ -105,8 +101,8 @@ func TestFailedCallKeepsTheHeadersOfTheNode(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
 	d := open(t, n, true)
-	n.answer(failing(status.New(codes.NotFound, "none"), metadata.Pairs("x-own", "header", "x-accel-redirect", "/etc/passwd"), metadata.Pairs("x-own", "trailer", "x-accel-charset", "x")))
-	r := ask(t.Context(), d.dial(t), "/x.Y/Z", nil)
+	n.setService(failWith(status.New(codes.NotFound, "none"), metadata.Pairs("x-own", "header", "x-accel-redirect", "/etc/passwd"), metadata.Pairs("x-own", "trailer", "x-accel-charset", "x")))
+	r := invoke(t.Context(), d.dial(t), "/x.Y/Z", "")
 	for _, got := range []metadata.MD{r.header, r.trailer} {
 		if own := got.Get("x-own"); len(own) != 1 {
 			t.Errorf("metadata = %v, want x-own", got)

@@ -21,61 +21,61 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// An exchange is one by gRPC or gRPC-Web with a real node, of wasmd v0.61.14, whose chain stood at
-// block 746. Messages are in hexadecimal.
+// An exchange is a request by gRPC or gRPC-Web to a node of wasmd v0.61.14 at block 746, with its response. Messages
+// are in hexadecimal.
 type exchange struct {
 	Name     string
 	Web      bool
-	Method   string // of HTTP, by gRPC-Web
+	Method   string // HTTP method of gRPC-Web
 	Path     string
 	Metadata map[string][]string
 	Message  string
-	Raw      *string // the frames that were sent, where they are not those of the message; by gRPC-Web Body
-	Body     string
-	Status   int // of HTTP
+	Raw      *string // frames of the request if they differ from those of Message; not used by gRPC-Web
+	Body     string  // request body of gRPC-Web
+	Status   int     // HTTP status
 	Headers  map[string]string
 	Messages []string
-	Trailers map[string]string // nil: all was in the headers
-	Answer   string            // of gRPC-Web
+	Trailers map[string]string // nil if the headers hold the status
+	Answer   string            // response body of gRPC-Web
 }
 
-// A said is what the RPC of that node answered to a call.
-type said struct {
+// An rpcExchange is a call of the same node's RPC with its response.
+type rpcExchange struct {
 	Method string
 	Params map[string]any
 	Answer string
 }
 
-// A recordedNode answers as the real node did, and counts what it is asked.
+// A recordedNode answers as the real node did, and counts its requests.
 type recordedNode struct {
-	byGRPC map[string]exchange
-	byRPC  map[string]string
+	byGRPC map[string]exchange // by callKey
+	byRPC  map[string]string   // results by rpcKey
 	server *grpc.Server
 	addr   string
 	rpc    *httptest.Server
 	rest   *httptest.Server
 
-	mu    sync.Mutex
-	asked map[string]int
-	new   bool                     // it has just started, and no block has come: it knows no newest one by gRPC
-	held  map[string]chan struct{} // methods whose status comes once their channel is closed
+	mu     sync.Mutex
+	counts map[string]int
+	new    bool                     // the node has just started, and its gRPC does not know a newest block yet
+	held   map[string]chan struct{} // methods whose status waits until the channel is closed
 
-	serve   func(stream grpc.ServerStream) error                 // answers methods of the package x, once the message has come
-	reflect func(stream grpc.ServerStream, message []byte) error // answers reflection; nil has none but what was recorded
+	service func(stream grpc.ServerStream) error                 // serves the methods of package x after their first message
+	reflect func(stream grpc.ServerStream, message []byte) error // serves reflection; nil uses the recordings
 }
 
 func newRecordedNode(t testing.TB) *recordedNode {
 	t.Helper()
-	n := &recordedNode{byGRPC: map[string]exchange{}, byRPC: map[string]string{}, asked: map[string]int{}}
+	n := &recordedNode{byGRPC: map[string]exchange{}, byRPC: map[string]string{}, counts: map[string]int{}}
 	for _, x := range nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl") {
 		if !x.Web && x.Raw == nil && (!strings.HasPrefix(x.Name, "restart") || x.Trailers["grpc-status"] == "0") && x.Status == http.StatusOK {
-			n.byGRPC[meaning(x.Path, x.Message, x.Metadata["x-cosmos-block-height"])] = x
+			n.byGRPC[callKey(x.Path, x.Message, x.Metadata["x-cosmos-block-height"]...)] = x
 		}
 	}
-	for _, s := range nodetest.Recorded[said](t, "testdata/rpc.jsonl") {
+	for _, x := range nodetest.Recorded[rpcExchange](t, "testdata/rpc.jsonl") {
 		var answer struct{ Result json.RawMessage }
-		if json.Unmarshal([]byte(s.Answer), &answer) == nil && answer.Result != nil {
-			n.byRPC[meaningOfCall(s.Method, s.Params)] = string(answer.Result)
+		if json.Unmarshal([]byte(x.Answer), &answer) == nil && answer.Result != nil {
+			n.byRPC[rpcKey(x.Method, x.Params)] = string(answer.Result)
 		}
 	}
 	n.rpc = httptest.NewServer(http.HandlerFunc(n.serveRPC))
@@ -95,8 +95,9 @@ func (n *recordedNode) listen(t testing.TB) {
 	t.Cleanup(func() { n.server.Stop(); served.Wait() })
 }
 
-// meaning is one text for all spellings of a call that the node reads alike.
-func meaning(path, message string, height []string) string {
+// callKey returns the same text for all forms of a call that mean the same to the node. Without one height it is that
+// of the newest block.
+func callKey(path, message string, height ...string) string {
 	at := "746"
 	if len(height) == 1 && height[0] != "0" {
 		at = strings.TrimLeft(height[0], "0")
@@ -104,7 +105,8 @@ func meaning(path, message string, height []string) string {
 	return path + "?" + message + "@" + at
 }
 
-func meaningOfCall(method string, params map[string]any) string {
+// rpcKey is callKey for a call of the RPC.
+func rpcKey(method string, params map[string]any) string {
 	if method != "abci_query" {
 		return method + fmt.Sprint(params["tx"])
 	}
@@ -114,25 +116,28 @@ func meaningOfCall(method string, params map[string]any) string {
 	if params["prove"] == true {
 		path += "!"
 	}
-	return meaning(path, strings.ToLower(data), []string{strings.TrimSuffix("0"+height, "")}[:1])
+	return callKey(path, strings.ToLower(data), "0"+height)
 }
 
-func (n *recordedNode) count(what string) {
+// change changes the node while it runs.
+func (n *recordedNode) change(f func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.asked[what]++
+	f()
 }
 
-// times is how often the node was asked for what begins so.
-func (n *recordedNode) times(beginning string) (times int) {
+func (n *recordedNode) count(request string) { n.change(func() { n.counts[request]++ }) }
+
+// requests returns the number of requests that begin with a prefix.
+func (n *recordedNode) requests(prefix string) (requests int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for what, asked := range n.asked {
-		if strings.HasPrefix(what, beginning) {
-			times += asked
+	for request, count := range n.counts {
+		if strings.HasPrefix(request, prefix) {
+			requests += count
 		}
 	}
-	return times
+	return requests
 }
 
 func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
@@ -145,10 +150,10 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 	height := md.Get("x-cosmos-block-height")
 	n.count("gRPC " + path + "@" + strings.Join(height, ","))
 	n.mu.Lock()
-	isNew, held, serve, reflect := n.new, n.held[path], n.serve, n.reflect
+	isNew, held, service, reflect := n.new, n.held[path], n.service, n.reflect
 	n.mu.Unlock()
 	if strings.HasPrefix(path, "/x.") {
-		return serve(stream)
+		return service(stream)
 	}
 	if reflect != nil && strings.HasPrefix(path, "/grpc.reflection.") {
 		return reflect(stream, message)
@@ -156,16 +161,17 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 	if isNew && len(height) == 0 {
 		return status.Error(codes.Unknown, "codespace sdk code 26: invalid height: context did not contain latest block height in either check state or finalize block state (746)")
 	}
-	x, known := n.byGRPC[meaning(path, hex.EncodeToString(message), height)]
-	if !known && len(height) == 1 { // a method that ignores heights
-		x, known = n.byGRPC[meaning(path, hex.EncodeToString(message), nil)]
+	key := callKey(path, hex.EncodeToString(message), height...)
+	x, known := n.byGRPC[key]
+	if !known && len(height) == 1 { // the method may ignore heights
+		x, known = n.byGRPC[callKey(path, hex.EncodeToString(message))]
 	}
 	if !known {
-		return status.Error(codes.Unimplemented, "not recorded: "+meaning(path, hex.EncodeToString(message), height))
+		return status.Error(codes.Unimplemented, "not recorded: "+key)
 	}
-	told := x.Trailers
-	if told == nil {
-		told = x.Headers
+	end := x.Trailers
+	if end == nil {
+		end = x.Headers
 	}
 	if at := x.Headers["x-cosmos-block-height"]; at != "" {
 		_ = stream.SetHeader(metadata.Pairs("x-cosmos-block-height", at))
@@ -177,13 +183,13 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 	if held != nil {
 		select {
 		case <-held:
-		case <-stream.Context().Done(): // the node's end may be told before the client's time is over
+		case <-stream.Context().Done(): // the deadline may pass here before it passes at the client
 			return status.FromContextError(stream.Context().Err()).Err()
 		}
 	}
 	var code codes.Code
-	_ = code.UnmarshalJSON([]byte(told["grpc-status"]))
-	return status.Error(code, told["grpc-message"])
+	_ = code.UnmarshalJSON([]byte(end["grpc-status"]))
+	return status.Error(code, end["grpc-message"])
 }
 
 func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
@@ -200,14 +206,14 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	default:
 		_ = json.NewDecoder(r.Body).Decode(&c)
 	}
-	what := meaningOfCall(c.Method, c.Params)
+	key := rpcKey(c.Method, c.Params)
 	if c.Method == "abci_query" {
-		n.count("RPC " + what)
+		n.count("RPC " + key)
 	} else {
 		n.count("RPC " + c.Method)
 	}
 	member := `"error":{"code":-32603,"message":"Internal error","data":"not recorded"}`
-	if result, known := n.byRPC[what]; known {
+	if result, known := n.byRPC[key]; known {
 		member = `"result":` + result
 	} else if c.Method == "abci_query" {
 		member = `"result":{"response":{"code":6,"log":"unknown query path: unknown request","info":"","index":"0","key":null,"value":null,"proofOps":null,"height":"0","codespace":"sdk"}}`
@@ -215,20 +221,18 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,%s}`, member)
 }
 
-// answer sets what serves the methods of the package x.
-func (n *recordedNode) answer(serve func(grpc.ServerStream) error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.serve = serve
+// setService sets the function that serves the methods of package x.
+func (n *recordedNode) setService(service func(grpc.ServerStream) error) {
+	n.change(func() { n.service = service })
 }
 
-// hold has the status of a method wait until it is let go.
-func (n *recordedNode) hold(path string) (letGo func()) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// hold makes the status of a method wait until release is called or the test ends.
+func (n *recordedNode) hold(t testing.TB, path string) (release func()) {
 	held := make(chan struct{})
-	n.held = map[string]chan struct{}{path: held}
-	return sync.OnceFunc(func() { close(held) })
+	n.change(func() { n.held = map[string]chan struct{}{path: held} })
+	release = sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
+	return release
 }
 
 func (n *recordedNode) pool(t testing.TB, grpcAddress string) *node.Pool {

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	updates = "/x.Query/Updates" // answers with three messages
+	updates = "/x.Query/Updates" // responds with three messages
 	price   = "/x.Query/Price"
 )
 
-// hasQueries makes the node serve updates and price, and describe them by a version of reflection, "" for none.
-func (n *recordedNode) hasQueries(reflects string) {
-	n.answer(func(s google.ServerStream) error {
+// serveQueries makes the node serve updates and price, and describe them by a version of reflection; "" means none.
+func (n *recordedNode) serveQueries(reflects string) {
+	n.setService(func(s google.ServerStream) error {
 		_ = s.SetHeader(metadata.Pairs("x-cosmos-block-height", "746"))
 		method, _ := google.MethodFromServerStream(s)
 		for i := range map[string]int{updates: 3, price: 1}[method] {
@@ -72,8 +72,8 @@ func (n *recordedNode) hasQueries(reflects string) {
 	}
 }
 
-// follow returns how many messages a method answers with.
-func follow(t *testing.T, c *google.ClientConn, method string) (messages int) {
+// countMessages returns the number of messages in the response of a method.
+func countMessages(t *testing.T, c *google.ClientConn, method string) (messages int) {
 	t.Helper()
 	s := expect.Value(c.NewStream(t.Context(), &google.StreamDesc{ServerStreams: true}, method))(t)
 	var sent, got []byte
@@ -90,35 +90,35 @@ func follow(t *testing.T, c *google.ClientConn, method string) (messages int) {
 	}
 }
 
-func TestMethodsOfUnknownQueryServicesAreStreamedUnlessKnownToBeUnary(t *testing.T) {
+func TestMethodsOfUnknownQueryServicesAreStreamsUnlessKnownToBeUnary(t *testing.T) {
 	for name, c := range map[string]struct {
 		reflects string
 		hasRow   bool
-		reads    int // of the price by three calls
+		reads    int // node requests for three calls of price
 	}{
 		"without reflection":      {"", false, 3},
 		"with reflection v1alpha": {"v1alpha", false, 1},
 		"with reflection v1":      {"v1", false, 1},
 		"with a row":              {"", true, 1},
 	} {
-		test := func(t *testing.T, more func(*setup)) {
+		test := func(t *testing.T, change func(*setup)) {
 			n := newRecordedNode(t)
-			n.hasQueries(c.reflects)
-			d := open(t, n, true, more, func(s *setup) {
+			n.serveQueries(c.reflects)
+			d := open(t, n, true, change, func(s *setup) {
 				if c.hasRow {
 					s.grpc.State.Rows = map[string]dialect.Row{price: {Cost: node.Cheap}}
 				}
 			})
 			conn := d.dial(t)
 			for range 3 {
-				expect.Equal(t, follow(t, conn, updates), 3, "messages of a stream")
-				if r := ask(t.Context(), conn, price, nil); r.err != nil || string(r.message) != "0" || r.height() != "746" {
-					t.Errorf("unary: %q at %s, %v; want the node's answer at 746", r.message, r.height(), r.err)
-				}
+				expect.Equal(t, countMessages(t, conn, updates), 3, "messages of a stream")
+				r := invoke(t.Context(), conn, price, "")
+				r.expectMessageAt(t, "746")
+				expect.Equal(t, string(r.message), "0", "message of a unary call")
 			}
-			expect.Equal(t, n.times("gRPC "+price), c.reads, "node requests for three calls")
-			if got := n.times("reflection of "); c.reflects != "" && (got != 1 || n.times("reflection of x.Query") != 1) {
-				t.Errorf("the node was asked to describe services %d times, want once", got)
+			expect.Equal(t, n.requests("gRPC "+price), c.reads, "node requests for three calls")
+			if got := n.requests("reflection of "); c.reflects != "" && (got != 1 || n.requests("reflection of x.Query") != 1) {
+				t.Errorf("reflection requests = %d, want 1 for x.Query", got)
 			}
 		}
 		t.Run(name, func(t *testing.T) { test(t, func(*setup) {}) })
@@ -129,7 +129,6 @@ func TestMethodsOfUnknownQueryServicesAreStreamedUnlessKnownToBeUnary(t *testing
 func TestMethodsOfUnknownQueryServicesAreReadByABCIQueryWithoutGRPC(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, false)
-	if r := ask(t.Context(), d.dial(t), price, nil); status.Code(r.err) != codes.Unimplemented || n.times("RPC "+price) != 1 {
-		t.Errorf("%v after %d reads by abci_query, want unimplemented after 1", r.err, n.times("RPC "+price))
-	}
+	invoke(t.Context(), d.dial(t), price, "").expectCode(t, codes.Unimplemented, "unknown method")
+	n.expectRequests(t, price, 0, 1)
 }

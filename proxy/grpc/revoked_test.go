@@ -2,20 +2,18 @@ package grpc_test
 
 import (
 	"crypto/sha256"
-	"errors"
 	"testing"
 	"time"
 
 	google "google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// withKey requires the key "secret", which has a rate.
+// withKey requires the key "secret", whose rate has a burst.
 func withKey(burst int) func(*setup) {
 	return func(s *setup) {
 		s.blocks.Auth = true
@@ -23,7 +21,7 @@ func withKey(burst int) func(*setup) {
 	}
 }
 
-// replyToEach answers each message of a stream, of which the first has come.
+// replyToEach answers each message of a stream. The first has been received.
 func replyToEach(stream google.ServerStream) error {
 	for {
 		message := []byte("reply")
@@ -36,24 +34,15 @@ func replyToEach(stream google.ServerStream) error {
 	}
 }
 
-func stream(t *testing.T, c *google.ClientConn) google.ClientStream {
-	t.Helper()
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", "secret")
-	s := expect.Value(c.NewStream(ctx, &google.StreamDesc{ServerStreams: true, ClientStreams: true}, "/x.Y/Z"))(t)
-	return s
-}
-
 func TestPassedStreamEndsWhenItsKeyIsRemoved(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
-	n.answer(replyToEach)
+	n.setService(replyToEach)
 	d := open(t, n, true, withKey(10))
-	s := stream(t, d.dial(t))
-	message := []byte("message")
-	expect.NoError(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
+	s := openStream(t, d.dial(t), "/x.Y/Z", "00", "x-api-key", "secret")
 	d.stack.SetKeys([]limits.Key{{Name: "one", SHA256: sha256.Sum256([]byte("other"))}})
-	if err := s.RecvMsg(&message); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("the stream ended with %v, want Unauthenticated", err)
+	if err := s.RecvMsg(new([]byte)); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("error of the stream = %v, want Unauthenticated", err)
 	}
 	expect.Equal(t, expect.Metric(t, d.metrics, "tipcache_proxy_revoked_total"), 1, "revoked streams")
 }
@@ -61,29 +50,24 @@ func TestPassedStreamEndsWhenItsKeyIsRemoved(t *testing.T) {
 func TestPassedStreamEndsWhenARuleDeniesIt(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
-	n.answer(replyToEach)
+	n.setService(replyToEach)
 	d := open(t, n, true)
-	s := stream(t, d.dial(t))
-	message := []byte("message")
-	expect.NoError(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
+	s := openStream(t, d.dial(t), "/x.Y/Z", "00")
 	d.stack.SetLimits(limits.Limits{Access: []limits.Rule{limits.NewDeny("x.Y/*")}})
-	if err := s.RecvMsg(&message); status.Code(err) != codes.PermissionDenied {
-		t.Errorf("the stream ended with %v, want PermissionDenied", err)
+	if err := s.RecvMsg(new([]byte)); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("error of the stream = %v, want PermissionDenied", err)
 	}
 }
 
 func TestMessagesOfAStreamCountAgainstTheRateOfItsKey(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
-	n.answer(replyToEach)
+	n.setService(replyToEach)
 	d := open(t, n, true, withKey(3))
 	c := d.dial(t)
-	s := stream(t, c)
-	for range 3 { // the call pays for the first
-		message := []byte("message")
-		expect.NoError(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
+	s := openStream(t, c, "/x.Y/Z", "00", "x-api-key", "secret") // the call and its first message count as one request
+	for range 2 {
+		exchangeMessage(t, s, "00")
 	}
-	if r := atBlock14(t, c, "x-api-key", "secret"); status.Code(r.err) != codes.ResourceExhausted {
-		t.Errorf("a call after three messages ended with %v, want ResourceExhausted", r.err)
-	}
+	invokeAt14(t, c, "x-api-key", "secret").expectCode(t, codes.ResourceExhausted, "call after three messages")
 }

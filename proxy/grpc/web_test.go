@@ -26,27 +26,25 @@ func TestGRPCWebStreamIsPassedOnUnchanged(t *testing.T) {
 			n := newRecordedNode(t)
 			d := open(t, n, true)
 			path, message := recordedMessage(t, "grpc_reflection_list")
-			letGo := n.hold(path)
-			t.Cleanup(letGo)
+			release := n.hold(t, path)
 			resp := expect.Value(http.Post(d.web.URL+path, typ, bytes.NewReader(coded(frames(message)))))(t)
 			defer resp.Body.Close()
-			first := coded(frames(n.byGRPC[meaning(path, message, nil)].Messages...))
+			first := coded(frames(n.byGRPC[callKey(path, message)].Messages...))
 			got := make([]byte, len(first))
 			if _, err := io.ReadFull(resp.Body, got); err != nil || !bytes.Equal(got, first) {
-				t.Errorf("before the stream ends: %v, %q", err, got)
+				t.Errorf("body before the end = %q, error %v; want %q", got, err, first)
 			}
-			letGo()
+			release()
 			rest, err := io.ReadAll(resp.Body)
 			if want := coded([]byte("\x80\x00\x00\x00\x10grpc-status: 0\r\n")); err != nil || !bytes.Equal(rest, want) {
-				t.Errorf("at its end: %v, %q, want %q", err, rest, want)
+				t.Errorf("rest of the body = %q, error %v; want %q", rest, err, want)
 			}
 			expect.Equal(t, resp.Header.Get("Content-Type"), typ, "Content-Type")
 		})
 	}
 }
 
-// A client that may not ask is refused before its message is read.
-func TestMessageOfAClientWithoutAKeyIsNotReadByGRPCWeb(t *testing.T) {
+func TestGRPCWebClientWithoutAKeyIsRefusedBeforeItsMessage(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), false, func(s *setup) { s.blocks.Auth = true })
 	c := expect.Value((&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(d.web.URL, "http://")))(t)
@@ -56,6 +54,6 @@ func TestMessageOfAClientWithoutAKeyIsNotReadByGRPCWeb(t *testing.T) {
 	resp := expect.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Grpc-Status") != "16" {
-		t.Errorf("%d, %v", resp.StatusCode, resp.Header)
+		t.Errorf("response = %d %v, want 200 with Grpc-Status 16", resp.StatusCode, resp.Header)
 	}
 }
