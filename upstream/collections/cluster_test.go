@@ -13,17 +13,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
-// cluster is the PostgreSQL server of this test run, started when first needed.
+// cluster is the PostgreSQL server of this test run. The first test that needs it starts it.
 var cluster postgresCluster
 
 type postgresCluster struct {
 	once sync.Once
 	url  string
 	err  error
-	dir  string // of a throwaway cluster; "" when the server is not ours
+	dir  string // of a temporary server; "" if another process runs the server
 }
 
-// postgresURL returns the URL of an empty schema. Without a server it skips.
+// postgresURL returns the URL of an empty schema. It skips the test if there is no server.
 func postgresURL(t testing.TB) string {
 	t.Helper()
 	cluster.once.Do(func() { cluster.start(t) })
@@ -50,7 +50,7 @@ func (c *postgresCluster) start(t testing.TB) {
 	c.url = fmt.Sprintf("postgres://tipcache:secret@%s:%s/postgres", host, port)
 }
 
-// stop ends the server, if it is ours.
+// stop ends the server if this test run started it.
 func (c *postgresCluster) stop() {
 	if c.dir == "" {
 		return
@@ -59,7 +59,7 @@ func (c *postgresCluster) stop() {
 	_ = os.RemoveAll(c.dir)
 }
 
-// run runs a program of PostgreSQL, which refuses to be run by root.
+// run runs a program of PostgreSQL as user postgres if the tests run as root, because it refuses root.
 func (c *postgresCluster) run(program string, args ...string) error {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *postgresCluster) run(program string, args ...string) error {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = c.dir
-	// Not a pipe: the server would inherit it and keep it open.
+	// The server would inherit a pipe and keep it open.
 	log, err := os.Create(filepath.Join(c.dir, program+".out"))
 	if err != nil {
 		return err
@@ -85,8 +85,8 @@ func (c *postgresCluster) run(program string, args ...string) error {
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Run(); err != nil {
-		said, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("%s: %w: %s", program, err, said)
+		output, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("%s: %w: %s", program, err, output)
 	}
 	return nil
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -17,7 +15,7 @@ import (
 
 func TestImportReplacesAndAdds(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		all := some(300)
 		load(t, f.writer, all[:200])
 		before := list(t, f.store, collections.Query{})
@@ -28,11 +26,10 @@ func TestImportReplacesAndAdds(t *testing.T) {
 		}
 		load(t, f.writer, changed)
 		after := list(t, f.store, collections.Query{})
-		if before.Total != 200 || after.Total != 300 {
-			t.Errorf("totals = %d, %d; want 200, 300", before.Total, after.Total)
-		}
+		expect.Equal(t, before.Total, 200, "total before the second import")
+		expect.Equal(t, after.Total, 300, "total after the second import")
 		if f.generations && after.Generation <= before.Generation {
-			t.Errorf("generation went from %d to %d", before.Generation, after.Generation)
+			t.Errorf("generation = %d, want more than %d", after.Generation, before.Generation)
 		}
 		wantStored(t, f.store, all)
 	})
@@ -40,20 +37,18 @@ func TestImportReplacesAndAdds(t *testing.T) {
 
 func TestUnchangedImportDoesNotChangeStore(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		all := some(150)
 		load(t, f.writer, all)
 		before := list(t, f.store, collections.Query{})
 		load(t, f.writer, all)
-		if diff := cmp.Diff(before, list(t, f.store, collections.Query{})); diff != "" {
-			t.Errorf("(-before +after):\n%s", diff)
-		}
+		expect.NoDiff(t, list(t, f.store, collections.Query{}), before, "page")
 	})
 }
 
-func TestLastOfRepeatedAddressesCounts(t *testing.T) {
+func TestLastOfRepeatedAddressesIsStored(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		all := some(200)
 		first, last := all[0], all[0]
 		last.AssetCount, last.Address = 77, "0x"+strings.ToUpper(last.Address[2:])
@@ -64,7 +59,7 @@ func TestLastOfRepeatedAddressesCounts(t *testing.T) {
 
 func TestFailedImportDoesNotChangeStore(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		all := some(300)
 		load(t, f.writer, all[:100])
 		before := list(t, f.store, collections.Query{})
@@ -72,7 +67,7 @@ func TestFailedImportDoesNotChangeStore(t *testing.T) {
 		bad := all[150]
 		bad.AssetCount = -1
 		for name, seq := range map[string]func(func(collections.Collection, error) bool){
-			"the sequence fails": func(yield func(collections.Collection, error) bool) {
+			"failed sequence": func(yield func(collections.Collection, error) bool) {
 				for c := range each(all[50:]) {
 					if !yield(c, nil) {
 						return
@@ -80,27 +75,27 @@ func TestFailedImportDoesNotChangeStore(t *testing.T) {
 				}
 				yield(collections.Collection{}, broken)
 			},
-			"a collection is refused": each(append(all[50:150:150], bad)),
+			"refused collection": each(append(all[50:150:150], bad)),
 		} {
 			n, err := f.writer.Import(t.Context(), seq)
 			if err == nil || n != 0 {
-				t.Errorf("%s: Import = %d, %v", name, n, err)
+				t.Errorf("%s: Import = %d, %v, want 0 and an error", name, n, err)
 			}
-			expect.NoDiff(t, list(t, f.store, collections.Query{}), before, "%s", name)
+			expect.NoDiff(t, list(t, f.store, collections.Query{}), before, "page after a %s", name)
 		}
 		if _, err := f.writer.Import(t.Context(), func(yield func(collections.Collection, error) bool) {
 			yield(collections.Collection{}, broken)
 		}); !errors.Is(err, broken) || err.Error() != broken.Error() {
-			t.Errorf("error = %v, want the sequence's own", err)
+			t.Errorf("Import = %v, want %v", err, broken)
 		}
-		load(t, f.writer, all) // the store is none the worse for it
+		load(t, f.writer, all)
 		wantStored(t, f.store, all)
 	})
 }
 
 func TestCanceledImportDoesNotChangeStore(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		all := some(300)
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := f.writer.Import(ctx, func(yield func(collections.Collection, error) bool) {
@@ -113,16 +108,16 @@ func TestCanceledImportDoesNotChangeStore(t *testing.T) {
 				}
 			}
 		})
-		expect.ErrorIs(t, err, context.Canceled, "error")
+		expect.ErrorIs(t, err, context.Canceled, "Import")
 		wantStored(t, f.store, nil)
 		load(t, f.writer, all)
 		wantStored(t, f.store, all)
 	})
 }
 
-func TestReadersSeeAnImportAllAtOnce(t *testing.T) {
+func TestReadersSeeAllOrNothingOfAnImport(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		all := some(900)
 		load(t, f.writer, all[:300])
 		half, done := make(chan struct{}), make(chan struct{})
@@ -132,7 +127,7 @@ func TestReadersSeeAnImportAllAtOnce(t *testing.T) {
 				for {
 					page, err := f.store.List(t.Context(), collections.Query{Limit: 1})
 					if err != nil || page.Total != 300 && page.Total != 900 {
-						t.Errorf("while importing: total = %d, %v", page.Total, err)
+						t.Errorf("List during an import = total %d, %v; want 300 or 900", page.Total, err)
 						return
 					}
 					select {
@@ -146,13 +141,13 @@ func TestReadersSeeAnImportAllAtOnce(t *testing.T) {
 		readers.Go(func() {
 			defer close(half)
 			if page, err := f.store.List(t.Context(), collections.Query{}); err != nil || page.Total != 300 {
-				t.Errorf("halfway: total = %d, %v; want 300", page.Total, err)
+				t.Errorf("List in the middle of an import = total %d, %v; want 300", page.Total, err)
 			}
 		})
 		_, err := f.writer.Import(t.Context(), func(yield func(collections.Collection, error) bool) {
 			for i, c := range all {
 				if i == 600 {
-					<-half // reading goes on while the sequence pauses
+					<-half // a reader is not blocked while the sequence pauses
 				}
 				if !yield(c, nil) {
 					return
@@ -166,15 +161,15 @@ func TestReadersSeeAnImportAllAtOnce(t *testing.T) {
 	})
 }
 
-func TestImportsAtOnceBothCount(t *testing.T) {
+func TestConcurrentImportsBothCount(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		all := some(600)
 		var imports sync.WaitGroup
 		for _, part := range [][]collections.Collection{all[:400], all[200:]} {
 			imports.Go(func() {
 				if _, err := f.writer.Import(t.Context(), each(part)); err != nil {
-					t.Error(err)
+					t.Errorf("Import = %v, want nil", err)
 				}
 			})
 		}
@@ -185,29 +180,26 @@ func TestImportsAtOnceBothCount(t *testing.T) {
 
 func TestCanceledContextsEndOperations(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
-		gone, cancel := context.WithCancel(t.Context())
+	testEachDriver(t, func(t *testing.T, f fixture) {
+		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := f.store.List(gone, collections.Query{}); !errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled: error = %v", err)
-		}
-		late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		_, err := f.store.List(canceled, collections.Query{})
+		expect.ErrorIs(t, err, context.Canceled, "List with a canceled context")
+		expired, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		_, err := f.store.List(late, collections.Query{})
-		silent(t, err, upstream.Timeout)
+		_, err = f.store.List(expired, collections.Query{})
+		wantSilence(t, err, upstream.Timeout)
 		expect.NoError(t, f.store.Ping(t.Context()))
 	})
 }
 
-// wantStored walks through the store, which must hold these collections.
+// wantStored fails the test unless the store holds exactly these collections.
 func wantStored(t *testing.T, s *collections.Store, want []collections.Collection) {
 	t.Helper()
 	for offset := 0; offset <= len(want); offset += collections.MaxLimit {
 		q := collections.Query{Limit: collections.MaxLimit, Offset: offset}
 		got := list(t, s, q)
 		got.Generation = 0
-		if diff := cmp.Diff(model(want, q), got); diff != "" {
-			t.Fatalf("from %d (-want +got):\n%s", offset, diff)
-		}
+		expect.NoDiff(t, got, model(want, q), "page from %d", offset)
 	}
 }

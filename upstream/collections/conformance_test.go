@@ -12,23 +12,20 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A fixture is a store to read and the store its collections are written to,
-// which is the same one unless the driver is read-only.
+// A fixture is a store and the store with which its collections are written. They differ if the driver is read-only.
 type fixture struct {
 	store, writer *collections.Store
-	generations   bool // the store tells them
+	generations   bool // pages have a generation
 }
 
-// everyDriver runs a test of the behaviour that all drivers share.
-func everyDriver(t *testing.T, test func(t *testing.T, f fixture)) {
+// testEachDriver runs a test of behaviour that all drivers have in common.
+func testEachDriver(t *testing.T, test func(t *testing.T, f fixture)) {
 	writable := func(url func(t testing.TB) string) func(t *testing.T) fixture {
 		return func(t *testing.T) fixture {
 			s := open(t, url(t), collections.Options{})
@@ -50,17 +47,14 @@ func sqliteFile(t testing.TB) string {
 	return "sqlite:" + filepath.Join(t.TempDir(), "a name with ? and %41 and #.db")
 }
 
-// open gives a store time enough for a busy machine, unless the test is about time.
+// open opens a store with a timeout that suffices on a busy machine.
 func open(t testing.TB, url string, o collections.Options) *collections.Store {
 	t.Helper()
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
-	s, err := drivers.Open(t.Context(), url, o)
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	s := expect.Value(drivers.Open(t.Context(), url, o))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
+			t.Errorf("Close = %v, want nil", err)
 		}
 	})
 	return s
@@ -93,8 +87,7 @@ func each(all []collections.Collection) iter.Seq2[collections.Collection, error]
 	}
 }
 
-// some returns n collections with many ties, in no order, their addresses in
-// mixed case.
+// some returns n unsorted collections with many ties and with addresses in mixed case.
 func some(n int) []collections.Collection {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	all := make([]collections.Collection, n)
@@ -114,7 +107,7 @@ func some(n int) []collections.Collection {
 
 func key(c collections.Collection) string { return strings.ToLower(c.Address) }
 
-// model answers a query from a slice: what every store must answer.
+// model returns the page that every store must return for a query.
 func model(all []collections.Collection, q collections.Query) collections.Page {
 	items := slices.DeleteFunc(append([]collections.Collection{}, all...), func(c collections.Collection) bool {
 		named := len(q.Addresses) == 0 || slices.ContainsFunc(q.Addresses, func(a string) bool { return strings.EqualFold(a, c.Address) })
@@ -136,9 +129,9 @@ func model(all []collections.Collection, q collections.Query) collections.Page {
 	return collections.Page{Items: items[from:to], Total: int64(len(items))}
 }
 
-func TestPagesAreThoseOfAnOrderedList(t *testing.T) {
+func TestPagesAreFilteredAndOrdered(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		all := some(400)
 		load(t, f.writer, all)
 		r := rand.New(rand.NewPCG(3, 4))
@@ -160,37 +153,35 @@ func TestPagesAreThoseOfAnOrderedList(t *testing.T) {
 			want := model(all, q)
 			got := list(t, f.store, q)
 			got.Generation = 0
-			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Fatalf("%+v (-want +got):\n%s", q, diff)
-			}
+			expect.NoDiff(t, got, want, "page of %+v", q)
 		}
 	})
 }
 
 func TestWalkReturnsEveryCollectionOnce(t *testing.T) {
 	t.Parallel()
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		all := some(100)
 		load(t, f.writer, all)
 		for orderBy := range collections.LicensesCount + 1 {
 			for _, desc := range []bool{false, true} {
-				met := map[string]int{}
+				seen := map[string]int{}
 				for offset := 0; offset < 100; offset += 7 {
 					page := list(t, f.store, collections.Query{OrderBy: orderBy, Desc: desc, Limit: 7, Offset: offset})
 					for _, c := range page.Items {
-						met[c.Address]++
+						seen[c.Address]++
 					}
 				}
 				for _, c := range all {
-					expect.Equal(t, met[c.Address], 1, "order %d, desc %v: occurrences of %s", orderBy, desc, c.Address)
+					expect.Equal(t, seen[c.Address], 1, "order %d, desc %v: occurrences of %s", orderBy, desc, c.Address)
 				}
 			}
 		}
 	})
 }
 
-func TestAddressesMatchInAnyCaseAndComeOutAsStored(t *testing.T) {
-	everyDriver(t, func(t *testing.T, f fixture) {
+func TestAddressesMatchInAnyCaseAndAreReturnedAsStored(t *testing.T) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		const stored = "0xABCDEFabcdef0000000000000000000000000001"
 		c := some(1)[0]
 		c.Address = stored
@@ -199,56 +190,54 @@ func TestAddressesMatchInAnyCaseAndComeOutAsStored(t *testing.T) {
 			addresses []string
 			want      int64
 		}{
-			"as stored":             {[]string{stored}, 1},
-			"lower case":            {[]string{strings.ToLower(stored)}, 1},
-			"upper case":            {[]string{"0x" + strings.ToUpper(stored[2:])}, 1},
-			"named twice":           {[]string{stored, strings.ToLower(stored)}, 1},
-			"unknown":               {[]string{"0x0000000000000000000000000000000000000002"}, 0},
-			"known beside an error": {[]string{"no address", stored}, 1},
-			"not an address":        {[]string{"'; DROP TABLE collections; --"}, 0},
-			"a zero byte":           {[]string{"0x\x00"}, 0},
-			"not UTF-8":             {[]string{"\xff"}, 0},
-			"the empty string":      {[]string{""}, 0},
+			"as stored":           {[]string{stored}, 1},
+			"lower case":          {[]string{strings.ToLower(stored)}, 1},
+			"upper case":          {[]string{"0x" + strings.ToUpper(stored[2:])}, 1},
+			"repeated":            {[]string{stored, strings.ToLower(stored)}, 1},
+			"unknown":             {[]string{"0x0000000000000000000000000000000000000002"}, 0},
+			"one of two is valid": {[]string{"no address", stored}, 1},
+			"not an address":      {[]string{"'; DROP TABLE collections; --"}, 0},
+			"a zero byte":         {[]string{"0x\x00"}, 0},
+			"not UTF-8":           {[]string{"\xff"}, 0},
+			"the empty string":    {[]string{""}, 0},
 		} {
 			t.Run(name, func(t *testing.T) {
 				page := list(t, f.store, collections.Query{Addresses: test.addresses})
 				if page.Items == nil || page.Total != test.want || int64(len(page.Items)) != test.want {
-					t.Fatalf("page = %+v, want %d", page, test.want)
+					t.Fatalf("page = %+v, want total %d", page, test.want)
 				}
-				if test.want == 1 && page.Items[0].Address != stored {
-					t.Errorf("address = %s, want %s", page.Items[0].Address, stored)
+				if test.want == 1 {
+					expect.Equal(t, page.Items[0].Address, stored, "address")
 				}
 			})
 		}
 	})
 }
 
-func TestEmptyStoreAnswersEmptyPages(t *testing.T) {
-	everyDriver(t, func(t *testing.T, f fixture) {
+func TestEmptyStoreReturnsEmptyPages(t *testing.T) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		one := int64(1)
 		for _, q := range []collections.Query{{}, {Desc: true, Offset: 1 << 40}, {MinAssets: &one}} {
 			page := list(t, f.store, q)
 			if page.Items == nil || len(page.Items) != 0 || page.Total != 0 {
-				t.Errorf("%+v: page = %+v", q, page)
+				t.Errorf("page of %+v = %+v, want an empty list", q, page)
 			}
-			if f.generations != (page.Generation > 0) {
-				t.Errorf("generation = %d", page.Generation)
-			}
+			expect.Equal(t, page.Generation > 0, f.generations, "whether the page has a generation")
 		}
 	})
 }
 
 func TestQueriesOutOfBoundsAreRefused(t *testing.T) {
-	everyDriver(t, func(t *testing.T, f fixture) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
 		for name, q := range map[string]collections.Query{
 			"an unknown order":   {OrderBy: 3},
 			"a negative limit":   {Limit: -1},
-			"too great a limit":  {Limit: collections.MaxLimit + 1},
+			"too large a limit":  {Limit: collections.MaxLimit + 1},
 			"a negative offset":  {Offset: -1},
 			"too many addresses": {Addresses: make([]string, collections.MaxAddresses+1)},
 		} {
 			if _, err := f.store.List(t.Context(), q); err == nil || errors.As(err, new(*upstream.Error)) {
-				t.Errorf("%s: error = %v", name, err)
+				t.Errorf("List with %s = %v, want an error that is not an *upstream.Error", name, err)
 			}
 		}
 	})

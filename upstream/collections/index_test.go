@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
@@ -14,8 +12,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// everyLedger runs a test with each driver that an indexer can write to.
-func everyLedger(t *testing.T, test func(t *testing.T, url string)) {
+// testEachLedger runs a test with each driver that supports an indexer.
+func testEachLedger(t *testing.T, test func(t *testing.T, url string)) {
 	for name, url := range map[string]func(testing.TB) string{"sqlite": sqliteFile, "postgres": postgresURL} {
 		t.Run(name, func(t *testing.T) { test(t, url(t)) })
 	}
@@ -31,7 +29,7 @@ func cursorAt(block int64) ledger.Cursor {
 	return ledger.Cursor{Chain: 1514, Block: block, Hash: ledger.Hash{31: byte(block)}, Time: first.Add(time.Duration(block) * time.Second)}
 }
 
-// tallyTo counts one asset for zebra and two licenses for apple.
+// tallyTo returns a tally with one asset of zebra, and licenses and disputes of apple.
 func tallyTo(block int64) ledger.Tally {
 	at := first.Add(time.Duration(block) * time.Second)
 	return ledger.Tally{
@@ -49,10 +47,10 @@ func tallyTo(block int64) ledger.Tally {
 
 func TestTalliesAddUp(t *testing.T) {
 	t.Parallel()
-	everyLedger(t, func(t *testing.T, url string) {
+	testEachLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		if m, err := s.Mark(t.Context()); err != nil || m.Cursor != (ledger.Cursor{}) || m.Generation == 0 {
-			t.Errorf("Mark of a new store = %+v, %v", m, err)
+			t.Errorf("Mark of a new store = %+v, %v; want a generation and no cursor", m, err)
 		}
 		prev := ledger.Cursor{}
 		for _, block := range []int64{10, 20} {
@@ -67,21 +65,18 @@ func TestTalliesAddUp(t *testing.T) {
 			},
 			{Address: zebra.String(), AssetCount: 2, CreatedAt: first.Add(10 * time.Second), UpdatedAt: first.Add(80 * time.Second)},
 		}
-		if diff := gocmp.Diff(want, page.Items); diff != "" || page.Total != 2 {
-			t.Errorf("total %d (-want +got)\n%s", page.Total, diff)
-		}
-		m, err := s.Mark(t.Context())
-		if err != nil || m.Generation != page.Generation {
-			t.Errorf("Mark = %+v, %v; the page is of generation %d", m, err, page.Generation)
-		}
-		expect.NoDiff(t, m.Cursor, cursorAt(20), "cursor")
+		expect.NoDiff(t, page.Items, want, "collections")
+		expect.Equal(t, page.Total, 2, "total")
+		m := expect.Value(s.Mark(t.Context()))(t)
+		expect.Equal(t, m.Generation, page.Generation, "generation of the mark")
+		expect.Equal(t, m.Cursor, cursorAt(20), "cursor of the mark")
 	})
 }
 
-// The same mints, counted in one tally or in several, come to the same number.
-func TestNoCounterDependsOnHowBlocksAreGrouped(t *testing.T) {
+// The counters end at the same maximum, whether one tally or several reach it.
+func TestCountersDoNotDependOnGroupingOfBlocks(t *testing.T) {
 	const most = ledger.MaxCount
-	everyLedger(t, func(t *testing.T, url string) {
+	testEachLedger(t, func(t *testing.T, url string) {
 		s, prev := open(t, url, collections.Options{}), ledger.Cursor{}
 		imported := collections.Collection{Address: zebra.String(), LicensesCount: most + 7, CreatedAt: first, UpdatedAt: first}
 		load(t, s, []collections.Collection{imported})
@@ -103,25 +98,23 @@ func TestNoCounterDependsOnHowBlocksAreGrouped(t *testing.T) {
 }
 
 func TestOwnersAreStored(t *testing.T) {
-	everyLedger(t, func(t *testing.T, url string) {
+	testEachLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		tally := tallyTo(10)
 		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tally))
 		other := tallyTo(20)
-		other.Learned = ledger.Owners{IPs: map[ledger.Address]ledger.Address{{19: 10}: apple}} // known already: the first one stays
+		other.Learned = ledger.Owners{IPs: map[ledger.Address]ledger.Address{{19: 10}: apple}} // does not replace the first owner
 		expect.NoError(t, s.Apply(t.Context(), cursorAt(10), other))
-		got, err := s.Owners(t.Context(), []ledger.Address{{19: 10}, {19: 99}}, []ledger.Hash{{31: 10}, {31: 99}})
-		if diff := gocmp.Diff(tally.Learned, got); err != nil || diff != "" {
-			t.Errorf("%v (-want +got)\n%s", err, diff)
-		}
+		got := expect.Value(s.Owners(t.Context(), []ledger.Address{{19: 10}, {19: 99}}, []ledger.Hash{{31: 10}, {31: 99}}))(t)
+		expect.NoDiff(t, got, tally.Learned, "owners")
 		if none, err := s.Owners(t.Context(), nil, nil); err != nil || len(none.IPs)+len(none.Disputes) > 0 {
-			t.Errorf("Owners of nothing = %+v, %v", none, err)
+			t.Errorf("Owners of no ids = %+v, %v; want none", none, err)
 		}
 	})
 }
 
 func TestTallyIsAppliedOnlyAtItsCursor(t *testing.T) {
-	everyLedger(t, func(t *testing.T, url string) {
+	testEachLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
 		before := list(t, s, collections.Query{})
@@ -131,36 +124,30 @@ func TestTallyIsAppliedOnlyAtItsCursor(t *testing.T) {
 			"from the beginning": {}, "from an earlier block": cursorAt(9), "from a later block": cursorAt(11),
 			"from another history": otherHash, "from another chain": otherChain,
 		} {
-			expect.ErrorIs(t, s.Apply(t.Context(), prev, tallyTo(20)), ledger.ErrCursorMoved, "%s", name)
+			expect.ErrorIs(t, s.Apply(t.Context(), prev, tallyTo(20)), ledger.ErrCursorMoved, "Apply %s", name)
 		}
-		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
-			t.Errorf("(-before +after)\n%s", diff)
-		}
+		expect.NoDiff(t, list(t, s, collections.Query{}), before, "page")
 		if got, err := s.Owners(t.Context(), []ledger.Address{{19: 20}}, nil); err != nil || len(got.IPs) > 0 {
-			t.Errorf("learned %v, %v", got, err)
+			t.Errorf("Owners of a refused tally = %v, %v; want none", got, err)
 		}
 	})
 }
 
 func TestEmptyTallyMovesOnlyCursor(t *testing.T) {
-	everyLedger(t, func(t *testing.T, url string) {
+	testEachLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		before := list(t, s, collections.Query{})
 		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{Cursor: cursorAt(5)}))
-		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
-			t.Errorf("(-before +after)\n%s", diff)
-		}
-		if cursor, err := s.Cursor(t.Context()); err != nil || cursor != cursorAt(5) {
-			t.Errorf("Cursor = %+v, %v", cursor, err)
-		}
+		expect.NoDiff(t, list(t, s, collections.Query{}), before, "page")
+		expect.Equal(t, expect.Value(s.Cursor(t.Context()))(t), cursorAt(5), "cursor")
 	})
 }
 
 func TestIndexingAddsToImportedCollections(t *testing.T) {
-	everyLedger(t, func(t *testing.T, url string) {
+	testEachLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		imported := some(1)
-		imported[0].Address = "0xAA00000000000000000000000000000000000002" // apple, as its owner writes it
+		imported[0].Address = "0xAA00000000000000000000000000000000000002" // apple in upper case
 		load(t, s, imported)
 		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
 		want := imported[0]
@@ -171,14 +158,12 @@ func TestIndexingAddsToImportedCollections(t *testing.T) {
 		want.ResolvedDisputeCount += 6
 		want.UpdatedAt = first.Add(10 * time.Second)
 		got := list(t, s, collections.Query{Addresses: []string{apple.String()}})
-		if diff := gocmp.Diff([]collections.Collection{want}, got.Items); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		expect.NoDiff(t, got.Items, []collections.Collection{want}, "collections")
 	})
 }
 
-func TestImportsAndTalliesTakeTurns(t *testing.T) {
-	everyLedger(t, func(t *testing.T, url string) {
+func TestImportsAndTalliesAlternate(t *testing.T) {
+	testEachLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		prev := ledger.Cursor{}
 		for _, block := range []int64{10, 20, 30} {
@@ -186,15 +171,13 @@ func TestImportsAndTalliesTakeTurns(t *testing.T) {
 			prev = cursorAt(block)
 			load(t, s, some(100))
 		}
-		if page := list(t, s, collections.Query{}); page.Total != 102 {
-			t.Errorf("%d collections", page.Total)
-		}
+		expect.Equal(t, list(t, s, collections.Query{}).Total, 102, "total")
 	})
 }
 
-func TestTalliesOfManyRowsAreCounted(t *testing.T) {
+func TestTallyOfManyRowsIsCounted(t *testing.T) {
 	t.Parallel()
-	everyLedger(t, func(t *testing.T, url string) {
+	testEachLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		tally := ledger.Tally{Cursor: cursorAt(10), Learned: ledger.Owners{IPs: map[ledger.Address]ledger.Address{}}}
 		var ips []ledger.Address
@@ -205,24 +188,19 @@ func TestTalliesOfManyRowsAreCounted(t *testing.T) {
 			tally.Changes = append(tally.Changes, ledger.Change{Collection: id, Assets: 1, First: first, Last: first})
 		}
 		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tally))
-		got, err := s.Owners(t.Context(), ips, nil)
-		if diff := gocmp.Diff(tally.Learned.IPs, got.IPs); err != nil || diff != "" {
-			t.Errorf("%v (-want +got)\n%s", err, diff)
-		}
-		if page := list(t, s, collections.Query{}); page.Total != int64(len(ips)) {
-			t.Errorf("%d collections", page.Total)
-		}
+		expect.NoDiff(t, expect.Value(s.Owners(t.Context(), ips, nil))(t).IPs, tally.Learned.IPs, "owners")
+		expect.Equal(t, list(t, s, collections.Query{}).Total, int64(len(ips)), "total")
 	})
 }
 
-func TestStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
+func TestAPIStoreIsNotIndexed(t *testing.T) {
 	s := open(t, "http://127.0.0.1:1/api/v4", collections.Options{})
 	_, errMark := s.Mark(t.Context())
 	_, errCursor := s.Cursor(t.Context())
 	_, errOwners := s.Owners(t.Context(), nil, nil)
 	for _, err := range []error{
 		errMark, errCursor, errOwners, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{}),
-		s.Lead(t.Context(), func(context.Context) error { t.Error("Lead of an unusable store called its function"); return nil }),
+		s.Lead(t.Context(), func(context.Context) error { t.Error("Lead called its function, want only an error"); return nil }),
 	} {
 		expect.ErrorIs(t, err, collections.ErrNotIndexed, "error")
 	}
@@ -251,13 +229,13 @@ func TestAnotherIndexerTakesOver(t *testing.T) {
 	endedB := lead(ctx, b, second)
 	select {
 	case <-second:
-		t.Error("two leaders at once")
+		t.Error("second indexer leads while the first one does, want it to wait")
 	case <-time.After(1500 * time.Millisecond):
 	}
-	// The first one's connection dies under it. Until it notices, both may lead.
+	// The first one's connection breaks. Until it notices, both may lead.
 	postgrestest.Execute(t, url, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND objid = (hashtextextended(current_schema(), 8388359353092237415) & 4294967295)::oid`)
-	silent(t, <-endedA, upstream.Unreachable)
+	wantSilence(t, <-endedA, upstream.Unreachable)
 	<-second
 	cancel()
 	expect.ErrorIs(t, <-endedB, context.Canceled, "Lead")
@@ -281,12 +259,12 @@ func TestEachSchemaHasItsOwnLeader(t *testing.T) {
 	}
 }
 
-// emptyTo is a tally of blocks that count nothing.
+// emptyTo returns a tally without changes.
 func emptyTo(block int64) ledger.Tally { return ledger.Tally{Cursor: cursorAt(block)} }
 
 func TestStoreStepsBackOverBlocksWithoutEvents(t *testing.T) {
 	t.Parallel()
-	everyLedger(t, func(t *testing.T, url string) {
+	testEachLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		move := func(from, to int64, tally func(int64) ledger.Tally) {
 			t.Helper()
@@ -296,44 +274,37 @@ func TestStoreStepsBackOverBlocksWithoutEvents(t *testing.T) {
 			}
 			expect.NoError(t, s.Apply(t.Context(), prev, tally(to)))
 		}
-		trail := func(at int64, want ...int64) {
+		wantTrail := func(at int64, want ...int64) {
 			t.Helper()
 			var cursors []ledger.Cursor
 			for _, block := range want {
 				cursors = append(cursors, cursorAt(block))
 			}
-			got, err := s.Trail(t.Context(), cursorAt(at))
-			if diff := gocmp.Diff(cursors, got); err != nil || diff != "" {
-				t.Errorf("the trail of block %d: %v (-want +got)\n%s", at, err, diff)
-			}
+			expect.NoDiff(t, expect.Value(s.Trail(t.Context(), cursorAt(at)))(t), cursors, "trail of block %d", at)
 		}
 		move(0, 1, emptyTo)
 		move(1, 2, emptyTo)
-		trail(2, 1)
+		wantTrail(2, 1)
 		move(2, 10, tallyTo)
-		trail(10)
+		wantTrail(10)
 		move(10, 11, emptyTo)
 		move(11, 13, emptyTo)
-		trail(13, 11, 10)
+		wantTrail(13, 11, 10)
 		forked := cursorAt(13)
 		forked.Hash[0] = 1
 		if got, err := s.Trail(t.Context(), forked); err != nil || len(got) > 0 {
-			t.Errorf("the trail of a block with another hash: %v, %v", got, err)
+			t.Errorf("Trail of a block with another hash = %v, %v; want none", got, err)
 		}
-		expect.ErrorIs(t, s.StepBack(t.Context(), cursorAt(12), cursorAt(10)), ledger.ErrCursorMoved, "stepping back from where the store is not")
+		expect.ErrorIs(t, s.StepBack(t.Context(), cursorAt(12), cursorAt(10)), ledger.ErrCursorMoved, "StepBack from another block than the store's")
 		before := list(t, s, collections.Query{})
 		expect.NoError(t, s.StepBack(t.Context(), cursorAt(13), cursorAt(11)))
-		if m, err := s.Mark(t.Context()); err != nil || m.Cursor != cursorAt(11) {
-			t.Errorf("Mark = %+v, %v", m, err)
-		}
+		expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(11), "cursor of the mark")
 		expect.NoDiff(t, list(t, s, collections.Query{}), before, "page")
-		trail(11, 10)
+		wantTrail(11, 10)
 		for block := int64(11); block < 200; block++ {
 			move(block, block+1, emptyTo)
 		}
-		if got, err := s.Trail(t.Context(), cursorAt(200)); err != nil || len(got) != 64 {
-			t.Errorf("%d moves are kept, %v", len(got), err)
-		}
+		expect.Equal(t, len(expect.Value(s.Trail(t.Context(), cursorAt(200)))(t)), 64, "length of the trail")
 	})
 }
 
@@ -344,10 +315,10 @@ func TestTrailEndsAtUnrecordedCursorMove(t *testing.T) {
 		expect.NoError(t, s.Apply(t.Context(), prev, emptyTo(block)))
 		prev = cursorAt(block)
 	}
-	postgrestest.Execute(t, url, `UPDATE index_cursor SET block = 9, hash = decode(repeat('00', 31) || '09', 'hex')`) // as the release before does
+	postgrestest.Execute(t, url, `UPDATE index_cursor SET block = 9, hash = decode(repeat('00', 31) || '09', 'hex')`) // as the previous release does
 	expect.NoError(t, s.Apply(t.Context(), cursorAt(9), emptyTo(10)))
 	got, err := s.Trail(t.Context(), cursorAt(10))
 	if err != nil || len(got) != 1 || got[0].Block != 9 {
-		t.Errorf("the trail is %+v, %v", got, err)
+		t.Errorf("Trail = %+v, %v; want block 9", got, err)
 	}
 }

@@ -14,15 +14,15 @@ import (
 func TestPagesAreMeasuredByResult(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := open(t, "postgres://user:secret@127.0.0.1:1/db?sslmode=disable", collections.Options{Registerer: registry})
-	gone, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _ = s.List(t.Context(), collections.Query{})
 	_, _ = s.List(t.Context(), collections.Query{Limit: -1})
-	_, _ = s.List(gone, collections.Query{})
+	_, _ = s.List(canceled, collections.Query{})
 
 	want := map[string]float64{"unreachable": 1, "refused": 1, "canceled": 1}
 	expect.NoDiff(t, expect.Metrics(t, registry, "tipcache_collections_list_duration_seconds"), want, "pages by result")
 	if _, err := drivers.Open(t.Context(), "sqlite::memory:", collections.Options{Registerer: registry}); err == nil {
-		t.Error("second store with the same metric name: error = nil, want one")
+		t.Error("Open of a second store with the same registry = nil, want an error")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func TestPasswordEchoedByPostgresIsHidden(t *testing.T) {
+func TestPasswordEchoedByPostgresIsRedacted(t *testing.T) {
 	const password = "p4ss"
 	url := "postgres://reader:" + password + "@" + servePasswordEcho(t) + "/db?sslmode=disable"
 	var log bytes.Buffer
@@ -34,21 +34,21 @@ func TestPasswordEchoedByPostgresIsHidden(t *testing.T) {
 		"open":   func() error { return opened(ctx, url) },
 	}
 	for name, try := range operations {
-		told := ""
-		done := func() bool { // a refused login is no error of a store that is opened
-			return strings.Contains(told, "not done: ***") && (name == "open" || strings.Contains(told, "wrong: ***"))
+		errs := ""
+		done := func() bool { // opening a store succeeds if the login is refused
+			return strings.Contains(errs, "not done: ***") && (name == "open" || strings.Contains(errs, "wrong: ***"))
 		}
 		for n := 0; n < 100 && !done(); n++ {
 			if err := try(); err != nil {
-				told += err.Error() + "\n"
+				errs += err.Error() + "\n"
 			}
 		}
-		if strings.Contains(told, password) || !done() {
-			t.Errorf("%s told:\n%s", name, told)
+		if strings.Contains(errs, password) || !done() {
+			t.Errorf("errors of %s, want both refusals without the password:\n%s", name, errs)
 		}
 	}
 	if strings.Contains(log.String(), password) {
-		t.Errorf("log:\n%s", log.String())
+		t.Errorf("log contains the password:\n%s", log.String())
 	}
 }
 

@@ -15,17 +15,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// database is a fresh one, in which a test runs statements of its own.
+// database is an empty database in which a test executes statements.
 type database struct {
 	url     string
 	execute func(t *testing.T, statement string)
-	version string // a statement that sets the version of the schema, its verb
+	version string // format of the statement that sets the version of the schema
 }
 
-func databases(t *testing.T, test func(t *testing.T, d database)) {
+func testEachDatabase(t *testing.T, test func(t *testing.T, d database)) {
 	t.Run("sqlite", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "c.db")
-		test(t, database{"sqlite:" + path, func(t *testing.T, statement string) { run(t, shell(t, path), statement) }, "PRAGMA user_version = %d"})
+		test(t, database{"sqlite:" + path, func(t *testing.T, statement string) { run(t, connect(t, path), statement) }, "PRAGMA user_version = %d"})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		url := postgresURL(t)
@@ -36,7 +36,7 @@ func databases(t *testing.T, test func(t *testing.T, d database)) {
 func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[int]string{4: "tipcache index", 999: "upgrade tipcache"} {
-		databases(t, func(t *testing.T, d database) {
+		testEachDatabase(t, func(t *testing.T, d database) {
 			s := expect.Value(drivers.Open(t.Context(), d.url, collections.Options{}))(t)
 			load(t, s, some(3))
 			expect.NoError(t, s.Close())
@@ -50,18 +50,18 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 				}
 			}
 			d.execute(t, fmt.Sprintf(d.version, 5))
-			wantStored(t, open(t, d.url, collections.Options{}), some(3)) // the refusals changed nothing
+			wantStored(t, open(t, d.url, collections.Options{}), some(3))
 		})
 	}
 }
 
 func TestSchemaIsCreatedCompletelyOrNotAtAll(t *testing.T) {
 	t.Parallel()
-	databases(t, func(t *testing.T, d database) {
+	testEachDatabase(t, func(t *testing.T, d database) {
 		d.execute(t, "CREATE TABLE index_steps (a integer)")
 		if s, err := drivers.Open(t.Context(), d.url, collections.Options{}); err == nil {
 			_ = s.Close()
-			t.Fatal("opened a database with a foreign table index_steps, want an error")
+			t.Fatal("Open of a database with a foreign table index_steps = nil, want an error")
 		}
 		d.execute(t, "DROP TABLE index_steps")
 		load(t, open(t, d.url, collections.Options{}), some(3))
@@ -69,23 +69,19 @@ func TestSchemaIsCreatedCompletelyOrNotAtAll(t *testing.T) {
 }
 
 func TestManyProcessesCreateOneSchema(t *testing.T) {
-	for name, newURL := range map[string]func(testing.TB) string{"sqlite": sqliteFile, "postgres": postgresURL} {
-		t.Run(name, func(t *testing.T) {
-			url := newURL(t)
-			var opening sync.WaitGroup
-			for range 6 {
-				opening.Go(func() {
-					s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if err := errors.Join(s.Ping(t.Context()), s.Close()); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			opening.Wait()
-		})
-	}
+	testEachLedger(t, func(t *testing.T, url string) {
+		var opening sync.WaitGroup
+		for range 6 {
+			opening.Go(func() {
+				s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
+				if err == nil {
+					err = errors.Join(s.Ping(t.Context()), s.Close())
+				}
+				if err != nil {
+					t.Errorf("Open, Ping or Close = %v, want nil", err)
+				}
+			})
+		}
+		opening.Wait()
+	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// shell opens the file as any other program would.
-func shell(t *testing.T, path string) *sql.Conn {
+// connect opens a database file like another program.
+func connect(t *testing.T, path string) *sql.Conn {
 	t.Helper()
 	db := expect.Value(sql.Open("sqlite", path))(t)
 	conn := expect.Value(db.Conn(t.Context()))(t)
@@ -36,41 +36,40 @@ func TestSQLiteIsReadableWhileLockedByWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := open(t, "sqlite:"+path, collections.Options{})
 	load(t, s, some(3))
-	other := shell(t, path)
+	other := connect(t, path)
 	run(t, other, "BEGIN IMMEDIATE")
 	wantStored(t, s, some(3))
 
-	hasty := open(t, "sqlite:"+path, collections.Options{Timeout: 200 * time.Millisecond})
-	_, err := hasty.Import(t.Context(), each(some(5)))
-	if busy := silent(t, err, upstream.Overloaded); busy.RetryAfter <= 0 {
-		t.Error("no RetryAfter")
+	impatient := open(t, "sqlite:"+path, collections.Options{Timeout: 200 * time.Millisecond})
+	_, err := impatient.Import(t.Context(), each(some(5)))
+	if busy := wantSilence(t, err, upstream.Overloaded); busy.RetryAfter <= 0 {
+		t.Errorf("RetryAfter = %v, want more than 0", busy.RetryAfter)
 	}
 	run(t, other, "ROLLBACK")
 	load(t, s, some(5))
 }
 
-// The time is for questions, and for the locks of others: a machine that needs
-// longer to create the file opens it all the same.
-func TestSQLiteIsOpenedHoweverLongItsSchemaTakes(t *testing.T) {
+// The timeout limits queries and waiting for locks, but not the creation of the file, which may be slow.
+func TestTimeoutDoesNotLimitCreationOfSQLiteSchema(t *testing.T) {
 	for _, url := range []string{"sqlite::memory:", sqliteFile(t)} {
 		open(t, url, collections.Options{Timeout: time.Nanosecond})
 	}
 }
 
 func TestSQLiteLockedExclusivelyIsOverloaded(t *testing.T) {
-	t.Parallel() // it waits for the lock in vain
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.db")
-	other := shell(t, path)
+	other := connect(t, path)
 	run(t, other, "PRAGMA locking_mode = EXCLUSIVE")
 	run(t, other, "CREATE TABLE t (a)")
 	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 300 * time.Millisecond})
-	silent(t, err, upstream.Overloaded)
+	wantSilence(t, err, upstream.Overloaded)
 }
 
 func TestSQLiteWaitsForALockThatIsReleased(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := open(t, "sqlite:"+path, collections.Options{})
-	other := shell(t, path)
+	other := connect(t, path)
 	run(t, other, "BEGIN IMMEDIATE")
 	var releasing sync.WaitGroup
 	releasing.Go(func() {
@@ -107,7 +106,7 @@ func TestSQLiteInMemorySurvivesInterruptedReaders(t *testing.T) {
 	for i := range 50 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*10*time.Microsecond)
 		_, _ = s.List(ctx, collections.Query{Offset: 1900})
-		_, _ = s.Import(ctx, each(some(2000)[:100])) // in time or not, it changes nothing
+		_, _ = s.Import(ctx, each(some(2000)[:100])) // changes nothing, even if it succeeds
 		cancel()
 	}
 	wantStored(t, s, some(2000))
@@ -116,13 +115,13 @@ func TestSQLiteInMemorySurvivesInterruptedReaders(t *testing.T) {
 func TestSQLiteIsWrittenAfterInterruptedImports(t *testing.T) {
 	t.Parallel()
 	url := sqliteFile(t)
-	hasty := open(t, url, collections.Options{Timeout: time.Nanosecond})
+	impatient := open(t, url, collections.Options{Timeout: time.Nanosecond})
 	for i := range 60 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*300*time.Microsecond)
-		_, _ = hasty.Import(ctx, each(some(300)))
+		_, _ = impatient.Import(ctx, each(some(300)))
 		cancel()
 	}
-	load(t, hasty, some(300))
+	load(t, impatient, some(300))
 	wantStored(t, open(t, url, collections.Options{}), some(300))
 }
 
@@ -131,7 +130,7 @@ func TestSQLiteChangesByOthersMoveGeneration(t *testing.T) {
 	s := open(t, "sqlite:"+path, collections.Options{})
 	load(t, s, some(10))
 	before := list(t, s, collections.Query{})
-	other := shell(t, path)
+	other := connect(t, path)
 	run(t, other, "DELETE FROM collections WHERE key IN (SELECT key FROM collections LIMIT 3)")
 	run(t, other, "UPDATE collections SET asset_count = 5")
 	after := list(t, s, collections.Query{})
@@ -143,24 +142,21 @@ func TestSQLiteChangesByOthersMoveGeneration(t *testing.T) {
 func TestFailedSQLiteImportKeepsForeignTables(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := open(t, "sqlite:"+path, collections.Options{})
-	other := shell(t, path)
+	other := connect(t, path)
 	run(t, other, "CREATE TABLE staged (a)")
 	run(t, other, "DROP TABLE collections")
 	if _, err := s.Import(t.Context(), each(some(3))); err == nil {
-		t.Error("import without the table collections: error = nil, want one")
+		t.Error("Import without the table collections = nil, want an error")
 	}
 	run(t, other, "SELECT a FROM staged")
 }
 
 func TestOpenRefusesUnusableURLs(t *testing.T) {
-	noDatabase := filepath.Join(t.TempDir(), "text")
-	run(t, shell(t, noDatabase+".db"), "CREATE TABLE collections (mine)")
+	foreign := filepath.Join(t.TempDir(), "foreign.db")
+	run(t, connect(t, foreign), "CREATE TABLE collections (mine)")
 	for name, url := range map[string]string{
-		"no scheme":                  "collections.db",
-		"an unknown scheme":          "mysql://user:secret@host/db",
 		"no path":                    "sqlite:",
-		"a directory that is not":    "sqlite:" + filepath.Join(t.TempDir(), "none", "c.db"),
-		"another program's tables":   "sqlite:" + noDatabase + ".db",
+		"another program's tables":   "sqlite:" + foreign,
 		"a malformed postgres URL":   "postgres://user:secret#x@host:port/db",
 		"an http URL with a user":    "https://user:secret@host/api/v4",
 		"an http URL with a query":   "https://host/api/v4?key=secret",
@@ -173,7 +169,7 @@ func TestOpenRefusesUnusableURLs(t *testing.T) {
 			s.Close()
 		}
 		if err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: error = %v", name, err)
+			t.Errorf("Open with %s = %v, want an error without the secret", name, err)
 		}
 	}
 }

@@ -10,30 +10,30 @@ import (
 
 func TestBlockOfGenerationIsCached(t *testing.T) {
 	var h Watch
-	note := func(generation, block int64) {
+	add := func(generation, block int64) {
 		h.add(Mark{Generation: generation, Cursor: ledger.Cursor{Block: block}}, time.Unix(generation, 0))
 	}
-	wants := func(generation, block int64) {
+	wantBlock := func(generation, block int64) {
 		t.Helper()
-		expect.Equal(t, h.Counted(generation), block, "generation %d: block", generation)
+		expect.Equal(t, h.Counted(generation), block, "block of generation %d", generation)
 	}
-	wants(5, 0)
-	note(5, 100)
-	note(5, 103) // blocks without events
-	note(8, 110)
-	wants(4, 0) // from before
-	wants(5, 103)
-	wants(6, 103) // never seen: it holds what the one before does
-	wants(8, 110)
-	wants(9, 110)
+	wantBlock(5, 0)
+	add(5, 100)
+	add(5, 103) // blocks without events
+	add(8, 110)
+	wantBlock(4, 0) // before the first mark
+	wantBlock(5, 103)
+	wantBlock(6, 103) // missed, so the previous generation counts
+	wantBlock(8, 110)
+	wantBlock(9, 110)
 	for generation := int64(9); generation < 9+maxHistory; generation++ {
-		note(generation, 2*generation)
+		add(generation, 2*generation)
 	}
-	wants(8, 0)
-	wants(9, 18)
-	note(2, 7) // another store
-	wants(9, 7)
-	wants(1, 0)
+	wantBlock(8, 0)
+	wantBlock(9, 18)
+	add(2, 7) // another store
+	wantBlock(9, 7)
+	wantBlock(1, 0)
 }
 
 func TestGenerationOfCountedBlockIsFound(t *testing.T) {

@@ -16,89 +16,113 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-const somePage = `{"data":[{"collectionAddress":"0xAbc0000000000000000000000000000000000001","assetCount":7,"createdAt":"2025-01-02T03:04:05Z","updatedAt":"2025-01-02T03:04:05Z"}],"pagination":{"total":1}}`
+const somePage = `{"data":[{"collectionAddress":"0xAbc0000000000000000000000000000000000001","assetCount":7,"createdAt":"2025-01-02T03:04:05Z",` +
+	`"updatedAt":"2025-01-02T04:04:05.5+01:00","unknown":[]}],"pagination":{"total":1}}`
 
-func TestListReturnsThePageOfTheServerOrWhyThereIsNone(t *testing.T) {
+// open returns the driver for a server with a handler.
+func open(t *testing.T, o collections.Options, handler http.HandlerFunc) collections.Driver {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	_, driver, err := apistore.Open(t.Context(), server.URL, o)
+	expect.NoError(t, err)
+	t.Cleanup(func() { driver.Close() })
+	return driver
+}
+
+func TestListReturnsPageOrClassifiedError(t *testing.T) {
+	metadata := func(value string) string {
+		return strings.Replace(somePage, `"assetCount"`, `"collectionMetadata":`+value+`,"assetCount"`, 1)
+	}
+	header := func(name, value string) map[string]string { return map[string]string{name: value} }
 	for name, tt := range map[string]struct {
-		status int
+		status int // 0 aborts the response
+		header map[string]string
 		body   string
-		kind   upstream.Kind // of the error; 0 for none
+		kind   upstream.Kind // of the error; 0 means no error
 		wait   time.Duration // of the error
+		cause  string        // part of the error
 	}{
-		"a page":           {200, somePage, 0, 0},
-		"no JSON":          {200, "}", upstream.BadAnswer, 0},
-		"no data":          {200, `{"pagination":{"total":1}}`, upstream.BadAnswer, 0},
-		"no pagination":    {200, `{"data":[]}`, upstream.BadAnswer, 0},
-		"no total":         {200, `{"data":[],"pagination":{}}`, upstream.BadAnswer, 0},
-		"no address":       {200, strings.Replace(somePage, "0xAbc", "0x", 1), upstream.BadAnswer, 0},
-		"no list at all":   {401, `{}`, upstream.BadAnswer, 0},
-		"a timeout":        {408, `{}`, upstream.Timeout, 0},
-		"a late gateway":   {504, `{}`, upstream.Timeout, 0},
-		"a page of a 500":  {500, somePage, upstream.Unreachable, 0},
-		"too many":         {429, `{}`, upstream.Overloaded, 7 * time.Second},
-		"no place":         {503, `{}`, upstream.Overloaded, 7 * time.Second},
-		"the end too soon": {0, "", upstream.Unreachable, 0},
+		"page":                       {200, nil, somePage, 0, 0, ""},
+		"not JSON":                   {200, nil, "<html>", upstream.BadAnswer, 0, "not a page"},
+		"no data":                    {200, nil, `{"pagination":{"total":1}}`, upstream.BadAnswer, 0, "no data"},
+		"data null":                  {200, nil, `{"data":null,"pagination":{"total":0}}`, upstream.BadAnswer, 0, "no data"},
+		"no pagination":              {200, nil, `{"data":[]}`, upstream.BadAnswer, 0, "pagination.total"},
+		"no total":                   {200, nil, `{"data":[],"pagination":{}}`, upstream.BadAnswer, 0, "pagination.total"},
+		"invalid address":            {200, nil, strings.Replace(somePage, "0xAbc", "0x", 1), upstream.BadAnswer, 0, "has no address"},
+		"no address":                 {200, nil, `{"data":[{}],"pagination":{"total":1}}`, upstream.BadAnswer, 0, "has no address"},
+		"metadata is a list":         {200, nil, metadata("[]"), upstream.BadAnswer, 0, "metadata"},
+		"more items than the limit":  {200, nil, `{"data":[{},{},{}],"pagination":{"total":3}}`, upstream.BadAnswer, 0, "3 collections, want at most 2"},
+		"too large":                  {200, nil, somePage + strings.Repeat(" ", 8<<20), upstream.BadAnswer, 0, "exceeds 8388608"},
+		"truncated":                  {200, header("Content-Length", "100000"), somePage, upstream.Unreachable, 0, "EOF"},
+		"aborted":                    {0, nil, "", upstream.Unreachable, 0, "EOF"},
+		"redirect":                   {307, header("Location", "https://elsewhere/"), "", upstream.BadAnswer, 0, "307"},
+		"unknown key":                {401, nil, `{"title":"Unauthorized","detail":"unknown key"}`, upstream.BadAnswer, 0, "unknown key"},
+		"request timeout":            {408, nil, `{}`, upstream.Timeout, 0, "408"},
+		"refused request":            {422, nil, `{"title":"Unprocessable Entity"}`, upstream.BadAnswer, 0, "Unprocessable"},
+		"rate limit":                 {429, header("Retry-After", "7"), "", upstream.Overloaded, 7 * time.Second, "429"},
+		"rate limit without a time":  {429, nil, "not JSON", upstream.Overloaded, time.Second, "429"},
+		"status 500 with a page":     {500, nil, somePage, upstream.Unreachable, 0, "500"},
+		"unavailable for long":       {503, header("Retry-After", "999999999"), "", upstream.Overloaded, time.Hour, "503"},
+		"unavailable until the past": {503, header("Retry-After", "Thu, 01 Jan 2026 00:00:00 GMT"), "", upstream.Overloaded, time.Second, "503"},
+		"timeout of a gateway":       {504, nil, `{}`, upstream.Timeout, 0, "504"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			driver := open(t, collections.Options{APIKey: "secret"}, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
-				want := `{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":10,"offset":3}}`
+				want := `{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":2,"offset":3}}`
 				if r.Method != http.MethodPost || string(body) != want || r.Header.Get("X-Api-Key") != "secret" {
 					t.Errorf("request = %s %s with key %q, want POST %s with the key", r.Method, body, r.Header.Get("X-Api-Key"), want)
 				}
 				if tt.status == 0 {
 					panic(http.ErrAbortHandler)
 				}
-				w.Header().Set("Retry-After", "7")
+				for name, value := range tt.header {
+					w.Header().Set(name, value)
+				}
 				w.WriteHeader(tt.status)
 				fmt.Fprint(w, tt.body)
-			}))
-			defer server.Close()
-			_, driver, err := apistore.Open(t.Context(), server.URL, collections.Options{APIKey: "secret"})
+			})
+			page, err := driver.List(t.Context(), collections.Query{OrderBy: collections.AssetCount, Desc: true, Limit: 2, Offset: 3})
+			if failure, ok := errors.AsType[*upstream.Error](err); ok {
+				expect.Equal(t, failure.Kind, tt.kind, "kind of error (%v)", err)
+				expect.Equal(t, failure.RetryAfter, tt.wait, "RetryAfter")
+				expect.Contains(t, err.Error(), tt.cause, "error")
+				if !strings.HasPrefix(failure.Msg, "the collection store ") || strings.ContainsAny(failure.Msg, ":/0123456789") || strings.Contains(err.Error(), "secret") {
+					t.Errorf("message = %q of error %v, want one about the collection store without its address and key", failure.Msg, err)
+				}
+				return
+			}
 			expect.NoError(t, err)
-			defer driver.Close()
-			page, err := driver.List(t.Context(), collections.Query{OrderBy: collections.AssetCount, Desc: true, Limit: 10, Offset: 3})
-			if got := upstream.KindOf(err); got != tt.kind || (err == nil) != (tt.kind == 0) {
-				t.Errorf("error = %v of kind %v, want kind %v", err, got, tt.kind)
-			}
-			if failure, ok := errors.AsType[*upstream.Error](err); ok && failure.RetryAfter != tt.wait {
-				t.Errorf("RetryAfter = %s, want %s", failure.RetryAfter, tt.wait)
-			}
-			if err == nil && (len(page.Items) != 1 || page.Items[0].AssetCount != 7 || page.Total != 1) {
-				t.Errorf("page = %+v, want one collection with 7 assets", page)
-			}
-			if _, err := driver.Mark(t.Context()); !errors.Is(err, collections.ErrNotIndexed) {
-				t.Errorf("Mark = %v, want %v", err, collections.ErrNotIndexed)
+			updated := time.Date(2025, 1, 2, 3, 4, 5, 5e8, time.UTC)
+			if tt.kind != 0 || len(page.Items) != 1 || page.Items[0].AssetCount != 7 || page.Items[0].UpdatedAt != updated || page.Total != 1 {
+				t.Errorf("List = %+v, nil, want one collection with 7 assets updated at %v, or an error of kind %v", page, updated, tt.kind)
 			}
 		})
 	}
 }
 
-func TestMetadataHasTheDocumentedFormAndSize(t *testing.T) {
+func TestMetadataHasDocumentedFormAndSize(t *testing.T) {
 	const most = collections.MaxText
-	text := strings.Repeat("x", most)
+	text, accents := strings.Repeat("x", most), strings.Repeat("é", most/2)
+	const huge = `{"totalSupply":"115792089237316195423570985008687907853269984665640564039457584007913129639935"}`
 	for sent, want := range map[string]string{
-		`null`:                                                          ``,
-		`{"totalSupply":12345678901234567890}`:                          `{"totalSupply":"12345678901234567890"}`,
-		`{"totalSupply":"7"}`:                                           `{"totalSupply":"7"}`,
-		`{"openSeaMetadata":{"a":1}}`:                                   `{"marketplaceMetadata":{"a":1}}`,
+		`null`:                                   ``,
+		`{}`:                                     `{}`,
+		`{"totalSupply":null}`:                   `{"totalSupply":null}`,
+		`{"totalSupply":12345678901234567890}`:   `{"totalSupply":"12345678901234567890"}`,
+		`{"totalSupply":"7"}`:                    `{"totalSupply":"7"}`,
+		huge:                                     huge,
+		`{"openSeaMetadata":{"floorPrice":0.5}}`: `{"marketplaceMetadata":{"floorPrice":0.5}}`,
 		`{"openSeaMetadata":1,"marketplaceMetadata":2}`:                 `{"marketplaceMetadata":2}`,
 		`{"name":"` + text + `x","image":"` + text + `"}`:               `{"image":"` + text + `","name":"` + text + `"}`,
+		`{"name":"x` + accents + `","description":"` + accents + `é"}`:  `{"description":"` + accents + `","name":"x` + accents[:most-2] + `"}`,
 		`{"a":{"image":"` + text + `x"},"b":["` + text + `x",1e999,2]}`: `{"a":{"image":null},"b":[null,null,2]}`,
-		`[]`: "error",
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		driver := open(t, collections.Options{}, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(somePage, `"assetCount"`, `"collectionMetadata":`+sent+`,"assetCount"`, 1))
-		}))
-		_, driver, err := apistore.Open(t.Context(), server.URL, collections.Options{})
-		expect.NoError(t, err)
-		page, err := driver.List(t.Context(), collections.Query{Limit: 1})
-		got := "error"
-		if err == nil {
-			got = string(page.Items[0].Metadata)
-		}
-		expect.Equal(t, got, want, "metadata of %.60s (%v)", sent, err)
-		driver.Close()
-		server.Close()
+		})
+		page := expect.Value(driver.List(t.Context(), collections.Query{Limit: 1}))(t)
+		expect.Equal(t, string(page.Items[0].Metadata), want, "metadata of %.60s", sent)
 	}
 }
