@@ -12,14 +12,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
-// golden compares the JSON, member for member in its order, with a file.
-func golden(t *testing.T, name string, got []byte) {
+// compareWithFile compares JSON, including the order of its members, with a file.
+func compareWithFile(t *testing.T, name string, got []byte) {
 	t.Helper()
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, got, "", "  "); err != nil {
-		t.Fatalf("%v in %s", err, got)
+		t.Fatalf("description = %s, want JSON: %v", got, err)
 	}
 	indented.WriteByte('\n')
 	file := filepath.Join("testdata", name)
@@ -27,7 +27,7 @@ func golden(t *testing.T, name string, got []byte) {
 		expect.NoError(t, os.WriteFile(file, indented.Bytes(), 0o644))
 	}
 	want := expect.Value(os.ReadFile(file))(t)
-	expect.NoDiff(t, indented.String(), string(want), "request")
+	expect.NoDiff(t, indented.String(), string(want), "description")
 }
 
 func TestAlchemyContractsHaveDocumentedForm(t *testing.T) {
@@ -40,15 +40,15 @@ func TestAlchemyContractsHaveDocumentedForm(t *testing.T) {
 			if degraded {
 				t.Error("page is degraded, want it complete")
 			}
-			golden(t, name+".golden.json", found[address])
+			compareWithFile(t, name+".golden.json", found[address])
 		})
 	}
 }
 
 func TestAlchemyHasNoRecord(t *testing.T) {
 	tests := map[string]string{
-		"of an address it leaves out":                 `{"contracts":[]}`,
-		"of what is not a contract":                   `{"contracts":[{"address":"` + one + `","name":"x","tokenType":"NOT_A_CONTRACT"}]}`,
+		"of an address that it omits":                 `{"contracts":[]}`,
+		"of an address that is not a contract":        `{"contracts":[{"address":"` + one + `","name":"x","tokenType":"NOT_A_CONTRACT"}]}`,
 		"of a contract without name, symbol, creator": `[{"address":"` + one + `","name":null,"tokenType":"UNKNOWN","totalSupply":"3"}]`,
 		"of a contract that is null":                  `[null]`,
 	}
@@ -58,7 +58,7 @@ func TestAlchemyHasNoRecord(t *testing.T) {
 			s := openAlchemy(t, &alchemy{fault: text(answer)}, unhurried(metadata.Options{Store: store, Chain: "c"}))
 			found, degraded := s.Lookup(t.Context(), []string{one})
 			if string(found[one]) != "{}" || degraded {
-				t.Errorf("got %s, degraded %v; want {}, not degraded", found[one], degraded)
+				t.Errorf("Lookup = %s, degraded %v; want {}, false", found[one], degraded)
 			}
 			s.Close()
 			expect.NoDiff(t, store.keys(), []string{one}, "stored keys")

@@ -10,13 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// explorer answers the paths; the others are 404.
+// explorer answers paths, and others with 404.
 func explorer(answers map[string]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer, ok := answers[r.URL.Path]
@@ -60,28 +58,27 @@ func TestBlockscoutContractsHaveDocumentedForm(t *testing.T) {
 		answers map[string]string
 		want    string
 	}{
-		"with everything": {present, `{"chain":"story","address":"0x0000000000000000000000000000000000000aBc","name":"Assets","symbol":"IPA","totalSupply":"12","tokenType":"ERC721",` +
+		"all fields": {present, `{"chain":"story","address":"0x0000000000000000000000000000000000000aBc","name":"Assets","symbol":"IPA","totalSupply":"12","tokenType":"ERC721",` +
 			`"contractDeployer":"0xD1","deployedBlockNumber":77,"marketplaceMetadata":{"imageUrl":"https://example.com/i.png"}}`},
-		"under the older names": {older, `{"chain":"story","address":"0x0000000000000000000000000000000000000ABC","name":"Assets","symbol":"IPA","tokenType":"ERC1155",` +
+		"older field names": {older, `{"chain":"story","address":"0x0000000000000000000000000000000000000ABC","name":"Assets","symbol":"IPA","tokenType":"ERC1155",` +
 			`"contractDeployer":"0xD1","deployedBlockNumber":78,"marketplaceMetadata":{}}`},
-		"without a block when the transaction is unknown": {without(older, transaction), `{"chain":"story","address":"0x0000000000000000000000000000000000000ABC","name":"Assets","symbol":"IPA","tokenType":"ERC1155",` +
+		"no block if the transaction is unknown": {without(older, transaction), `{"chain":"story","address":"0x0000000000000000000000000000000000000ABC","name":"Assets","symbol":"IPA","tokenType":"ERC1155",` +
 			`"contractDeployer":"0xD1","marketplaceMetadata":{}}`},
-		"without a deployer when the address is unknown": {without(older, address), `{"chain":"story","address":"0x0000000000000000000000000000000000000ABC","name":"Assets","symbol":"IPA","tokenType":"ERC1155",` +
+		"no deployer if the address is unknown": {without(older, address), `{"chain":"story","address":"0x0000000000000000000000000000000000000ABC","name":"Assets","symbol":"IPA","tokenType":"ERC1155",` +
 			`"marketplaceMetadata":{}}`},
-		"as {} when the token is unknown": {without(present, token), `{}`},
+		"{} if the token is unknown": {without(present, token), `{}`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := openBlockscout(t, explorer(test.answers), unhurried(metadata.Options{Chain: "story"}))
 			found, degraded := s.Lookup(t.Context(), []string{one})
-			if diff := cmp.Diff(test.want, string(found[one])); diff != "" || degraded {
-				t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
-			}
+			expect.NoDiff(t, string(found[one]), test.want, "description")
+			expect.Equal(t, degraded, false, "degraded")
 		})
 	}
 }
 
-func TestBlockscoutIsAskedForFourContractsAtATimeAndThePageHasThoseInTime(t *testing.T) {
+func TestBlockscoutGetsFourConcurrentRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
 		s := openBlockscout(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,16 +91,10 @@ func TestBlockscoutIsAskedForFourContractsAtATimeAndThePageHasThoseInTime(t *tes
 				w.WriteHeader(http.StatusNotFound)
 			}
 		}), metadata.Options{Budget: 500 * time.Millisecond})
-		found, degraded := s.Lookup(t.Context(), addresses(20))
-		if n := described(found); n != 8 || !degraded {
-			t.Errorf("%d contracts in two rounds of 200 ms, degraded %v", n, degraded)
-		}
+		wantDescribed(t, s, addresses(20), 8, true)
 		expect.Equal(t, most.Load(), 4, "requests at the same time")
 		time.Sleep(time.Second)
-		found, degraded = s.Lookup(t.Context(), addresses(20))
-		if n := described(found); n != 20 || degraded {
-			t.Errorf("%d contracts later, degraded %v", n, degraded)
-		}
+		wantDescribed(t, s, addresses(20), 20, false)
 	})
 }
 
@@ -115,10 +106,7 @@ func TestFailingContractOfBlockscoutDoesNotAffectOthers(t *testing.T) {
 		}
 		explorer(map[string]string{"/api/v2/tokens/" + two: `{"name":"two"}`})(w, r)
 	}), unhurried(metadata.Options{Failures: 1}))
-	found, degraded := s.Lookup(t.Context(), []string{one, two})
-	if diff := cmp.Diff(map[string]string{one: "", two: "two"}, names(t, found)); diff != "" || degraded {
-		t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
-	}
+	wantNames(t, s, []string{one, two}, map[string]string{one: "", two: "two"}, false)
 	expect.Equal(t, state(s), "closed", "breaker state")
 }
 
@@ -135,7 +123,7 @@ func TestBlockscoutGetsNoRequestsAfter429(t *testing.T) {
 			}
 		}
 		if n := requests.Load(); n > 8 {
-			t.Errorf("%d requests after the first 429", n)
+			t.Errorf("requests = %d, want at most 8", n)
 		}
 		expect.Equal(t, state(s), "rate_limited", "provider state")
 	})

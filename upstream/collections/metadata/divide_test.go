@@ -17,26 +17,25 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// poisoned is an Alchemy that answers batches with one of the contracts in a way
-// of its own.
-type poisoned struct {
+// selective is an Alchemy with a fault that affects only batches with one of the contracts.
+type selective struct {
 	alchemy
 	contracts []string
-	with      http.HandlerFunc
+	fault     http.HandlerFunc
 }
 
-func (p *poisoned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *selective) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if slices.ContainsFunc(p.contracts, func(a string) bool { return bytes.Contains(body, []byte(a)) }) {
-		p.answer(w, r, p.with)
+		p.answer(w, r, p.fault)
 	} else {
 		p.answer(w, r, nil)
 	}
 }
 
 func TestFailingContractDoesNotAffectOthersInBatch(t *testing.T) {
-	ways := map[string]http.HandlerFunc{
+	faults := map[string]http.HandlerFunc{
 		"refused":        status(http.StatusBadRequest),
 		"too large":      text(`{"contracts":[],"x":"` + strings.Repeat("x", 8<<20) + `"}`),
 		"malformed":      text(`{"contracts":[{"name":"\u00`),
@@ -47,74 +46,57 @@ func TestFailingContractDoesNotAffectOthersInBatch(t *testing.T) {
 		"never answered": slow(time.Hour, status(http.StatusOK)),
 	}
 	all := addresses(50)
-	for name, way := range ways {
+	for name, fault := range faults {
 		for _, bad := range [][]string{all[17:18], {all[0], all[25], all[49]}} {
 			t.Run("a batch that is "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					provider := &poisoned{contracts: bad, with: way}
-					log := &logged{}
-					s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, metadata.Options{
-						Transport: inBubble(provider), Failures: 1, Logger: log.logger(),
-					})
-					page := func() {
-						t.Helper()
-						found, degraded := s.Lookup(t.Context(), all)
-						if n := described(found); n != 50-len(bad) || degraded {
-							t.Errorf("%d of 50 are described, degraded %v", n, degraded)
-						}
-					}
+					provider := &selective{contracts: bad, fault: fault}
+					log := &logBuffer{}
+					s := openAlchemy(t, provider, metadata.Options{Failures: 1, Logger: log.logger()})
 					s.Lookup(t.Context(), all)
-					time.Sleep(2 * time.Minute) // what hangs is found last
-					asked := len(provider.batches())
-					if most := 1 + (2*6+1)*len(bad) + 7; asked > most {
-						t.Errorf("%d requests, %d are enough to find %d", asked, most, len(bad))
+					time.Sleep(2 * time.Minute) // hanging contracts are found last
+					requests := len(provider.batches())
+					if most := 1 + (2*6+1)*len(bad) + 7; requests > most {
+						t.Errorf("requests = %d, want at most %d to find %d contracts", requests, most, len(bad))
 					}
-					page()
+					wantDescribed(t, s, all, 50-len(bad), false)
 					time.Sleep(5 * time.Minute)
-					page() // what was refused is remembered
+					wantDescribed(t, s, all, 50-len(bad), false)
 					synctest.Wait()
-					if again := len(provider.batches()); again != asked || state(s) != "closed" {
-						t.Errorf("%d more requests, the breaker is %s", again-asked, state(s))
-					}
-					expect.Equal(t, strings.Count(log.String(), "provider refuses these"), 1, "log lines about it (%s)", log)
+					expect.Equal(t, len(provider.batches()), requests, "requests five minutes later")
+					expect.Equal(t, state(s), "closed", "breaker state")
+					expect.Equal(t, log.Count("provider refuses these"), 1, "log lines about the contracts (%s)", log)
 				})
 			})
 		}
 	}
 }
 
-// The faults of a connection, through one.
 func TestContractThatBreaksConnectionIsIsolated(t *testing.T) {
-	provider := &poisoned{contracts: []string{one}, with: hijack("")}
+	provider := &selective{contracts: []string{one}, fault: hijack("")}
 	server := httptest.NewServer(provider)
 	defer server.Close()
 	s := open(t, "alchemy:"+server.URL+"/nft/v3/"+key, unhurried(metadata.Options{Failures: 1}))
-	found, degraded := s.Lookup(t.Context(), append(addresses(20), one))
-	if n := described(found); n != 20 || degraded || state(s) != "closed" {
-		t.Errorf("%d of 20 are described, degraded %v, the provider is %s", n, degraded, state(s))
-	}
+	wantDescribed(t, s, append(addresses(20), one), 20, false)
+	expect.Equal(t, state(s), "closed", "breaker state")
 }
 
-// A batch that hangs is divided between other pages, not before them.
+// A hanging batch is divided between other pages, not before them.
 func TestPageDoesNotWaitForSplitOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := addresses(100)
-		provider := &poisoned{contracts: all[10:11], with: slow(time.Hour, status(http.StatusOK))}
-		s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, metadata.Options{
-			Transport: inBubble(provider), InFlight: 1, Budget: 5 * time.Second,
-		})
+		provider := &selective{contracts: all[10:11], fault: slow(time.Hour, status(http.StatusOK))}
+		s := openAlchemy(t, provider, metadata.Options{InFlight: 1, Budget: 5 * time.Second})
 		lookup(t, s, two)
 		s.Lookup(t.Context(), all)
 		for i := range 3 {
-			time.Sleep(time.Second) // so that what hangs ends within the page's budget
-			if name, degraded := lookup(t, s, addresses(110)[100+i]); name == "" || degraded {
-				t.Errorf("another page has %q, degraded %v, while the batch is divided", name, degraded)
-			}
+			time.Sleep(time.Second) // the hanging requests end within the page's budget
+			wantDescribed(t, s, addresses(110)[100+i:101+i], 1, false)
 		}
 	})
 }
 
-// The provider lists at most three of the contracts that it is asked for.
+// The provider returns at most three contracts per request.
 func TestContractMissingFromAnswerIsNotNegativelyCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
@@ -124,10 +106,8 @@ func TestContractMissingFromAnswerIsNotNegativelyCached(t *testing.T) {
 			describe(w, len(batches), last[:min(3, len(last))])
 		})
 		s := openAlchemy(t, provider, metadata.Options{})
-		found, degraded := s.Lookup(t.Context(), addresses(10))
-		if n := described(found); n != 10 || degraded || len(provider.batches()) != 4 {
-			t.Errorf("%d of 10 are described after %d requests, degraded %v", n, len(provider.batches()), degraded)
-		}
+		wantDescribed(t, s, addresses(10), 10, false)
+		expect.Equal(t, len(provider.batches()), 4, "requests")
 	})
 }
 
@@ -136,50 +116,44 @@ func TestContractsMissingTwiceHaveNoRecord(t *testing.T) {
 		provider := &alchemy{fault: text(`{"contracts":[]}`)}
 		s := openAlchemy(t, provider, metadata.Options{})
 		for range 2 {
-			found, degraded := s.Lookup(t.Context(), addresses(50))
-			if n := described(found); n != 0 || degraded || len(provider.batches()) != 2 {
-				t.Errorf("%d are described after %d requests, degraded %v", n, len(provider.batches()), degraded)
-			}
+			wantDescribed(t, s, addresses(50), 0, false)
+			expect.Equal(t, len(provider.batches()), 2, "requests")
 			synctest.Wait()
 		}
 	})
 }
 
 func TestDescriptionSurvivesFailures(t *testing.T) {
-	for name, none := range map[string]http.HandlerFunc{
+	for name, fault := range map[string]http.HandlerFunc{
 		"an empty list":   text(`[]`),
 		"no contract":     text(`[{"address":"` + one + `","tokenType":"NOT_A_CONTRACT"}]`),
 		"a server error":  status(http.StatusInternalServerError),
 		"a refusal":       status(http.StatusBadRequest),
-		"another's error": text(`{"error":{"message":"no such contract"}}`),
+		"an error object": text(`{"error":{"message":"no such contract"}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				provider := &poisoned{with: none}
-				s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, metadata.Options{Transport: inBubble(provider)})
+				provider := &selective{fault: fault}
+				s := openAlchemy(t, provider, metadata.Options{})
 				lookup(t, s, one)
 				provider.contracts = []string{one}
 				for range 3 {
 					time.Sleep(20 * day)
 					for range 2 {
-						if name, degraded := lookup(t, s, one); name != "1" || degraded {
-							t.Errorf("%q, degraded %v", name, degraded)
-						}
+						wantName(t, s, one, "1", false)
 					}
 				}
-				asked := len(provider.batches())
+				requests := len(provider.batches())
 				time.Sleep(8 * time.Minute)
 				lookup(t, s, one)
 				synctest.Wait()
-				if again := len(provider.batches()); again != asked {
-					t.Errorf("%d requests more within ten minutes", again-asked)
-				}
+				expect.Equal(t, len(provider.batches()), requests, "requests within ten minutes")
 				provider.contracts = nil
 				time.Sleep(day)
 				lookup(t, s, one)
 				synctest.Wait()
 				if name, _ := lookup(t, s, one); name == "1" {
-					t.Error("description was not read again")
+					t.Error("name = 1 after the provider recovered, want the description read again")
 				}
 			})
 		})
@@ -194,25 +168,22 @@ func TestProviderOutageDuringSplitBatchBlamesNoContract(t *testing.T) {
 		provider.fail(slow(2*time.Second, status(http.StatusInternalServerError)))
 		s.Lookup(t.Context(), addresses(50))
 		time.Sleep(10 * time.Minute)
-		if n := len(store.keys()); n != 1 || state(s) != "open" {
-			t.Errorf("%d records, the breaker is %s", n, state(s))
-		}
+		expect.Equal(t, len(store.keys()), 1, "records")
+		expect.Equal(t, state(s), "open", "breaker state")
 	})
 }
 
-func TestPageOfRefusedContractsIsNoFailureOfTheProvider(t *testing.T) {
-	for name, way := range map[string]http.HandlerFunc{"refused": status(http.StatusBadRequest), "malformed": text(`<html>`)} {
+func TestPageOfRefusedContractsIsNotAProviderFailure(t *testing.T) {
+	for name, fault := range map[string]http.HandlerFunc{"refused": status(http.StatusBadRequest), "malformed": text(`<html>`)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				all := addresses(21)
-				provider := &poisoned{contracts: all[:20], with: way}
-				s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, metadata.Options{Transport: inBubble(provider), Failures: 1})
+				provider := &selective{contracts: all[:20], fault: fault}
+				s := openAlchemy(t, provider, metadata.Options{Failures: 1})
 				lookup(t, s, all[20])
-				found, degraded := s.Lookup(t.Context(), all[:20])
+				wantDescribed(t, s, all[:20], 0, false)
 				synctest.Wait()
-				if n := described(found); n != 0 || degraded || state(s) != "closed" {
-					t.Errorf("%d are described, degraded %v, breaker %s", n, degraded, state(s))
-				}
+				expect.Equal(t, state(s), "closed", "breaker state")
 			})
 		})
 	}
@@ -220,7 +191,7 @@ func TestPageOfRefusedContractsIsNoFailureOfTheProvider(t *testing.T) {
 
 func TestProviderThatRefusesEverythingGetsFewRequests(t *testing.T) {
 	for name, test := range map[string]struct {
-		way   http.HandlerFunc
+		fault http.HandlerFunc
 		state string
 	}{
 		"refused":   {status(http.StatusBadRequest), "failing"},
@@ -229,14 +200,14 @@ func TestProviderThatRefusesEverythingGetsFewRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &memory{}
-				provider := &alchemy{fault: test.way}
+				provider := &alchemy{fault: test.fault}
 				s := openAlchemy(t, provider, metadata.Options{Store: store, Failures: 1})
 				if _, degraded := s.Lookup(t.Context(), addresses(100)); !degraded {
 					t.Error("page is not degraded, want it degraded")
 				}
 				synctest.Wait()
 				if n := len(provider.batches()); n > 8 || state(s) != test.state || len(store.keys()) > 0 {
-					t.Errorf("%d requests, breaker %s, %d records", n, state(s), len(store.keys()))
+					t.Errorf("%d requests, breaker %s, %d records; want at most 8, %s and 0", n, state(s), len(store.keys()), test.state)
 				}
 			})
 		})
@@ -253,7 +224,7 @@ func TestOnchainMetadataIsBounded(t *testing.T) {
 	found, degraded := s.Lookup(t.Context(), []string{one})
 	var got map[string]any
 	if err := json.Unmarshal(found[one], &got); err != nil || degraded {
-		t.Fatalf("%v, degraded %v", err, degraded)
+		t.Fatalf("description = %s (%v), degraded %v; want JSON, not degraded", found[one], err, degraded)
 	}
 	cut := strings.Repeat("é", 2048)
 	want := map[string]any{
@@ -263,13 +234,13 @@ func TestOnchainMetadataIsBounded(t *testing.T) {
 	expect.NoDiff(t, got, want, "metadata")
 }
 
-// Every page but the last has contracts that the provider refuses. What their batches are divided into grows
-// faster than it is asked for, and costs the others every second turn.
+// All pages except the last have contracts that the provider refuses. The divided batches arrive faster than they are
+// requested, but get only every second turn.
 func TestSplitPagesDoNotStarveOtherPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages, batch, request = 20, 50, 100 * time.Millisecond
 		all := addresses((pages + 1) * batch)
-		provider := &poisoned{with: status(http.StatusBadRequest)}
+		provider := &selective{fault: status(http.StatusBadRequest)}
 		for i := range pages {
 			provider.contracts = append(provider.contracts, all[i*batch+10], all[i*batch+40])
 		}
@@ -281,24 +252,19 @@ func TestSplitPagesDoNotStarveOtherPages(t *testing.T) {
 			}),
 		})
 		lookup(t, s, two)
-		mustDescribe := func(page, want int) {
-			found, degraded := s.Lookup(t.Context(), all[page*batch:(page+1)*batch])
-			if n := described(found); n != want || degraded {
-				t.Errorf("page %d: %d of %d are described, degraded %v", page, n, batch, degraded)
-			}
-		}
+		lookupPage := func(page, want int) { wantDescribed(t, s, all[page*batch:(page+1)*batch], want, false) }
 		var waiting sync.WaitGroup
 		for page := range pages {
-			waiting.Go(func() { mustDescribe(page, batch-2) })
+			waiting.Go(func() { lookupPage(page, batch-2) })
 			time.Sleep(3 * request)
 			if n := len(provider.batches()); !slices.ContainsFunc(provider.batches(), func(b []string) bool { return b[0] == all[page*batch] }) {
-				t.Errorf("page %d is not among the %d batches that were asked for", page, n)
+				t.Errorf("page %d is not among the %d requested batches, want it there", page, n)
 			}
 		}
 		began := time.Now()
-		mustDescribe(pages, batch)
+		lookupPage(pages, batch)
 		if took := time.Since(began); took > 3*request {
-			t.Errorf("a page that all is well with waits for %v", took)
+			t.Errorf("duration of a page without refused contracts = %v, want at most %v", took, 3*request)
 		}
 		waiting.Wait()
 	})

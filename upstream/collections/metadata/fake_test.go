@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// key is what must not be seen anywhere.
+// key is a secret in the provider's URL that no log, metric or description may contain.
 const key = "sEcReT-k3y"
 
 const (
@@ -38,11 +38,11 @@ func addresses(n int) []string {
 	return all
 }
 
-// memory is a Store.
+// memory is a Store in memory.
 type memory struct {
 	mu      sync.Mutex
 	records map[string]metadata.Record
-	loaded  func() // called after each Load has read, if set
+	loaded  func() // called after each Load; may be nil
 }
 
 func (m *memory) Load(_ context.Context, keys []string) map[string]metadata.Record {
@@ -76,17 +76,16 @@ func (m *memory) keys() []string {
 	return slices.Sorted(maps.Keys(m.records))
 }
 
-// control is what the service asks for where it knows no other contract that shows
-// whether the provider is well.
+// control is the contract that the service requests to find out whether the provider works, if it knows no other.
 const control = "0x000000000000000000000000000000000000dead"
 
-// alchemy is a provider. Of every contract it says that its name is the number
-// of the batch it was asked for in. Requests for the control alone are no batches.
+// alchemy is a provider. The name of each contract is the number of the batch that requested it. Requests for only the
+// control do not count as batches.
 type alchemy struct {
-	mu    sync.Mutex
-	asked [][]string
-	times []time.Time
-	fault http.HandlerFunc // answers in its place, if set
+	mu        sync.Mutex
+	requested [][]string
+	times     []time.Time
+	fault     http.HandlerFunc // answers instead; may be nil
 }
 
 func (a *alchemy) fail(with http.HandlerFunc) {
@@ -98,28 +97,28 @@ func (a *alchemy) fail(with http.HandlerFunc) {
 func (a *alchemy) batches() [][]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Clone(a.asked)
+	return slices.Clone(a.requested)
 }
 
 func (a *alchemy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.answer(w, r, nil)
 }
 
-// answer is the fault's where it is not nil.
+// answer records a batch and answers it. The first of fault and a.fault that is not nil answers instead.
 func (a *alchemy) answer(w http.ResponseWriter, r *http.Request, fault http.HandlerFunc) {
-	var question struct {
+	var request struct {
 		ContractAddresses []string `json:"contractAddresses"`
 	}
-	if err := json.NewDecoder(r.Body).Decode(&question); err != nil || !strings.HasSuffix(r.URL.Path, "/"+key+"/getContractMetadataBatch") {
+	if err := json.NewDecoder(r.Body).Decode(&request); err != nil || !strings.HasSuffix(r.URL.Path, "/"+key+"/getContractMetadataBatch") {
 		http.Error(w, "not a batch", http.StatusTeapot)
 		return
 	}
 	a.mu.Lock()
-	if !slices.Equal(question.ContractAddresses, []string{control}) {
-		a.asked = append(a.asked, question.ContractAddresses)
+	if !slices.Equal(request.ContractAddresses, []string{control}) {
+		a.requested = append(a.requested, request.ContractAddresses)
 		a.times = append(a.times, time.Now())
 	}
-	batch := len(a.asked)
+	batch := len(a.requested)
 	if fault == nil {
 		fault = a.fault
 	}
@@ -128,20 +127,19 @@ func (a *alchemy) answer(w http.ResponseWriter, r *http.Request, fault http.Hand
 		fault(w, r)
 		return
 	}
-	describe(w, batch, question.ContractAddresses)
+	describe(w, batch, request.ContractAddresses)
 }
 
-// describe answers like Alchemy, in an order and a spelling of its own.
+// describe answers like Alchemy, with another order and case of the addresses.
 func describe(w http.ResponseWriter, batch int, addresses []string) {
 	var contracts []map[string]any
 	for _, a := range slices.Backward(addresses) {
-		spelled := "0x" + strings.ToUpper(a[2:])
-		contracts = append(contracts, map[string]any{"address": spelled, "name": fmt.Sprint(batch), "symbol": nil})
+		contracts = append(contracts, map[string]any{"address": "0x" + strings.ToUpper(a[2:]), "name": fmt.Sprint(batch), "symbol": nil})
 	}
 	json.NewEncoder(w).Encode(map[string]any{"contracts": contracts})
 }
 
-// inBubble is the provider without a socket, for tests that own the clock.
+// inBubble returns a transport that calls a provider without a socket, for tests with synctest.
 func inBubble(h http.Handler) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		answer := httptest.NewRecorder()
@@ -159,7 +157,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// slow answers after the time, unless the client is gone by then.
+// slow answers after a time, unless the client leaves before.
 func slow(by time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -178,14 +176,13 @@ func text(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }
 }
 
-// unhurried gives pages and lookups time enough for a busy machine, in tests that
-// do not own the clock.
+// unhurried sets timeouts that suffice on a busy machine, for tests without synctest.
 func unhurried(o metadata.Options) metadata.Options {
 	o.Budget, o.Timeout = 40*time.Second, time.Minute
 	return o
 }
 
-// open starts a service on the spec, closed with the test.
+// open returns a service that is closed when the test ends.
 func open(t testing.TB, spec string, o metadata.Options) *metadata.Service {
 	t.Helper()
 	if o.Store == nil {
@@ -196,25 +193,53 @@ func open(t testing.TB, spec string, o metadata.Options) *metadata.Service {
 	return s
 }
 
-// openAlchemy starts a service on a provider without a socket.
-func openAlchemy(t testing.TB, a *alchemy, o metadata.Options) *metadata.Service {
+// openAlchemy returns a service with a provider without a socket.
+func openAlchemy(t testing.TB, provider http.Handler, o metadata.Options) *metadata.Service {
 	t.Helper()
-	o.Transport = inBubble(a)
+	o.Transport = inBubble(provider)
 	return open(t, "alchemy:https://example.invalid/nft/v3/"+key, o)
 }
 
-// names are the names in the answer, "" for {}.
+// names returns the names in descriptions, "" for {}.
 func names(t testing.TB, found map[string]json.RawMessage) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for a, body := range found {
 		var c struct{ Name string }
 		if err := json.Unmarshal(body, &c); err != nil {
-			t.Fatalf("%s: %v in %s", a, err, body)
+			t.Fatalf("description of %s = %s: %v", a, body, err)
 		}
 		all[a] = c.Name
 	}
 	return all
+}
+
+// wantNames fails the test unless a lookup returns these names.
+func wantNames(t testing.TB, s *metadata.Service, addresses []string, want map[string]string, wantDegraded bool) {
+	t.Helper()
+	found, degraded := s.Lookup(t.Context(), addresses)
+	expect.NoDiff(t, names(t, found), want, "names")
+	expect.Equal(t, degraded, wantDegraded, "degraded")
+}
+
+// wantName is wantNames for one address.
+func wantName(t testing.TB, s *metadata.Service, address, want string, wantDegraded bool) {
+	t.Helper()
+	wantNames(t, s, []string{address}, map[string]string{address: want}, wantDegraded)
+}
+
+// wantDescribed fails the test unless a lookup returns this number of descriptions.
+func wantDescribed(t testing.TB, s *metadata.Service, addresses []string, want int, wantDegraded bool) {
+	t.Helper()
+	found, degraded := s.Lookup(t.Context(), addresses)
+	n := 0
+	for _, body := range found {
+		if string(body) != "{}" {
+			n++
+		}
+	}
+	expect.Equal(t, n, want, "described contracts of %d", len(addresses))
+	expect.Equal(t, degraded, wantDegraded, "degraded")
 }
 
 func lookup(t testing.TB, s *metadata.Service, address string) (name string, degraded bool) {
@@ -223,10 +248,10 @@ func lookup(t testing.TB, s *metadata.Service, address string) (name string, deg
 	return names(t, found)[address], degraded
 }
 
-// logged collects what the service logs.
-type logged struct{ logtest.Log }
+// logBuffer collects the log of a service.
+type logBuffer struct{ logtest.Log }
 
-func (l *logged) logger() *slog.Logger {
+func (l *logBuffer) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 

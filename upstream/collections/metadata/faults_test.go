@@ -55,7 +55,7 @@ func TestProviderFaultLeavesPageWithoutMetadata(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(&alchemy{fault: test.fault})
 			defer server.Close()
-			log, registry := &logged{}, prometheus.NewRegistry()
+			log, registry := &logBuffer{}, prometheus.NewRegistry()
 			o := unhurried(metadata.Options{Logger: log.logger(), Registerer: registry})
 			if test.outcome == "timeout" {
 				o.Budget, o.Timeout = 200*time.Millisecond, 400*time.Millisecond
@@ -63,61 +63,59 @@ func TestProviderFaultLeavesPageWithoutMetadata(t *testing.T) {
 			s := open(t, "alchemy:"+server.URL+"/nft/v3/"+key+"/", o)
 			found, degraded := s.Lookup(t.Context(), []string{one})
 			if string(found[one]) != "{}" || !degraded {
-				t.Errorf("got %s, degraded %v; want {}, degraded", found[one], degraded)
+				t.Errorf("Lookup = %s, degraded %v; want {}, true", found[one], degraded)
 			}
 			expect.Eventually(t, "the outcome "+test.outcome, func() bool {
 				return expect.Metric(t, registry, "tipcache_metadata_requests_total", test.outcome) >= 1
 			})
 			expect.Equal(t, expect.Metric(t, registry, "tipcache_metadata_degraded_lookups_total", "alchemy"), 1, "degraded lookups counted")
-			expect.Eventually(t, "the failure in the log", func() bool { return strings.Contains(log.String(), "metadata lookup failed") })
-			noKey(t, log, registry)
+			expect.Eventually(t, "the failure in the log", func() bool { return log.Count("metadata lookup failed") > 0 })
+			wantNoKey(t, log, registry)
 		})
 	}
 }
 
 func TestMissingProviderLeavesPageWithoutMetadata(t *testing.T) {
-	log, registry := &logged{}, prometheus.NewRegistry()
+	log, registry := &logBuffer{}, prometheus.NewRegistry()
 	for _, provider := range []string{"alchemy:", "blockscout:"} {
 		s := open(t, provider+"http://127.0.0.1:1/"+key, unhurried(metadata.Options{Logger: log.logger(), Registerer: registry}))
-		if name, degraded := lookup(t, s, one); name != "" || !degraded {
-			t.Errorf("%s got %q, degraded %v", provider, name, degraded)
-		}
+		wantName(t, s, one, "", true)
 	}
-	expect.Equal(t, strings.Count(log.String(), "connection refused"), 2, "log lines with the cause (%s)", log)
-	noKey(t, log, registry)
+	expect.Equal(t, log.Count("connection refused"), 2, "log lines with the cause (%s)", log)
+	wantNoKey(t, log, registry)
 }
 
-func TestKeyInADescriptionIsHidden(t *testing.T) {
-	answers := map[string]string{
-		"as it is":        key,
+func TestKeyInDescriptionIsRedacted(t *testing.T) {
+	descriptions := map[string]string{
+		"verbatim":        key,
 		"escaped":         `sEcReT\u002dk3y`,
 		"where it is cut": strings.Repeat("x", 4<<10-5) + key,
 	}
-	for name, said := range answers {
+	for name, description := range descriptions {
 		t.Run(name, func(t *testing.T) {
 			store := &memory{}
-			answer := `[{"address":"` + one + `","name":"a name","openSeaMetadata":{"description":"` + said + `"}}]`
+			answer := `[{"address":"` + one + `","name":"a name","openSeaMetadata":{"description":"` + description + `"}}]`
 			s := openAlchemy(t, &alchemy{fault: text(answer)}, unhurried(metadata.Options{Store: store}))
 			found, degraded := s.Lookup(t.Context(), []string{one})
 			if body := string(found[one]); strings.Contains(body, key[:5]) || !strings.Contains(body, "***") && name != "where it is cut" || degraded {
-				t.Errorf("degraded %v: %.200s", degraded, body)
+				t.Errorf("description with the key = %.200s, degraded %v; want *** for the key, false", body, degraded)
 			}
 		})
 	}
 }
 
-func TestLastPartOfTheURLIsAKeyUnlessItIsShort(t *testing.T) {
+func TestLastPathSegmentIsRedactedUnlessShort(t *testing.T) {
 	for key, want := range map[string]string{"secret": "a word with ***", "short": "a word with short"} {
 		provider := text(`[{"address":"` + one + `","name":"a name","openSeaMetadata":{"description":"a word with ` + key + `"}}]`)
 		s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, unhurried(metadata.Options{Transport: inBubble(provider), Store: &memory{}}))
 		found, _ := s.Lookup(t.Context(), []string{one})
 		if body := string(found[one]); !strings.Contains(body, want) {
-			t.Errorf("with the key %s: record = %.200s, want %s in it", key, body, want)
+			t.Errorf("description with the key %s = %.200s, want %s", key, body, want)
 		}
 	}
 }
 
-func TestRefusalOfProviderIsReported(t *testing.T) {
+func TestStateReportsRefusalOfProvider(t *testing.T) {
 	for want, fault := range map[string]http.HandlerFunc{
 		"closed": nil, "rate_limited": status(429), "unauthorized": status(401), "failing": status(500),
 	} {
@@ -128,21 +126,21 @@ func TestRefusalOfProviderIsReported(t *testing.T) {
 				lookup(t, s, one)
 				synctest.Wait()
 				if got, err := s.State(); got != want || (err == nil) != (fault == nil) {
-					t.Errorf("it is said to be %s: %v", got, err)
+					t.Errorf("State = %s, %v; want %s", got, err, want)
 				}
 				time.Sleep(time.Minute)
 				provider.fail(nil)
 				lookup(t, s, two)
 				synctest.Wait()
 				if got, err := s.State(); got != "closed" || err != nil {
-					t.Errorf("then it is said to be %s: %v", got, err)
+					t.Errorf("State after recovery = %s, %v; want closed, nil", got, err)
 				}
 			})
 		})
 	}
 }
 
-func TestNoErrorOfOpenRepeatsTheSpec(t *testing.T) {
+func TestErrorsOfOpenHaveNoKey(t *testing.T) {
 	for _, spec := range []string{
 		"", key, "alchemy:" + key, "alchemy:ftp://host/" + key, "alchemy:http:///" + key,
 		"alchemy:http://host/%zz" + key, "opensea:https://host/" + key, "https://host/nft/v3/" + key,
@@ -150,14 +148,14 @@ func TestNoErrorOfOpenRepeatsTheSpec(t *testing.T) {
 		s, err := metadata.Open(spec, metadata.Options{Store: &memory{}})
 		if err == nil {
 			s.Close()
-			t.Errorf("%q is accepted", spec)
+			t.Errorf("Open(%q) = nil, want an error", spec)
 		} else if strings.Contains(err.Error(), key) {
-			t.Errorf("%q: %v", spec, err)
+			t.Errorf("Open(%q) = %v, want an error without the key", spec, err)
 		}
 	}
 }
 
-func TestKeyInTransportErrorIsHidden(t *testing.T) {
+func TestKeyInTransportErrorIsRedacted(t *testing.T) {
 	transports := map[string]roundTrip{
 		"in an error": func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("cannot send %s to %s", r.URL.Path, r.URL)
@@ -169,25 +167,23 @@ func TestKeyInTransportErrorIsHidden(t *testing.T) {
 	for name, transport := range transports {
 		for _, provider := range []string{"alchemy", "blockscout"} {
 			t.Run(name+" to "+provider, func(t *testing.T) {
-				log, registry := &logged{}, prometheus.NewRegistry()
+				log, registry := &logBuffer{}, prometheus.NewRegistry()
 				s := open(t, provider+":https://user:"+key+"pass@host/nft/v3/"+key+"?k="+key, unhurried(metadata.Options{
 					Transport: transport, Logger: log.logger(), Registerer: registry,
 				}))
 				lookup(t, s, one)
-				if !strings.Contains(log.String(), "cannot send") {
-					t.Errorf("log: %s", log)
-				}
-				noKey(t, log, registry)
+				expect.Contains(t, log.String(), "cannot send", "log")
+				wantNoKey(t, log, registry)
 			})
 		}
 	}
 }
 
-// noKey fails if the log or a metric has the key.
-func noKey(t *testing.T, log *logged, registry *prometheus.Registry) {
+// wantNoKey fails the test if the log or a metric has the key.
+func wantNoKey(t *testing.T, log *logBuffer, registry *prometheus.Registry) {
 	t.Helper()
 	families := expect.Value(registry.Gather())(t)
-	if seen := log.String() + fmt.Sprint(families); strings.Contains(seen, key) {
-		t.Errorf("the key is in: %s", seen)
+	if text := log.String() + fmt.Sprint(families); strings.Contains(text, key) {
+		t.Errorf("log and metrics contain the key: %s", text)
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// forgetful is a Store that keeps nothing, so that every page asks.
-type forgetful struct{}
+// emptyStore is a Store that stays empty, so that every page reads the provider.
+type emptyStore struct{}
 
-func (forgetful) Load(context.Context, []string) map[string]metadata.Record { return nil }
-func (forgetful) Save(context.Context, map[string]metadata.Record)          {}
+func (emptyStore) Load(context.Context, []string) map[string]metadata.Record { return nil }
+func (emptyStore) Save(context.Context, map[string]metadata.Record)          {}
 
 func FuzzAlchemy(f *testing.F) {
 	files, err := filepath.Glob("testdata/alchemy_*.json")
@@ -27,10 +28,7 @@ func FuzzAlchemy(f *testing.F) {
 		f.Fatal("no seeds", err)
 	}
 	for _, file := range files {
-		seed, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		seed := expect.Value(os.ReadFile(file))(f)
 		f.Add(strings.ReplaceAll(string(seed), "0xe785E82358879F061BC3dcAC6f0444462D4b5330", one))
 	}
 	f.Add(`{"error":{"message":"no"}}`)
@@ -45,12 +43,11 @@ func FuzzBlockscout(f *testing.F) {
 	fuzz(f, "blockscout")
 }
 
-// fuzz answers every request with the body: the page has a description that
-// keeps to the document, or {}.
+// fuzz answers each request with the same body, and checks that the page has a documented description or {}.
 func fuzz(f *testing.F, provider string) {
 	var body atomic.Value
 	s := open(f, provider+":https://host/"+key, metadata.Options{
-		Store: forgetful{}, Chain: "story", Failures: 1 << 30, Budget: 4 * time.Second,
+		Store: emptyStore{}, Chain: "story", Failures: 1 << 30, Budget: 4 * time.Second,
 		Transport: inBubble(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Write([]byte(body.Load().(string)))
 		})),
@@ -58,13 +55,12 @@ func fuzz(f *testing.F, provider string) {
 	f.Fuzz(func(t *testing.T, answer string) {
 		body.Store(answer)
 		found, _ := s.Lookup(t.Context(), []string{one})
-		documented(t, found[one])
+		wantDocumented(t, found[one])
 	})
 }
 
-// documented fails unless the description is {} or has the documented members
-// with the documented types.
-func documented(t *testing.T, description []byte) {
+// wantDocumented fails the test unless the description is {} or has the documented members and types.
+func wantDocumented(t *testing.T, description []byte) {
 	t.Helper()
 	if string(description) == "{}" {
 		return
@@ -81,9 +77,9 @@ func documented(t *testing.T, description []byte) {
 	decoder := json.NewDecoder(strings.NewReader(string(description)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&contract); err != nil || contract.MarketplaceMetadata == nil {
-		t.Fatalf("%v in %s", err, description)
+		t.Fatalf("description = %s (%v), want the documented members", description, err)
 	}
 	if !strings.EqualFold(contract.Address, one) || contract.Chain != "story" || !utf8.Valid(description) {
-		t.Errorf("not the contract asked for: %s", description)
+		t.Errorf("description = %s, want one of %s on story", description, one)
 	}
 }

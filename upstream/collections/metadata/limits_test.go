@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
@@ -25,8 +24,7 @@ func limited(retryAfter string) http.HandlerFunc {
 	}
 }
 
-// pauses wants the contract every 100 ms, and returns the times between the
-// first requests for it.
+// pauses looks up a contract every 100 ms, and returns the first n times between requests to the provider.
 func pauses(t *testing.T, s *metadata.Service, provider *alchemy, n int) []time.Duration {
 	t.Helper()
 	for len(provider.batches()) <= n {
@@ -48,12 +46,12 @@ func TestProviderGetsNoRequestsAfter429(t *testing.T) {
 		retryAfter string
 		want       []time.Duration
 	}{
-		"longer each time, without Retry-After":      {"", []time.Duration{1000 * ms, 1500 * ms, 2300 * ms, 3400 * ms, 5100 * ms, 5100 * ms}},
-		"as long as it says":                         {"7", []time.Duration{7000 * ms, 7000 * ms}},
-		"until the date it says":                     {"Sat, 01 Jan 2000 00:00:20 GMT", []time.Duration{20000 * ms}},
-		"no longer than five minutes":                {"86400", []time.Duration{300000 * ms}},
-		"as without Retry-After if that is no time":  {"soon", []time.Duration{1000 * ms, 1500 * ms}},
-		"as without Retry-After if that is negative": {"-3", []time.Duration{1000 * ms, 1500 * ms}},
+		"longer each time without Retry-After":     {"", []time.Duration{1000 * ms, 1500 * ms, 2300 * ms, 3400 * ms, 5100 * ms, 5100 * ms}},
+		"as long as Retry-After":                   {"7", []time.Duration{7000 * ms, 7000 * ms}},
+		"until the date in Retry-After":            {"Sat, 01 Jan 2000 00:00:20 GMT", []time.Duration{20000 * ms}},
+		"at most five minutes":                     {"86400", []time.Duration{300000 * ms}},
+		"as without Retry-After if it is invalid":  {"soon", []time.Duration{1000 * ms, 1500 * ms}},
+		"as without Retry-After if it is negative": {"-3", []time.Duration{1000 * ms, 1500 * ms}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -74,58 +72,47 @@ func TestSuccessResetsBackoff(t *testing.T) {
 		pauses(t, s, provider, 3)
 		time.Sleep(10 * time.Second)
 		provider.fail(nil)
-		if name, degraded := lookup(t, s, two); name == "" || degraded {
-			t.Errorf("%q, degraded %v", name, degraded)
-		}
-		synctest.Wait() // the page does not wait for the conclusions
+		wantDescribed(t, s, []string{two}, 1, false)
+		synctest.Wait() // the page does not wait until the success is recorded
 		provider.fail(limited(""))
 		lookup(t, s, one)
 		time.Sleep(1001 * time.Millisecond)
 		provider.fail(nil)
-		if name, degraded := lookup(t, s, one); name == "" || degraded {
-			t.Errorf("after the first pause: %q, degraded %v", name, degraded)
-		}
+		wantDescribed(t, s, []string{one}, 1, false)
 	})
 }
 
 func TestBreakerOpensAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		provider, log, registry := &alchemy{}, &logged{}, prometheus.NewRegistry()
+		provider, log, registry := &alchemy{}, &logBuffer{}, prometheus.NewRegistry()
 		s := openAlchemy(t, provider, metadata.Options{Logger: log.logger(), Registerer: registry})
 		lookup(t, s, one)
 		time.Sleep(100 * day)
 		provider.fail(status(http.StatusBadGateway))
 
-		check := func(asked int, breaker string, gauge float64) {
+		check := func(requests int, breaker string, gauge float64) {
 			t.Helper()
 			synctest.Wait()
-			if n := len(provider.batches()); n != asked || state(s) != breaker {
-				t.Errorf("%d batches, breaker %s; want %d, %s", n, state(s), asked, breaker)
-			}
-			expect.Equal(t, expect.Metric(t, registry, "tipcache_metadata_breaker_state", "alchemy"), gauge, "breaker state")
+			expect.Equal(t, len(provider.batches()), requests, "requests")
+			expect.Equal(t, state(s), breaker, "breaker state")
+			expect.Equal(t, expect.Metric(t, registry, "tipcache_metadata_breaker_state", "alchemy"), gauge, "metric of the breaker state")
 		}
-		page := func(want map[string]string) {
-			t.Helper()
-			found, degraded := s.Lookup(t.Context(), []string{one, two})
-			if diff := cmp.Diff(want, names(t, found)); diff != "" || degraded != (want[two] == "") {
-				t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
-			}
-		}
+		both := []string{one, two}
 		outage := map[string]string{one: "1", two: ""}
 		for range 8 {
-			page(outage)
+			wantNames(t, s, both, outage, true)
 		}
 		check(6, "open", 2)
 		time.Sleep(31 * time.Second)
 		check(6, "half-open", 1)
-		page(outage) // the one that tries
+		wantNames(t, s, both, outage, true) // its request is the probe
 		check(7, "open", 2)
 		time.Sleep(31 * time.Second)
 		provider.fail(nil)
-		page(map[string]string{one: "8", two: "8"})
+		wantNames(t, s, both, map[string]string{one: "8", two: "8"}, false)
 		check(8, "closed", 0)
-		for _, said := range []string{`msg="upstream unreachable" origin="metadata provider alchemy" error="alchemy gave no usable answer: status 502"`, `msg="upstream reachable again"`} {
-			expect.Equal(t, strings.Count(log.String(), said), 1, "log lines with %q (%s)", said, log)
+		for _, line := range []string{`msg="upstream unreachable" origin="metadata provider alchemy" error="alchemy gave no usable answer: status 502"`, `msg="upstream reachable again"`} {
+			expect.Equal(t, log.Count(line), 1, "log lines with %q (%s)", line, log)
 		}
 	})
 }
@@ -135,7 +122,7 @@ func TestSecondServiceInOneRegistryIsRefused(t *testing.T) {
 	openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry})
 	if s, err := metadata.Open("alchemy:https://host/"+key, metadata.Options{Store: &memory{}, Registerer: registry}); err == nil {
 		s.Close()
-		t.Error("error = nil, want one")
+		t.Error("second Open = nil, want an error")
 	}
 }
 
@@ -156,7 +143,7 @@ func TestAnswersOfUpToEightMiBAreRead(t *testing.T) {
 			s := open(t, "alchemy:"+server.URL+"/nft/v3/"+key+"/", unhurried(metadata.Options{}))
 			found, degraded := s.Lookup(t.Context(), []string{one})
 			if got := strings.Contains(string(found[one]), `"N"`); got != readable || degraded == readable {
-				t.Errorf("found %s, degraded %t; want a name %t", found[one], degraded, readable)
+				t.Errorf("Lookup = %s, degraded %t; want a name: %t", found[one], degraded, readable)
 			}
 		})
 	}

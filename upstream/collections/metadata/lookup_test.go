@@ -2,7 +2,6 @@ package metadata_test
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
@@ -26,27 +24,17 @@ func TestPageRequestsMissingMetadataOnce(t *testing.T) {
 	s := open(t, "alchemy:"+server.URL+"/nft/v3/"+key, unhurried(metadata.Options{Store: store, Registerer: registry}))
 	upper := "0x" + strings.ToUpper(one[2:])
 
-	found, degraded := s.Lookup(t.Context(), []string{upper, two, one, "0x12", "nobody"})
-	want := map[string]string{one: "1", two: "1", "0x12": "", "nobody": ""}
-	if diff := cmp.Diff(want, names(t, found)); diff != "" || degraded {
-		t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
-	}
+	wantNames(t, s, []string{upper, two, one, "0x12", "nobody"}, map[string]string{one: "1", two: "1", "0x12": "", "nobody": ""}, false)
 	expect.Eventually(t, "both are saved", func() bool { return len(store.keys()) == 2 })
-	found, _ = s.Lookup(t.Context(), append(addresses(3), two))
-	expect.NoDiff(t, tally(names(t, found)), map[string]int{"1": 1, "2": 3}, "names")
+	found, _ := s.Lookup(t.Context(), append(addresses(3), two))
+	count := map[string]int{}
+	for _, name := range names(t, found) {
+		count[name]++
+	}
+	expect.NoDiff(t, count, map[string]int{"1": 1, "2": 3}, "contracts by name")
 	for label, want := range map[string]float64{"hit": 1, "stale": 0, "miss": 5} {
-		if got := expect.Metric(t, registry, "tipcache_metadata_contracts_total", label); got != want {
-			t.Errorf("%v contracts counted as %s, want %v", got, label, want)
-		}
+		expect.Equal(t, expect.Metric(t, registry, "tipcache_metadata_contracts_total", label), want, "contracts counted as %s", label)
 	}
-}
-
-func tally(names map[string]string) map[string]int {
-	n := map[string]int{}
-	for name := range maps.Values(names) {
-		n[name]++
-	}
-	return n
 }
 
 func TestLateMetadataIsOnTheNextPage(t *testing.T) {
@@ -56,12 +44,10 @@ func TestLateMetadataIsOnTheNextPage(t *testing.T) {
 		s := openAlchemy(t, provider, metadata.Options{Budget: 300 * time.Millisecond})
 		start := time.Now()
 		if name, degraded := lookup(t, s, one); name != "" || !degraded || time.Since(start) != 300*time.Millisecond {
-			t.Errorf("%q, degraded %v, after %v", name, degraded, time.Since(start))
+			t.Errorf("first page = %q, degraded %v, after %v; want no name, degraded, after 300ms", name, degraded, time.Since(start))
 		}
 		time.Sleep(2 * time.Second)
-		if name, degraded := lookup(t, s, one); name != "late" || degraded {
-			t.Errorf("the next page has %q, degraded %v", name, degraded)
-		}
+		wantName(t, s, one, "late", false)
 		expect.Equal(t, len(provider.batches()), 1, "batches")
 	})
 }
@@ -75,9 +61,7 @@ func TestLeavingCallerDoesNotCancelSharedRead(t *testing.T) {
 		if _, degraded := s.Lookup(ctx, []string{one}); !degraded {
 			t.Error("page is not degraded, want it degraded")
 		}
-		if name, degraded := lookup(t, s, one); name != "x" || degraded {
-			t.Errorf("%q, degraded %v", name, degraded)
-		}
+		wantName(t, s, one, "x", false)
 	})
 }
 
@@ -89,10 +73,7 @@ func TestConcurrentPagesShareLookups(t *testing.T) {
 		var pages sync.WaitGroup
 		for range 50 {
 			pages.Go(func() {
-				found, degraded := s.Lookup(t.Context(), []string{one, two})
-				if diff := cmp.Diff(map[string]string{one: "x", two: "y"}, names(t, found)); diff != "" || degraded {
-					t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
-				}
+				wantNames(t, s, []string{one, two}, map[string]string{one: "x", two: "y"}, false)
 			})
 		}
 		pages.Wait()
@@ -100,7 +81,7 @@ func TestConcurrentPagesShareLookups(t *testing.T) {
 	})
 }
 
-// The page has read the store when another page begins and ends.
+// Another page begins and ends after the page has read the store.
 func TestOvertakenPageDoesNotRequestMetadataAgain(t *testing.T) {
 	provider, store := &alchemy{}, &memory{}
 	s := openAlchemy(t, provider, unhurried(metadata.Options{Store: store}))
@@ -110,9 +91,7 @@ func TestOvertakenPageDoesNotRequestMetadataAgain(t *testing.T) {
 			lookup(t, s, one)
 		}
 	}
-	if name, degraded := lookup(t, s, one); name != "1" || degraded {
-		t.Errorf("%q, degraded %v", name, degraded)
-	}
+	wantName(t, s, one, "1", false)
 	expect.Equal(t, len(provider.batches()), 1, "batches")
 }
 
@@ -124,20 +103,14 @@ func TestLongPageWaitsOnlyForItsFirstBatch(t *testing.T) {
 			describe(w, 0, provider.batches()[len(provider.batches())-1])
 		})
 		s := openAlchemy(t, provider, metadata.Options{InFlight: 1})
-		found, degraded := s.Lookup(t.Context(), addresses(150))
-		if n := described(found); n != 100 || !degraded {
-			t.Errorf("%d contracts, degraded %v", n, degraded)
-		}
+		wantDescribed(t, s, addresses(150), 100, true)
 		time.Sleep(time.Second)
-		found, degraded = s.Lookup(t.Context(), addresses(150))
-		if n := described(found); n != 150 || degraded {
-			t.Errorf("%d contracts on the next page, degraded %v", n, degraded)
-		}
+		wantDescribed(t, s, addresses(150), 150, false)
 		expect.Equal(t, len(provider.batches()), 2, "batches")
 	})
 }
 
-func TestAddressesThatFindEveryWorkerBusyShareABatch(t *testing.T) {
+func TestAddressesShareABatchWhileWorkersAreBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		provider.fail(slow(time.Second, func(w http.ResponseWriter, _ *http.Request) { describe(w, 0, addresses(20)) }))
@@ -157,7 +130,7 @@ func TestAddressesThatFindEveryWorkerBusyShareABatch(t *testing.T) {
 
 func TestCloseDoesNotWaitForTheProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		provider, log := &alchemy{}, &logged{}
+		provider, log := &alchemy{}, &logBuffer{}
 		s := openAlchemy(t, provider, metadata.Options{Logger: log.logger()})
 		lookup(t, s, one)
 		provider.fail(slow(time.Minute, status(http.StatusOK)))
@@ -168,26 +141,17 @@ func TestCloseDoesNotWaitForTheProvider(t *testing.T) {
 		s.Close()
 		page.Wait()
 		expect.Equal(t, time.Since(start), 0, "duration of Close")
-		found, degraded := s.Lookup(t.Context(), []string{one, two})
-		if diff := cmp.Diff(map[string]string{one: "1", two: ""}, names(t, found)); diff != "" || !degraded {
-			t.Errorf("a closed service: degraded %v, -want +got:\n%s", degraded, diff)
-		}
-		if log.String() != "" {
-			t.Errorf("log: %s", log)
-		}
+		wantNames(t, s, []string{one, two}, map[string]string{one: "1", two: ""}, true)
+		expect.Equal(t, log.String(), "", "log")
 	})
 }
 
 func TestMissingProviderIsNotAnError(t *testing.T) {
 	s, err := metadata.Open("none", metadata.Options{})
 	if s != nil || err != nil {
-		t.Fatalf("got %v, %v", s, err)
+		t.Fatalf("Open = %v, %v; want nil, nil", s, err)
 	}
-	found, degraded := s.Lookup(t.Context(), []string{one, "0xAB"})
-	if diff := cmp.Diff(map[string]string{one: "", "0xab": ""}, names(t, found)); diff != "" || degraded {
-		t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
-	}
-	if state(s) != "off" || s.Close() != nil {
-		t.Errorf("state %s", state(s))
-	}
+	wantNames(t, s, []string{one, "0xAB"}, map[string]string{one: "", "0xab": ""}, false)
+	expect.Equal(t, state(s), "off", "state")
+	expect.NoError(t, s.Close())
 }

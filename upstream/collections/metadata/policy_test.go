@@ -1,7 +1,6 @@
 package metadata_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -11,44 +10,33 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func described(found map[string]json.RawMessage) int {
-	n := 0
-	for _, body := range found {
-		if string(body) != "{}" {
-			n++
-		}
-	}
-	return n
-}
-
 const (
 	hour = time.Hour
 	day  = 24 * hour
 )
 
 func TestMetadataIsServedUntilItExpires(t *testing.T) {
-	type answer struct {
-		name     string // the batch that it was read in
+	type page struct {
+		name     string // the batch that read the description
 		degraded bool
 	}
 	tests := map[string]struct {
-		after time.Duration
-		down  bool
-		now   answer // the page after that time
-		next  answer // the page after that one
-		asked int    // batches by then
+		after    time.Duration
+		down     bool
+		pages    [2]page
+		requests int
 	}{
-		"it is fresh for a day":                        {21 * hour, false, answer{"1", false}, answer{"1", false}, 1},
-		"it is fresh for a day though all is down":     {21 * hour, true, answer{"1", false}, answer{"1", false}, 1},
-		"then it is served and read again":             {27 * hour, false, answer{"1", false}, answer{"2", false}, 2},
-		"until a week has passed":                      {6 * day, false, answer{"1", false}, answer{"2", false}, 2},
-		"and served though it cannot be read":          {6 * day, true, answer{"1", false}, answer{"1", false}, 3},
-		"after a week the page waits for it":           {8 * day, false, answer{"2", false}, answer{"2", false}, 2},
-		"or has the old one if it cannot be read":      {8 * day, true, answer{"1", false}, answer{"1", false}, 3},
-		"after a month that is a degraded page":        {34 * day, true, answer{"1", true}, answer{"1", true}, 3},
-		"and a good one if it can be read":             {34 * day, false, answer{"2", false}, answer{"2", false}, 2},
-		"even after years something beats nothing":     {5000 * day, true, answer{"1", true}, answer{"1", true}, 3},
-		"a page of the same moment does not ask again": {0, false, answer{"1", false}, answer{"1", false}, 1},
+		"fresh at once":                                {0, false, [2]page{{"1", false}, {"1", false}}, 1},
+		"fresh for a day":                              {21 * hour, false, [2]page{{"1", false}, {"1", false}}, 1},
+		"fresh for a day, provider down":               {21 * hour, true, [2]page{{"1", false}, {"1", false}}, 1},
+		"served and read again after a day":            {27 * hour, false, [2]page{{"1", false}, {"2", false}}, 2},
+		"served and read again within a week":          {6 * day, false, [2]page{{"1", false}, {"2", false}}, 2},
+		"served within a week, provider down":          {6 * day, true, [2]page{{"1", false}, {"1", false}}, 3},
+		"awaited after a week":                         {8 * day, false, [2]page{{"2", false}, {"2", false}}, 2},
+		"served after a week, provider down":           {8 * day, true, [2]page{{"1", false}, {"1", false}}, 3},
+		"awaited after a month":                        {34 * day, false, [2]page{{"2", false}, {"2", false}}, 2},
+		"served degraded after a month, provider down": {34 * day, true, [2]page{{"1", true}, {"1", true}}, 3},
+		"served degraded after years, provider down":   {5000 * day, true, [2]page{{"1", true}, {"1", true}}, 3},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -60,27 +48,23 @@ func TestMetadataIsServedUntilItExpires(t *testing.T) {
 				if test.down {
 					provider.fail(status(http.StatusBadGateway))
 				}
-				for _, want := range []answer{test.now, test.next} {
-					var got answer
-					got.name, got.degraded = lookup(t, s, one)
-					if got != want {
-						t.Errorf("got %+v, want %+v", got, want)
-					}
+				for _, want := range test.pages {
+					wantName(t, s, one, want.name, want.degraded)
 					synctest.Wait()
 				}
-				expect.Equal(t, len(provider.batches()), test.asked, "batches")
+				expect.Equal(t, len(provider.batches()), test.requests, "requests")
 			})
 		})
 	}
 }
 
-func TestNoRecordHoldsForTenMinutes(t *testing.T) {
+func TestMissingRecordIsCachedForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{fault: text(`[]`)}
 		s := openAlchemy(t, provider, metadata.Options{})
 		for _, step := range []struct {
 			after    time.Duration
-			asked    int
+			requests int
 			degraded bool
 			answer   http.HandlerFunc
 		}{
@@ -91,10 +75,8 @@ func TestNoRecordHoldsForTenMinutes(t *testing.T) {
 		} {
 			time.Sleep(step.after)
 			provider.fail(step.answer)
-			name, degraded := lookup(t, s, one)
-			if asked := len(provider.batches()); name != "" || degraded != step.degraded || asked != step.asked {
-				t.Errorf("%v later: %q, degraded %v, %d batches; want %+v", step.after, name, degraded, asked, step)
-			}
+			wantName(t, s, one, "", step.degraded)
+			expect.Equal(t, len(provider.batches()), step.requests, "requests %v later", step.after)
 		}
 	})
 }
@@ -103,7 +85,7 @@ func TestMetadataExpiriesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		s := openAlchemy(t, provider, metadata.Options{})
-		refreshed := func(after time.Duration) int {
+		readAfter := func(after time.Duration) int {
 			time.Sleep(after)
 			before := len(provider.batches())
 			s.Lookup(t.Context(), addresses(100))
@@ -114,14 +96,12 @@ func TestMetadataExpiriesAreSpread(t *testing.T) {
 			}
 			return n
 		}
-		if n := refreshed(0); n != 100 {
-			t.Fatalf("%d contracts asked for", n)
-		}
-		early := refreshed(day*9/10 - time.Second)
-		half := refreshed(day / 10)
-		rest := refreshed(day/10 + 2*time.Second)
+		expect.Equal(t, readAfter(0), 100, "contracts read at once")
+		early := readAfter(day*9/10 - time.Second)
+		half := readAfter(day / 10)
+		rest := readAfter(day/10 + 2*time.Second)
 		if early != 0 || half < 30 || half > 70 || half+rest != 100 {
-			t.Errorf("read again: %d early, %d after a day, %d late", early, half, rest)
+			t.Errorf("contracts read again = %d early, %d after a day, %d late; want 0, 30 to 70, and the rest of 100", early, half, rest)
 		}
 	})
 }
