@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,12 +24,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// counted is a store of one collection, whose indexer is at a block.
-type counted struct {
+// fakeStore is a store, its watch and a metadata provider. The store has one collection.
+type fakeStore struct {
 	mark      *store.Mark
-	next      *store.Mark // arrives when a request waits for a block
-	since     int64       // the generation that first had a block
-	lists     int
+	next      *store.Mark // replaces mark when a request waits for a block
+	since     int64       // the generation that first counted a block
 	total     int64
 	queries   []store.Query
 	described json.RawMessage
@@ -36,10 +36,10 @@ type counted struct {
 	err       error
 }
 
-func (s *counted) Mark() *store.Mark              { return s.mark }
-func (s *counted) Counted(generation int64) int64 { return 10 * generation }
-func (s *counted) Since(int64) (int64, time.Time) { return s.since, time.Now() }
-func (s *counted) Await(ctx context.Context, _ int64) error {
+func (s *fakeStore) Mark() *store.Mark              { return s.mark }
+func (s *fakeStore) Counted(generation int64) int64 { return 10 * generation }
+func (s *fakeStore) Since(int64) (int64, time.Time) { return s.since, time.Now() }
+func (s *fakeStore) Await(ctx context.Context, _ int64) error {
 	if s.next != nil {
 		s.mark = s.next
 		return nil
@@ -47,8 +47,7 @@ func (s *counted) Await(ctx context.Context, _ int64) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
-func (s *counted) List(_ context.Context, q store.Query) (store.Page, error) {
-	s.lists++
+func (s *fakeStore) List(_ context.Context, q store.Query) (store.Page, error) {
 	s.queries = append(s.queries, q)
 	items := []store.Collection{{Address: "0xAb00000000000000000000000000000000000000", AssetCount: 7, Metadata: json.RawMessage(`{"own":1}`)}}
 	page := store.Page{Items: items[:min(1, s.total)], Total: s.total}
@@ -57,12 +56,12 @@ func (s *counted) List(_ context.Context, q store.Query) (store.Page, error) {
 	}
 	return page, s.err
 }
-func (s *counted) Lookup(context.Context, []string) (map[string]json.RawMessage, bool) {
+func (s *fakeStore) Lookup(context.Context, []string) (map[string]json.RawMessage, bool) {
 	return map[string]json.RawMessage{"0xab00000000000000000000000000000000000000": s.described}, s.degraded
 }
 
-// listings returns a function that asks a handler.
-func listings(t *testing.T, o Options) func(method, body string, headers ...string) *httptest.ResponseRecorder {
+// newLister returns a function that sends requests to a handler.
+func newLister(t *testing.T, o Options) func(method, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	c := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { _ = c.Close() })
@@ -91,9 +90,9 @@ func listings(t *testing.T, o Options) func(method, body string, headers ...stri
 	}
 }
 
-func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
-	s := &counted{total: 1}
-	ask := listings(t, Options{Store: s, NoAuth: true})
+func TestInvalidRequestIsAnsweredWithProblem(t *testing.T) {
+	s := &fakeStore{total: 1}
+	ask := newLister(t, Options{Store: s, NoAuth: true})
 	var many strings.Builder
 	for i := range 201 {
 		fmt.Fprintf(&many, `%c"p%d":1`, ",{"[max(0, 1-i)], i)
@@ -136,9 +135,9 @@ func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
 			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
 				t.Errorf("%s %.60s: response = %d %s, want %d with %s", tt.method, tt.body, w.Code, w.Body, tt.status, tt.want)
 			}
-			if schema := map[bool]string{true: "CollectionPage", false: "Problem"}[w.Code == 200]; w.Header().Get("Link") != `</api/v4/`+schema+`.json>; rel="describedBy"` || !strings.Contains(w.Body.String(), `"$schema":"http://example.com/api/v4/`+schema+`.json"`) {
-				t.Errorf("%s %.60s: Link = %s", tt.method, tt.body, w.Header().Get("Link"))
-			}
+			schema := map[bool]string{true: "CollectionPage", false: "Problem"}[w.Code == 200]
+			expect.Equal(t, w.Header().Get("Link"), `</api/v4/`+schema+`.json>; rel="describedBy"`, "Link of %s %.60s", tt.method, tt.body)
+			expect.Contains(t, w.Body.String(), `"$schema":"http://example.com/api/v4/`+schema+`.json"`, "body of %s %.60s", tt.method, tt.body)
 		}
 	}
 	for _, tt := range []struct{ method, name, value, header, want string }{
@@ -149,35 +148,42 @@ func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
 		expect.Equal(t, ask(tt.method, "{}", tt.name, tt.value).Header().Get(tt.header), tt.want, "%s with %s %q: %s", tt.method, tt.name, tt.value, tt.header)
 	}
 	if w := ask("GET", "CollectionQuery.json"); w.Code != 200 || !json.Valid(w.Body.Bytes()) || w.Header().Get("Etag") == "" || w.Header().Get("Cache-Control") != "public, max-age=3600" {
-		t.Errorf("schema = %d %s", w.Code, w.Body)
+		t.Errorf("schema = %d %s with headers %v, want 200 and JSON, an ETag and public, max-age=3600", w.Code, w.Body, w.Header())
 	}
-	if w := listings(t, Options{NoAuth: true})("POST", "{}"); w.Code != http.StatusForbidden {
-		t.Errorf("status without a store = %d, want 403", w.Code)
-	}
-	if w := listings(t, Options{Store: s})("POST", "{}"); w.Code != http.StatusUnauthorized {
-		t.Errorf("status without a key = %d, want 401", w.Code)
+	expect.Equal(t, newLister(t, Options{NoAuth: true})("POST", "{}").Code, http.StatusForbidden, "status without a store")
+	expect.Equal(t, newLister(t, Options{Store: s})("POST", "{}").Code, http.StatusUnauthorized, "status without a key")
+}
+
+func TestPageIsPrivateAndReportsProgress(t *testing.T) {
+	s := &fakeStore{total: 1, mark: &store.Mark{Generation: 5, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 700, Time: time.Now().Add(-time.Minute)}}}
+	ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})
+	for range 2 { // a miss and a hit
+		header := ask("POST", "{}").Header()
+		expect.Equal(t, header.Get("Cache-Control"), "private, no-cache", "Cache-Control")
+		expect.Contains(t, header.Get("Cache-Status"), "behind=1m", "Cache-Status")
+		expect.Equal(t, header.Get("X-Evm-Block"), "700", "X-Evm-Block")
 	}
 }
 
-func TestListingIsOneQueryInEachEncoding(t *testing.T) {
-	s := &counted{total: 45}
-	ask := listings(t, Options{Store: s, NoAuth: true})
+func TestEquivalentBodiesShareOneKey(t *testing.T) {
+	s := &fakeStore{total: 45}
+	ask := newLister(t, Options{Store: s, NoAuth: true})
 	for i, body := range []string{
 		`{"orderBy":"licensesCount","orderDirection":"asc","pagination":{"limit":5,"offset":44},"where":{"minAssetCount":1,"maxAssetCount":9}}`,
 		`{"where":{"maxAssetCount":9,"minAssetCount":1},"pagination":{"offset":44,"limit":5},"orderdirection":"asc","ORDERBY":"licensesCount"}`,
 		`{"where":{"maxAssetCount":0,"minAssetCount":1}}`,
 	} {
 		w := ask("POST", body)
-		if more := strings.Contains(w.Body.String(), `"hasMore":true`); w.Code != 200 || s.lists != 1 || more {
-			t.Errorf("listing %d = %d %s after %d queries of the store", i, w.Code, w.Body, s.lists)
+		if more := strings.Contains(w.Body.String(), `"hasMore":true`); w.Code != 200 || len(s.queries) != 1 || more {
+			t.Errorf("listing %d = %d %s after %d queries of the store, want 200 without more pages after 1", i, w.Code, w.Body, len(s.queries))
 		}
 	}
-	if q := s.queries[0]; q.OrderBy != store.LicensesCount || q.Desc || q.Limit != 5 || q.Offset != 44 || *q.MinAssets != 1 || *q.MaxAssets != 9 {
-		t.Errorf("query = %+v", q)
-	}
-	if w := ask("POST", `{"pagination":{"offset":43}}`); !strings.Contains(w.Body.String(), `"hasMore":true`) {
-		t.Errorf("page before the last = %s", w.Body)
-	}
+	low, high := int64(1), int64(9)
+	expect.NoDiff(t, s.queries[0], store.Query{OrderBy: store.LicensesCount, Limit: 5, Offset: 44, MinAssets: &low, MaxAssets: &high}, "query")
+	expect.Contains(t, ask("POST", `{"pagination":{"offset":43}}`).Body.String(), `"hasMore":true`, "page before the last")
+}
+
+func TestKeyContainsAllParametersOfListing(t *testing.T) {
 	keys := map[string]bool{}
 	for _, addresses := range [][]string{{"a"}, {"b"}, {"a", "b"}, {"a", "c"}} {
 		l := listRequest{Where: listFilters{}}
@@ -187,36 +193,30 @@ func TestListingIsOneQueryInEachEncoding(t *testing.T) {
 		keys[l.listing().Key] = true
 	}
 	if len(keys) != 4 {
-		t.Errorf("four lists of addresses have the keys %v", keys)
+		t.Errorf("keys of four lists of addresses = %v, want four", keys)
 	}
 	low, high := int64(1), int64(9)
 	l := listRequest{OrderBy: "assetCount", OrderDirection: "desc", Pagination: listWindow{Limit: 5}, Where: listFilters{MinAssets: &low, MaxAssets: &high, Addresses: []string{"0xab00000000000000000000000000000000000000"}}}.listing()
 	expect.Equal(t, l.Key, "collections/1/true/5/0/1/9/0xab00000000000000000000000000000000000000", "key")
-	if want := "5 collections from 0 on by assetCount, greatest first, with at least 1 assets, with at most 9 assets, among 0xab00000000000000000000000000000000000000"; l.String() != want {
-		t.Errorf("listing = %s, want %s", l, want)
-	}
+	expect.Equal(t, l.String(), "5 collections from 0 on by assetCount, greatest first, with at least 1 assets, with at most 9 assets, among 0xab00000000000000000000000000000000000000", "description")
 }
 
-func TestMetadataOfTheProviderComesFirst(t *testing.T) {
+func TestMetadataOfProviderReplacesThatOfStore(t *testing.T) {
 	for described, want := range map[string]string{`{"a":1}`: `{"a":1}`, `{}`: `{"own":1}`, ``: `{"own":1}`, `[1,2]`: `{"own":1}`, `{"a"}`: `{"own":1}`} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &counted{total: 1, described: json.RawMessage(described), degraded: true}
+			s := &fakeStore{total: 1, described: json.RawMessage(described), degraded: true}
 			o := Options{Store: s, Metadata: s, NoAuth: true, Policy: cache.Policy{Fresh: time.Hour, Stale: time.Hour, Keep: time.Hour}}
-			ask := listings(t, o)
-			if w := ask("POST", "{}"); !strings.Contains(w.Body.String(), `"collectionMetadata":`+want) {
-				t.Errorf("metadata %s: page = %s, want %s", described, w.Body, want)
-			}
+			ask := newLister(t, o)
+			expect.Contains(t, ask("POST", "{}").Body.String(), `"collectionMetadata":`+want, "page with metadata %s", described)
 			time.Sleep(5*time.Second - 1)
-			if ask("POST", "{}"); s.lists != 1 {
-				t.Errorf("a page without metadata was read %d times in 5s, want once", s.lists)
-			}
+			ask("POST", "{}")
+			expect.Equal(t, len(s.queries), 1, "reads of a degraded page within 5s")
 			s.degraded = false
 			time.Sleep(time.Second)
 			ask("POST", "{}")
 			time.Sleep(time.Minute)
-			if ask("POST", "{}"); s.lists != 2 {
-				t.Errorf("a page was read %d times, want twice", s.lists)
-			}
+			ask("POST", "{}")
+			expect.Equal(t, len(s.queries), 2, "reads of a page within a minute")
 		})
 	}
 }
@@ -226,12 +226,12 @@ func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 		mark := func(generation, block int64) *store.Mark {
 			return &store.Mark{Generation: generation, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: block, Time: time.Now().Add(-3 * time.Second)}}
 		}
-		s := &counted{total: 1, mark: mark(5, 50)}
-		ask := listings(t, Options{Store: s, Watch: s, NoAuth: true})
-		check := func(when string, w *httptest.ResponseRecorder, status, lists int, block string) {
+		s := &fakeStore{total: 1, mark: mark(5, 50)}
+		ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})
+		check := func(when string, w *httptest.ResponseRecorder, status, reads int, block string) {
 			t.Helper()
-			if w.Code != status || s.lists != lists || w.Header().Get("X-Evm-Block") != block {
-				t.Errorf("%s: status %d with block %s after %d reads, want %d with %s after %d", when, w.Code, w.Header().Get("X-Evm-Block"), s.lists, status, block, lists)
+			if w.Code != status || len(s.queries) != reads || w.Header().Get("X-Evm-Block") != block {
+				t.Errorf("%s: status %d with block %s after %d reads, want %d with %s after %d", when, w.Code, w.Header().Get("X-Evm-Block"), len(s.queries), status, block, reads)
 			}
 		}
 		check("at first", ask("POST", "{}"), 200, 1, "50")
@@ -239,32 +239,29 @@ func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 		s.mark, s.total = mark(6, 60), 2
 		changed := ask("POST", "{}")
 		check("after a change", changed, 200, 2, "60")
-		if !strings.Contains(changed.Body.String(), `"total":2`) {
-			t.Errorf("after a change: page = %s, want the total 2", changed.Body)
-		}
+		expect.Contains(t, changed.Body.String(), `"total":2`, "page after a change")
 		check("at a counted block", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 2, "60")
 		w := ask("POST", "{}", "X-Min-Evm-Block", "61")
-		check("at a block that does not come", w, 504, 2, "")
-		if !strings.Contains(w.Body.String(), "block 61 has not been counted; the last one is 60") || w.Header().Get("Retry-After") != "1" {
-			t.Errorf("problem = %s", w.Body)
-		}
+		check("at a block that does not arrive", w, 504, 2, "")
+		expect.Contains(t, w.Body.String(), "block 61 has not been counted; the last one is 60", "problem")
+		expect.Equal(t, w.Header().Get("Retry-After"), "1", "Retry-After")
 		s.mark, s.err = mark(7, 70), errors.New("gone")
 		check("while the store fails", ask("POST", "{}"), 200, 3, "60")
 		s.since = 6
 		check("while the store fails, at a block of the page", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 3, "60")
 		s.since = 0
 		if w := ask("POST", "{}", "X-Min-Evm-Block", "65"); w.Code == 200 {
-			t.Errorf("while the store fails, at a later block: status = %d", w.Code)
+			t.Errorf("while the store fails, at a later block: status = %d, want an error", w.Code)
 		}
 	})
 }
 
-func TestRequestWaitsForTheBlockThatItNames(t *testing.T) {
+func TestRequestWaitsForRequiredBlock(t *testing.T) {
 	mark := func(block int64) *store.Mark {
 		return &store.Mark{Generation: block / 10, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: block, Time: time.Now()}}
 	}
-	s := &counted{total: 1, mark: mark(50), next: mark(60)}
-	ask := listings(t, Options{Store: s, Watch: s, NoAuth: true})
+	s := &fakeStore{total: 1, mark: mark(50), next: mark(60)}
+	ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})
 	if w := ask("POST", "{}", "X-Min-Evm-Block", "55"); w.Code != 200 || w.Header().Get("X-Evm-Block") != "60" {
 		t.Errorf("response after the block arrived = %d at %s, want 200 at 60", w.Code, w.Header().Get("X-Evm-Block"))
 	}
@@ -273,16 +270,14 @@ func TestRequestWaitsForTheBlockThatItNames(t *testing.T) {
 		t.Errorf("response of a store without an indexer = %d %s, want 400", w.Code, w.Body)
 	}
 	s.mark = &store.Mark{}
-	filling := listings(t, Options{Store: s, Watch: s, Filled: true, NoAuth: true})
-	if w := filling("POST", "{}", "X-Min-Evm-Block", "55"); w.Code != 200 {
-		t.Errorf("response after the first blocks were counted = %d %s, want 200", w.Code, w.Body)
-	}
+	filling := newLister(t, Options{Store: s, Watch: s, Filled: true, NoAuth: true})
+	expect.Equal(t, filling("POST", "{}", "X-Min-Evm-Block", "55").Code, 200, "status after the first blocks were counted")
 }
 
-func TestRequestsOfOneClientThatWaitForABlockAreLimited(t *testing.T) {
+func TestWaitingRequestsOfOneClientAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &counted{total: 1, mark: &store.Mark{Generation: 5, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 50}}}
-		ask := listings(t, Options{Store: s, Watch: s, NoAuth: true})
+		s := &fakeStore{total: 1, mark: &store.Mark{Generation: 5, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 50}}}
+		ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})
 		statuses, got := make(chan int), map[int]int{}
 		for range 505 {
 			go func() { statuses <- ask("POST", "{}", "X-Min-Evm-Block", "51").Code }()
@@ -294,28 +289,21 @@ func TestRequestsOfOneClientThatWaitForABlockAreLimited(t *testing.T) {
 	})
 }
 
-func TestStoreThatIsFilledForTheFirstTimeIsUnavailable(t *testing.T) {
-	for _, s := range []*counted{{}, {mark: &store.Mark{}}, {mark: &store.Mark{Total: 1}, total: 1}, {mark: &store.Mark{Cursor: ledger.Cursor{Chain: 1, Time: time.Now()}}}} {
+func TestStoreFilledForTheFirstTimeIsUnavailable(t *testing.T) {
+	for _, s := range []*fakeStore{{}, {mark: &store.Mark{}}, {mark: &store.Mark{Total: 1}, total: 1}, {mark: &store.Mark{Cursor: ledger.Cursor{Chain: 1, Time: time.Now()}}}} {
 		want := http.StatusServiceUnavailable
 		if s.mark != nil && (s.mark.Total > 0 || s.mark.Cursor.Chain > 0) {
 			want = http.StatusOK
 		}
-		if w := listings(t, Options{Store: s, Watch: s, Filled: true, NoAuth: true})("POST", "{}"); w.Code != want {
-			t.Errorf("status with mark %+v = %d, want %d", s.mark, w.Code, want)
-		}
+		ask := newLister(t, Options{Store: s, Watch: s, Filled: true, NoAuth: true})
+		expect.Equal(t, ask("POST", "{}").Code, want, "status with mark %+v", s.mark)
 	}
 }
 
-// late is a timeout of a connection.
-type late struct{ error }
-
-func (late) Timeout() bool   { return true }
-func (late) Temporary() bool { return true }
-
-func TestBodyThatCannotBeReadIsClassified(t *testing.T) {
+func TestReadErrorOfBodyIsClassified(t *testing.T) {
 	refusal := &failure.Failure{Status: http.StatusServiceUnavailable}
 	for err, want := range map[error]int{
-		refusal: 503, &http.MaxBytesError{Limit: 7}: 413, &late{errors.New("slow")}: 408, errors.New("reset"): 400,
+		refusal: 503, &http.MaxBytesError{Limit: 7}: 413, os.ErrDeadlineExceeded: 408, errors.New("reset"): 400,
 	} {
 		expect.Equal(t, failure.Of(unreadable(err)).Status, want, "status of %T", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func TestMetadataRecordsComeBackAsTheyWereSaved(t *testing.T) {
+func TestLoadReturnsSavedMetadataRecords(t *testing.T) {
 	c := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	store := collections.MetadataStore{Cache: c, Chain: "story"}

@@ -14,24 +14,24 @@ func TestUnknownOrderIsTheDefault(t *testing.T) {
 	expect.Equal(t, unknown.listing().String(), known.listing().String(), "listing")
 }
 
-func TestOnlyAddressesOfFortyDigitsAreListed(t *testing.T) {
+func TestOnlyAddressesOf40HexDigitsAreListed(t *testing.T) {
 	address := "0x" + strings.Repeat("a", 40)
 	for name, tt := range map[string]struct {
 		sent, want []string
 		nothing    bool
 	}{
-		"no address":                    {nil, nil, false},
-		"an address":                    {[]string{address}, []string{address}, false},
-		"an address twice, in capitals": {[]string{"0X" + strings.ToUpper(address[2:]), address}, []string{address}, false},
-		"a digit too few":               {[]string{address[:41]}, nil, true},
-		"a digit too many":              {[]string{address + "a"}, nil, true},
-		"a letter that is no digit":     {[]string{address[:41] + "g"}, nil, true},
-		"no prefix":                     {[]string{address[2:]}, nil, true},
+		"none":                   {nil, nil, false},
+		"an address":             {[]string{address}, []string{address}, false},
+		"repeated in upper case": {[]string{"0X" + strings.ToUpper(address[2:]), address}, []string{address}, false},
+		"39 digits":              {[]string{address[:41]}, nil, true},
+		"41 digits":              {[]string{address + "a"}, nil, true},
+		"not a hex digit":        {[]string{address[:41] + "g"}, nil, true},
+		"no prefix":              {[]string{address[2:]}, nil, true},
 	} {
 		r := defaultRequest()
 		r.Where.Addresses = tt.sent
 		if l := r.listing(); !slices.Equal(l.Query.Addresses, tt.want) || l.Nothing != tt.nothing {
-			t.Errorf("%s: addresses = %q, nothing = %t; want %q, %t", name, l.Query.Addresses, l.Nothing, tt.want, tt.nothing)
+			t.Errorf("%s: addresses = %q, Nothing = %t; want %q, %t", name, l.Query.Addresses, l.Nothing, tt.want, tt.nothing)
 		}
 	}
 }

@@ -22,20 +22,21 @@ var texts = []string{
 	strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000), strings.Repeat(`[{"a":`, 5_001), strings.Repeat("[", 1<<20),
 }
 
-func agree(t *testing.T, text string) {
+// compare compares Valid and Members with encoding/json and gjson.
+func compare(t *testing.T, text string) {
 	t.Helper()
 	if got, want := jsontext.Valid([]byte(text)), json.Valid([]byte(text)); got != want || got != jsontext.ValidString(text) {
-		t.Fatalf("%.200q: %t, and %t by encoding/json", text, got, want)
+		t.Fatalf("Valid(%.200q) = %t, want %t as by encoding/json, and the same from ValidString", text, got, want)
 	}
 	members, ok := jsontext.Members([]byte(text), "msg", "a", "")
 	whole := gjson.Parse(text)
 	if want := json.Valid([]byte(text)) && whole.IsObject(); ok != want {
-		t.Fatalf("%.200q: an object is %t", text, ok)
+		t.Fatalf("Members(%.200q) = %t, want %t", text, ok, want)
 	} else if !want {
 		return
 	}
 	for i, name := range []string{"msg", "a", ""} {
-		var want *gjson.Result // of the name that is written so, the first one
+		var want *gjson.Result // the first member with exactly this name
 		whole.ForEach(func(key, value gjson.Result) bool {
 			if key.Raw == `"`+name+`"` {
 				want = &value
@@ -43,19 +44,19 @@ func agree(t *testing.T, text string) {
 			return want == nil
 		})
 		if got := members[i]; (got == nil) != (want == nil) || got != nil && string(got) != want.Raw {
-			t.Fatalf("%.200q: the member %q is %q", text, name, got)
+			t.Fatalf("member %q of %.200q = %q, want %v", name, text, got, want)
 		}
 	}
 }
 
 func TestValidAgreesWithEncodingJSON(t *testing.T) {
 	for _, text := range texts {
-		agree(t, text)
+		compare(t, text)
 	}
 }
 
-// A byte that is another one, or missing, wherever it stands.
-func TestTextsWithAnOddByteAreJudgedAsEncodingJSONJudgesThem(t *testing.T) {
+// The texts have one or two bytes replaced, removed or inserted.
+func TestValidAgreesWithEncodingJSONOnChangedTexts(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Logf("seed %d", seed)
@@ -76,13 +77,13 @@ func TestTextsWithAnOddByteAreJudgedAsEncodingJSONJudgesThem(t *testing.T) {
 				text = append(text[:at], append([]byte{odd[random.IntN(len(odd))]}, text[at:]...)...)
 			}
 		}
-		agree(t, string(text))
+		compare(t, string(text))
 	}
 }
 
-func FuzzTextsAreValidAsEncodingJSONSays(f *testing.F) {
+func FuzzValidAgreesWithEncodingJSON(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text)
 	}
-	f.Fuzz(agree)
+	f.Fuzz(compare)
 }

@@ -18,29 +18,29 @@ func TestMalformedMessageIsReadUpToItsError(t *testing.T) {
 	const all = `2 300 "", 1 0 "first", 3 0 "", 1 0 "second", `
 	for after, want := range map[string]string{
 		"":         all,
-		"\x80":     all + "none", // half a tag
-		"\x0a\x05": all + "none", // bytes that are missing
-		"\x07":     all + "none", // no such type
+		"\x80":     all + "error", // truncated tag
+		"\x0a\x05": all + "error", // missing bytes
+		"\x07":     all + "error", // unknown wire type
 	} {
 		got := ""
 		for f, ok := range protofield.All(append(message[:len(message):len(message)], after...)) {
 			if !ok {
-				got += "none"
+				got += "error"
 				continue
 			}
 			got += fmt.Sprintf("%d %d %q, ", f.Number, f.Varint(), f.Bytes())
 		}
-		expect.Equal(t, got, want, "status with %q", after)
+		expect.Equal(t, got, want, "fields of a message that ends with %q", after)
 	}
 	if first, ok := protofield.Bytes(message, 1); !ok || string(first) != "first" {
-		t.Errorf("%q %v is not the first of its number", first, ok)
+		t.Errorf("Bytes of field 1 = %q, %v; want the first, true", first, ok)
 	}
 	if value, ok := protofield.Bytes(message, 2); ok {
-		t.Errorf("a number is %q", value)
+		t.Errorf("Bytes of a number = %q, true; want false", value)
 	}
 }
 
-func TestAppendLeavesOutZeroValues(t *testing.T) {
+func TestAppendOmitsZeroValues(t *testing.T) {
 	got := protofield.Append(nil, 1, 1, 2, 0, 3, "", 4, "a", 5, false, 6, true, 7, []byte{}, 8, int64(-1), 9, uint64(2))
 	want := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
 	want = protowire.AppendString(protowire.AppendTag(want, 4, protowire.BytesType), "a")
