@@ -39,7 +39,8 @@ func (c *Chain) changeEpoch(ctx context.Context, from int64, cause string) {
 	c.begin(next, cause)
 }
 
-// adopt begins a newer epoch of another replica. It reports whether epoch differs from this replica's.
+// adopt begins a newer epoch of another replica. It reports whether epoch differs from this replica's. The first call also
+// returns true.
 func (c *Chain) adopt(epoch int64) (differs bool) {
 	c.epochs.Lock()
 	defer c.epochs.Unlock()

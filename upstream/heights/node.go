@@ -76,7 +76,7 @@ type State struct {
 	Lost       int64     // number of ended subscriptions to headers; the node may have been restarted each time
 	TxIndex    string    // on or off: whether CometBFT indexes transactions; "" if unknown
 	NoEvents   error     // why CometBFT provides no usable events; nil if it does, or before it has responded
-	Distrusted bool      // claims of CometBFT are ignored until a read proves one
+	Distrusted bool      // claims of CometBFT or of the REST server are ignored until a read proves one
 	Late       bool      // there are blocks that CometBFT has not announced
 	CometDown  bool      // CometBFT does not respond
 	CometErr   error     // current error of CometBFT
@@ -115,7 +115,7 @@ func (n *Node) suggestLowest(height int64) {
 	})
 }
 
-// has reports whether the node can be read at a height.
+// has reports whether the node has the block of a height, or had it before it pruned it.
 func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {
 	r, err := n.read(ctx, c, height)
 	switch {

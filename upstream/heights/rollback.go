@@ -183,8 +183,8 @@ func (c *Chain) checkFall(ctx context.Context, height int64, since time.Time) {
 	}
 }
 
-// canRead reads a height from all nodes of the chain at once. answered reports whether a node has the height or
-// named a higher one, refused whether a node responded that it does not have it.
+// canRead reads a height from all nodes of the chain at once. answered reports whether a node has the block, or had it before
+// it pruned it. refused reports whether a node responded otherwise.
 func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bool) {
 	var reads sync.WaitGroup
 	var yes, no atomic.Bool

@@ -13,12 +13,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
-// The headers in which an SDK node returns the height that it read. Errors have only the second one, and only if the
-// state was read. Some versions always send only the second one.
+// Response headers of an SDK node. The first two contain the height that it read. Errors have only the second one, and only
+// if the state was read. Some versions never send the first one.
 const (
 	heightHeader   = "X-Cosmos-Block-Height"
 	metadataHeader = "Grpc-Metadata-X-Cosmos-Block-Height"
-	codecHeader    = "Grpc-Metadata-Content-Type"
+	codecHeader    = "Grpc-Metadata-Content-Type" // present if the REST server uses gRPC
 )
 
 // gatewayCodes are the gRPC codes of errors that do not come from the application: the node's gateway cannot reach it

@@ -225,7 +225,7 @@ func endSpan(span trace.Span, answer *Answer, err error) {
 	upstream.EndSpan(span, err)
 }
 
-// Read implements heights.Reader.
+// Read sends the probe of the dialect, for [heights.Node].Reader.
 func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, error) {
 	a, err := e.readREST(ctx, Request{Path: e.client.protocol.probe}, height)
 	if err != nil {
@@ -238,7 +238,7 @@ func (e *endpoint) readREST(ctx context.Context, r Request, height int64) (*Answ
 	return e.inTurn(ctx, r, func() (*Answer, error) { return e.send(ctx, r, height) })
 }
 
-// BlockHash implements heights.Reader.
+// BlockHash reads the hash of a block from its child, for [heights.Node].Reader.
 func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) {
 	base := e.client.protocol.blocks
 	if base == "" {

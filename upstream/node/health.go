@@ -18,7 +18,7 @@ type Health struct {
 	Unseen     bool          `json:"-"`                    // its CometBFT has not named the chain yet, so it is not read
 	Height     int64         `json:"height"`               // newest committed block; 0 if unknown
 	Lowest     int64         `json:"lowest"`               // reads below it prefer other nodes; 0 if unknown
-	Distrusted bool          `json:"aside"`                // heights claimed by its CometBFT are ignored
+	Distrusted bool          `json:"aside"`                // heights claimed by its CometBFT or its REST server are ignored
 	Late       bool          `json:"late"`                 // there are blocks that its CometBFT has not announced
 	Current    bool          `json:"-"`                    // its height is current
 	CatchingUp bool          `json:"catching_up"`          // the node is behind its peers

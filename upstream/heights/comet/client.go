@@ -208,7 +208,7 @@ func (r *Reply) Answers() bool { return string(r.ID) == callID }
 var ErrNoReply = errors.New("response is not a JSON-RPC reply to the call")
 
 // CallRaw calls a method with parameters in JSON and returns the reply of at most maxBytes bytes, even if it is an error
-// reply. ctx sets the deadline. With a non-nil error the reply has only Status and RetryAfter.
+// reply. ctx sets the deadline. With an error, only Status and RetryAfter may be used. They are 0 if there was no response.
 func (c *Client) CallRaw(ctx context.Context, method string, params json.RawMessage, maxBytes int64) (reply Reply, err error) {
 	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), maxBytes)
 	if err != nil {

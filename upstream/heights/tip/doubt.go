@@ -78,7 +78,7 @@ func (t *Tracker) Claims(source int, height int64) bool {
 	return t.sources[source].claim.Height >= height
 }
 
-// ClaimsLower reports whether the accepted claim of a source is below the proved height.
+// ClaimsLower reports whether the accepted claim of a source is below the proved height, and the source is not catching up.
 func (t *Tracker) ClaimsLower(source int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
