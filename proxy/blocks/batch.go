@@ -59,7 +59,7 @@ func (t *batchRead) holdBodies() (release func(), err error) {
 	for i := range t.reads {
 		size += len(t.reads[i].Entry.Body)
 	}
-	if size <= conn.Uncounted {
+	if size <= conn.MaxUncounted {
 		size = 0
 	}
 	return t.Stack.HoldStream(int64(min(size, MaxBatchBytes)))

@@ -34,7 +34,7 @@ func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *record.R
 	return r.Stack.AdmitKey(from, answer, rec)
 }
 
-// OnRevoked is [conn.Revocable.OnRevoked] for clients that AdmitCall has admitted.
+// OnRevoked is [conn.Revocations.OnRevoked] for clients that AdmitCall has admitted.
 func (r *Reader) OnRevoked(from *http.Request, operation func() string, end func(error)) (release func(), err error) {
 	return r.Stack.OnRevoked(from, r.o.Auth, operation, end)
 }

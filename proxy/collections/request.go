@@ -44,7 +44,7 @@ func (h *Handler) readRequest(w http.ResponseWriter, r *http.Request, client *li
 
 // readListBody reads the body until its end or the request's deadline. A client that expects "100 Continue" is refused before
 // it sends the body.
-func readListBody(w http.ResponseWriter, r *http.Request, held *conn.Body, deadline time.Time) ([]byte, error) {
+func readListBody(w http.ResponseWriter, r *http.Request, held *conn.RequestBody, deadline time.Time) ([]byte, error) {
 	switch {
 	case r.Method == web.MethodQuery && r.Header.Get("Content-Type") == "":
 		return nil, failure.BadInput("a QUERY request needs a Content-Type")
@@ -69,7 +69,7 @@ func isPlain(codings []string) bool {
 }
 
 // readAll reads a body to its end. It allocates a short announced length at once; -1 means unknown.
-func readAll(r io.Reader, announced int64, held *conn.Body) ([]byte, error) {
+func readAll(r io.Reader, announced int64, held *conn.RequestBody) ([]byte, error) {
 	if announced < 0 || announced > maxAllocated {
 		return held.ReadAll(r, maxListBody)
 	}

@@ -3,7 +3,7 @@
 //   - conn.go sends a response in one system call; secure.go adds TLS;
 //   - socket.go detects clients that are idle or do not read;
 //   - multiplexed.go serves HTTP/2 streams; streams.go reserves memory for them and for gRPC calls;
-//   - bodies.go reserves memory for responses, incoming.go for request bodies;
+//   - responses.go reserves memory for responses, requests.go for request bodies;
 //   - revoked.go ends connections and streams whose API key is removed, or that an access rule denies.
 package conn
 
@@ -26,7 +26,7 @@ import (
 type Conn struct {
 	*socket
 	transport  transport  // the socket, or TLS on it
-	carriesTLS bool       // carries TLS, and no requests itself
+	carriesTLS bool       // Read and Write carry TLS records instead of HTTP
 	records    *records   // collects TLS records; nil without TLS
 	source     net.Conn   // Read reads from it: the lane, or the transport
 	laneConn   LaneConn   // nil if the lane does not read requests
@@ -34,7 +34,7 @@ type Conn struct {
 	address    netip.Addr // of the client; the zero Addr if unknown
 	seen       session.Seen
 
-	outgoing bodies
+	responses responses
 
 	buffer *writeBuffer // bytes written but not sent; nil while nothing is buffered
 	pieces [2][]byte
@@ -55,7 +55,7 @@ type writeBuffer struct {
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
 // New wraps a connection. lane, onClose and memory may be nil. onClose is called once after the connection is closed.
-// Streams are reserved in memory.
+// memory accounts for the HTTP/2 and gRPC streams of the connection.
 func New(c net.Conn, lane Lane, memory *account.Account, onClose func()) *Conn {
 	s := &socket{Conn: c, streams: streams{memory: memory}}
 	s.onClose = sync.OnceFunc(func() {
@@ -108,7 +108,7 @@ func (c *Conn) Lane() Lane { return c.lane }
 // LaneConn returns the connection from which the lane reads HTTP/1 requests, or nil.
 func (c *Conn) LaneConn() LaneConn { return c.laneConn }
 
-// CarriesTLS reports whether the connection carries TLS, and no requests itself.
+// CarriesTLS reports whether Read and Write carry TLS records instead of HTTP.
 func (c *Conn) CarriesTLS() bool { return c.carriesTLS }
 
 // Seen returns what the client has seen on the connection, or nil if c is nil.
@@ -132,7 +132,8 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Accepted returns the Conn in a connection that a listener of package listener has accepted, or nil.
+// Accepted returns the Conn in a connection that a listener of package listener has accepted, or nil. It records whether
+// the Conn carries TLS.
 func Accepted(c net.Conn) *Conn {
 	ours, carriesTLS := unwrap(c)
 	if ours != nil {
@@ -177,8 +178,8 @@ func Of(r *http.Request) *Conn {
 	return c
 }
 
-// RemoteAddr returns the client's address. http.Server calls it first on the goroutine of a new connection, so it grows
-// the stack there, when it is small to copy.
+// RemoteAddr returns the client's address. It also grows the goroutine's stack: http.Server calls it first on a new
+// connection's goroutine, whose stack is still small.
 func (c *Conn) RemoteAddr() net.Addr {
 	growStack(0)
 	return c.socket.RemoteAddr()
@@ -269,7 +270,7 @@ func WriteBody(w http.ResponseWriter, r *http.Request, body []byte) {
 		_, _ = w.Write(body) // fails only if the client has disconnected
 		return
 	}
-	if r.ProtoMajor < 2 && len(body) > Uncounted { // for HTTP/2, streamWriter does this
+	if r.ProtoMajor < 2 && len(body) > MaxUncounted { // for HTTP/2, streamWriter does this
 		c.BeginBody(body)
 		defer c.EndBody(body)
 	}

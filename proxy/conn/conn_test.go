@@ -78,7 +78,7 @@ func TestBodyAndHeadersTakeFewWrites(t *testing.T) {
 			if w.Flush(); len(s.written) != headers+size || !bytes.HasSuffix(s.written, body) {
 				t.Errorf("%d bytes: %d bytes were sent, want %d", size, len(s.written), headers+size)
 			}
-			if isListed := major == 1 && size > conn.Uncounted; isListed != (listed == size && size > 0) {
+			if isListed := major == 1 && size > conn.MaxUncounted; isListed != (listed == size && size > 0) {
 				t.Errorf("%d bytes by HTTP/%d: EachBody lists %d bytes during the write", size, major, listed)
 			}
 			c.EachBody(func(body []byte) { t.Errorf("EachBody lists %d bytes after the write", len(body)) })
@@ -140,7 +140,7 @@ func TestResponseReservesMemoryUntilItIsRead(t *testing.T) {
 	m := conn.NewMemory(memory, limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil))
 	c := conn.New(&sink{}, nil, memory, nil)
 	r := httptest.NewRequestWithContext(conn.Context(t.Context(), c), http.MethodGet, "/", nil)
-	for size, want := range map[int]int64{conn.Uncounted: 0, conn.Uncounted + 1: conn.Uncounted + 1} {
+	for size, want := range map[int]int64{conn.MaxUncounted: 0, conn.MaxUncounted + 1: conn.MaxUncounted + 1} {
 		release, err := m.HoldResponse(r, size)
 		if err != nil || c.HeldBytes() != want || memory.Used() != want {
 			t.Errorf("%d bytes: %d held, %d reserved, error %v; want %d", size, c.HeldBytes(), memory.Used(), err, want)
@@ -172,7 +172,7 @@ func TestRevokedStreamsEnd(t *testing.T) {
 	admission := limits.New(limits.Shared{}, log, nil)
 	key := func(text string) limits.Key { return limits.Key{Name: text, SHA256: sha256.Sum256([]byte(text))} }
 	admission.SetKeys([]limits.Key{key("stays"), key("goes")})
-	v, ended := conn.NewRevocable(admission, log, nil), map[string]int{}
+	v, ended := conn.NewRevocations(admission, log, nil), map[string]int{}
 	open := func(text string) (release func(), err error) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header.Set(limits.KeyHeader, text)

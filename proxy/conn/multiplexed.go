@@ -22,14 +22,14 @@ type refusedKey struct{}
 // ServeStream serves an HTTP/2 request by lane, or by h if lane returns false. It records blocked writes, because the
 // socket does not see that a client grants no window.
 func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w http.ResponseWriter) (answered bool), h http.Handler) {
-	extra, ok := c.streams.beginRequest(r)
+	extra, ok := c.streams.openRequest(r)
 	if !ok {
 		c.refuseStream(w, r, h)
 		return
 	}
 	growStack(0)
 	sw := &streamWriter{ResponseWriter: w, conn: c}
-	defer c.streams.finish(sw, extra)
+	defer c.streams.leaveRequest(sw, extra)
 	if lane(sw) {
 		return
 	}
@@ -38,11 +38,11 @@ func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w h
 	h.ServeHTTP(sw, r)
 }
 
-func (s *streams) beginRequest(r *http.Request) (extra int64, ok bool) {
+func (s *streams) openRequest(r *http.Request) (extra int64, ok bool) {
 	extra = int64(len(r.RequestURI)+len(r.Host)+HeaderBytes(r.Header)) - usualHeaders
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if extra, ok = s.begin(extra, 0); ok {
+	if extra, ok = s.openStream(extra, 0); ok {
 		s.changed = time.Now() // so that a blocked write of the lane's response is noticed
 	}
 	return extra, ok
@@ -58,10 +58,10 @@ func HeaderBytes(h http.Header) (size int) {
 	return size
 }
 
-// finish closes a stream after its HTTP/2 handler. net/http may still hold the last bytes of the response, and does not
-// report when it has written them. Flush would wait for that but costs a frame, so finish parks the stream instead unless
-// memory is short.
-func (s *streams) finish(w *streamWriter, extra int64) {
+// leaveRequest is leave for an HTTP/2 request. net/http may still hold the last bytes of the response, and does not report
+// when it has written them. Flush would wait for that but costs a frame, so leaveRequest lets the stream be parked instead,
+// unless memory is short.
+func (s *streams) leaveRequest(w *streamWriter, extra int64) {
 	isUnread := w.written > 0
 	if isUnread && s.memory.IsShort() {
 		_ = http.NewResponseController(w).Flush() // fails only if the client has disconnected
@@ -72,8 +72,8 @@ func (s *streams) finish(w *streamWriter, extra int64) {
 	s.leave(extra, isUnread)
 }
 
-// refuseStream refuses a request for lack of memory. One request at a time gets a response: h calls HasStream. Other
-// streams are reset, so that clients that do not read use no memory.
+// refuseStream refuses a request for lack of memory. One request at a time gets a response from h, which asks HasStream.
+// Other streams are reset, so that clients that do not read use no memory.
 func (c *Conn) refuseStream(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	if !c.streams.refusing.CompareAndSwap(false, true) {
 		panic(http.ErrAbortHandler)

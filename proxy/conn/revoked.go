@@ -11,9 +11,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// Revocable ends connections and streams when the API key of their client is removed or an access rule denies their
+// Revocations ends connections and streams when the API key of their client is removed or an access rule denies their
 // operation.
-type Revocable struct {
+type Revocations struct {
 	admission *limits.Admission
 	log       *slog.Logger
 	ended     prometheus.Counter
@@ -29,16 +29,16 @@ type revocable struct {
 	end       func(error)
 }
 
-// NewRevocable returns an empty Revocable.
-func NewRevocable(admission *limits.Admission, log *slog.Logger, metrics prometheus.Registerer) *Revocable {
-	return &Revocable{admission: admission, log: log, open: map[*revocable]struct{}{}, ended: promauto.With(metrics).NewCounter(prometheus.CounterOpts{
+// NewRevocations returns an empty Revocations.
+func NewRevocations(admission *limits.Admission, log *slog.Logger, metrics prometheus.Registerer) *Revocations {
+	return &Revocations{admission: admission, log: log, open: map[*revocable]struct{}{}, ended: promauto.With(metrics).NewCounter(prometheus.CounterOpts{
 		Name: "tipcache_proxy_revoked_total", Help: "WebSockets and gRPC streams that ended because their API key was removed or an access rule denies them.",
 	})}
 }
 
 // OnRevoked makes EndRevoked call end with the reason if the client's required key is no longer valid or an access rule
 // denies the operation, until release is called. end must not block. OnRevoked returns an error if that is the case now.
-func (v *Revocable) OnRevoked(from *http.Request, keyed bool, operation func() string, end func(error)) (release func(), err error) {
+func (v *Revocations) OnRevoked(from *http.Request, keyed bool, operation func() string, end func(error)) (release func(), err error) {
 	k := &revocable{from, keyed, operation, end}
 	release = func() {
 		v.mu.Lock()
@@ -48,14 +48,14 @@ func (v *Revocable) OnRevoked(from *http.Request, keyed bool, operation func() s
 	v.mu.Lock()
 	v.open[k] = struct{}{}
 	v.mu.Unlock()
-	if err = v.refusal(k); err != nil { // since the request was admitted
+	if err = v.refusal(k); err != nil { // the rules have changed since the request was admitted
 		release()
 	}
 	return release, err
 }
 
 // refusal returns the reason to end k, or nil.
-func (v *Revocable) refusal(k *revocable) (err error) {
+func (v *Revocations) refusal(k *revocable) (err error) {
 	if k.keyed {
 		_, err = v.admission.Renew(k.from, true)
 	}
@@ -66,7 +66,7 @@ func (v *Revocable) refusal(k *revocable) (err error) {
 }
 
 // EndRevoked ends the connections and streams that are no longer allowed. Call it after keys or rules have changed.
-func (v *Revocable) EndRevoked() {
+func (v *Revocations) EndRevoked() {
 	revoked := map[*revocable]error{}
 	v.mu.Lock()
 	for k := range v.open {

@@ -37,7 +37,7 @@ func Secure(ctx context.Context, c *Conn, config *tls.Config, lane Lane, timeout
 		c.lane, c.records.isHTTP2 = lane, true
 		return over, c, nil
 	}
-	on = newConn(c.socket, &secured{Conn: over, below: c}, lane)
+	on = newConn(c.socket, &tlsTransport{Conn: over, below: c}, lane)
 	return &secureConn{on, over}, on, nil
 }
 
@@ -53,33 +53,33 @@ func refusePlain(err error) {
 	}
 }
 
-// secured writes several TLS records in one system call.
-type secured struct {
+// tlsTransport writes several TLS records in one system call.
+type tlsTransport struct {
 	*tls.Conn
 	below *Conn
 }
 
-func (s *secured) Write(p []byte) (int, error) {
-	s.below.records.collect()
-	n, err := s.Conn.Write(p)
-	return n, errors.Join(err, s.below.records.send(s.below.socket))
+func (t *tlsTransport) Write(p []byte) (int, error) {
+	t.below.records.collect()
+	n, err := t.Conn.Write(p)
+	return n, errors.Join(err, t.below.records.send(t.below.socket))
 }
 
-func (s *secured) WriteBuffers(pieces *net.Buffers) (n int64, err error) {
-	s.below.records.collect()
+func (t *tlsTransport) WriteBuffers(pieces *net.Buffers) (n int64, err error) {
+	t.below.records.collect()
 	for _, p := range *pieces {
 		var m int
-		m, err = s.Conn.Write(p)
+		m, err = t.Conn.Write(p)
 		if n += int64(m); err != nil {
 			break
 		}
 	}
-	return n, errors.Join(err, s.below.records.send(s.below.socket))
+	return n, errors.Join(err, t.below.records.send(t.below.socket))
 }
 
 // records collects TLS records while a response is written.
 type records struct {
-	isHTTP2    bool       // collect records until other goroutines have run
+	isHTTP2    bool       // the connection has HTTP/2: records are collected until other goroutines have run
 	mu         sync.Mutex // crypto/tls also writes alerts and handshake messages
 	collecting bool
 	text       *[]byte // nil if empty

@@ -36,7 +36,7 @@ func (s *socket) Close() error {
 func (s *socket) MarkActive(at time.Time) { s.active.Store(at.UnixNano()) }
 
 func (s *socket) Read(p []byte) (int, error) {
-	if s.streams.isSlow.Load() && s.streams.isSlow.Swap(false) {
+	if s.streams.hasRefused.Load() && s.streams.hasRefused.Swap(false) {
 		time.Sleep(slowRead)
 	}
 	n, err := s.Conn.Read(p)

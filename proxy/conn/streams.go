@@ -15,23 +15,23 @@ import (
 const MaxStreams = 100
 
 // streamCost is the measured memory of an open stream, in bytes: the library's stream, the request with headers of
-// up to usualHeaders, the stack of its goroutine and, after that has ended, a response of up to Uncounted that the
+// up to usualHeaders, the stack of its goroutine and, after that has ended, a response of up to MaxUncounted that the
 // client has not read.
 const streamCost = 36 << 10
 
 // usualHeaders is the size of the headers included in streamCost, in bytes. Longer headers are reserved in addition.
 const usualHeaders = 4 << 10
 
-// slowRead is how long reads pause after a refused stream. Otherwise requests that the library reads before they are
-// refused take memory.
+// slowRead is how long reads pause after a refused stream, because the library allocates each request before it can be
+// refused.
 const slowRead = 50 * time.Millisecond
 
 // streams are the open streams of an HTTP/2 or gRPC connection. Memory is reserved for all except one, because each
 // connection has memory for one request.
 type streams struct {
-	memory   *account.Account // nil means no limit
-	isSlow   atomic.Bool      // a stream was refused since the last read
-	refusing atomic.Bool      // a refused request is getting its response
+	memory     *account.Account // nil means no limit
+	hasRefused atomic.Bool      // a stream was refused since the last read
+	refusing   atomic.Bool      // a refused request is getting its response
 
 	mu       sync.Mutex
 	open     int64
@@ -44,16 +44,16 @@ type streams struct {
 	waiting  []*CallStream // calls whose handlers have not begun
 }
 
-// begin opens a stream. It reserves streamCost, extra and ahead; for the only stream, extra alone. It returns the bytes
+// openStream opens a stream. It reserves streamCost, extra and ahead; for the only stream, extra alone. It returns the bytes
 // reserved in addition to streamCost, and false if there is no memory. The caller must hold mu.
-func (s *streams) begin(extra, ahead int64) (reserved int64, ok bool) {
+func (s *streams) openStream(extra, ahead int64) (reserved int64, ok bool) {
 	reserved = max(0, extra)
 	cost := int64(0)
 	if s.open > 0 {
 		reserved, cost = reserved+ahead, streamCost
 	}
 	if reserved+cost > 0 && !s.memory.Reserve(account.Streams, reserved+cost) {
-		s.isSlow.Store(true)
+		s.hasRefused.Store(true)
 		return 0, false
 	}
 	s.open++
@@ -61,14 +61,14 @@ func (s *streams) begin(extra, ahead int64) (reserved int64, ok bool) {
 	return reserved, true
 }
 
-// end closes an open stream. The caller must hold mu.
-func (s *streams) end() {
+// closeStream closes an open stream. The caller must hold mu.
+func (s *streams) closeStream() {
 	if s.open--; s.open > 0 {
 		s.memory.Release(account.Streams, streamCost)
 	}
 }
 
-// release releases bytes that begin reserved in addition to streamCost. The caller must hold mu.
+// release releases bytes that openStream reserved in addition to streamCost. The caller must hold mu.
 func (s *streams) release(reserved int64) {
 	if reserved > 0 {
 		s.extra -= reserved
@@ -76,15 +76,15 @@ func (s *streams) release(reserved int64) {
 	}
 }
 
-// leave ends a stream after its handler. If the client may not have read the response, it parks the stream, which stays
-// open until unpark or unparkAll. If MaxStreams are parked already, one of them has ended, because the library limits open
-// streams. The caller must hold mu.
+// leave must be called after the handler of a stream. It closes the stream. If the client may not have read the response,
+// it parks the stream instead, which stays open until unpark or unparkAll. If MaxStreams are parked already, the client has
+// read one of them, because the library limits open streams. The caller must hold mu.
 func (s *streams) leave(reserved int64, isUnread bool) {
 	s.release(reserved)
 	if isUnread && !s.closed && s.parked < MaxStreams {
 		s.parked++
 	} else {
-		s.end()
+		s.closeStream()
 	}
 }
 
@@ -92,7 +92,7 @@ func (s *streams) leave(reserved int64, isUnread bool) {
 func (s *streams) unpark() {
 	if s.parked > 0 {
 		s.parked--
-		s.end()
+		s.closeStream()
 	}
 }
 
@@ -110,16 +110,16 @@ func (s *streams) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.drop(func(*CallStream) bool { return true })
+	s.closeWaiting(func(*CallStream) bool { return true })
 }
 
-// drop closes waiting streams for which isGone returns true. The caller must hold mu.
-func (s *streams) drop(isGone func(*CallStream) bool) {
+// closeWaiting closes waiting streams for which isGone returns true. The caller must hold mu.
+func (s *streams) closeWaiting(isGone func(*CallStream) bool) {
 	s.waiting = slices.DeleteFunc(s.waiting, func(k *CallStream) bool {
 		gone := isGone(k)
 		if gone {
 			s.release(k.extra + k.ahead)
-			s.end()
+			s.closeStream()
 		}
 		return gone
 	})
@@ -134,11 +134,11 @@ func (s *streams) add(handlers, writes int64) {
 }
 
 // waitingSince reports whether writes wait for the client, and since when. It includes writes that net/http continues
-// after the handlers. isOpen says that a request has no response yet.
-func (s *streams) waitingSince(isOpen bool) (since time.Time, waiting bool) {
+// after the handlers. isBusy says that a request has no response yet.
+func (s *streams) waitingSince(isBusy bool) (since time.Time, waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.changed, s.writes > 0 || isOpen && s.handlers == 0 && !s.changed.IsZero()
+	return s.changed, s.writes > 0 || isBusy && s.handlers == 0 && !s.changed.IsZero()
 }
 
 // bytes returns the memory of all streams except the first. Parked streams count only if the client is stalled.
@@ -173,16 +173,16 @@ func (c *Conn) OpenCall(ctx context.Context, k *CallStream, headers, ahead int64
 	s := &c.streams
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop(func(k *CallStream) bool { return k.ctx.Err() != nil })
+	s.closeWaiting(func(k *CallStream) bool { return k.ctx.Err() != nil })
 	extra := max(0, headers-usualHeaders)
-	reserved, ok := s.begin(extra, ahead)
+	reserved, ok := s.openStream(extra, ahead)
 	if !ok {
 		return false
 	}
 	k.conn, k.ctx, k.extra, k.ahead, k.pending = c, ctx, extra, reserved-extra, 1
 	s.waiting = append(s.waiting, k)
 	if s.closed {
-		s.drop(func(other *CallStream) bool { return other == k })
+		s.closeWaiting(func(other *CallStream) bool { return other == k })
 	}
 	return true
 }
@@ -215,7 +215,7 @@ func (k *CallStream) End() {
 
 // Sending records that a message is being sent, until Sent.
 func (k *CallStream) Sending(message []byte) {
-	if len(message) > Uncounted {
+	if len(message) > MaxUncounted {
 		k.conn.BeginBody(message)
 	}
 	k.addPending(1)
@@ -223,7 +223,7 @@ func (k *CallStream) Sending(message []byte) {
 
 // Sent records that a message was sent, or that sending failed.
 func (k *CallStream) Sent(message []byte) {
-	if len(message) > Uncounted {
+	if len(message) > MaxUncounted {
 		k.conn.EndBody(message)
 	}
 	k.addPending(-1)
@@ -231,9 +231,10 @@ func (k *CallStream) Sent(message []byte) {
 
 func (k *CallStream) addPending(messages int) {
 	s := &k.conn.streams
-	s.add(0, int64(messages))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.writes += int64(messages)
+	s.changed = time.Now()
 	if k.pending += messages; k.pending == 0 {
 		s.unpark()
 	}

@@ -42,12 +42,12 @@ type call struct {
 	rec    *record.Record
 	st     *status.Status // status that the method returned; nil for success
 
-	receiver receiver   // for gRPC; gRPC-Web has the messages in its stream
-	message  []byte     // the only message; nil before it is received
-	failure  error      // of receiving the message for the lane
-	held     *conn.Body // memory of the message; nil for a small one
-	laneCall *lane.Call // the call in the lane; nil if the lane does not handle it
-	sent     node.Sent  // by the lane; To is the call's stream, nil if the connection was not accepted by our listener
+	receiver receiver          // for gRPC; gRPC-Web has the messages in its stream
+	message  []byte            // the only message; nil before it is received
+	failure  error             // of receiving the message for the lane
+	held     *conn.RequestBody // memory of the message; nil for a small one
+	laneCall *lane.Call        // the call in the lane; nil if the lane does not handle it
+	sent     node.Sent         // by the lane; To is the call's stream, nil if the connection was not accepted by our listener
 }
 
 func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
@@ -186,7 +186,7 @@ func (k *call) receive() (message []byte, ok bool, err error) {
 }
 
 // hold returns a Body to reserve memory for a message.
-func (k *call) hold() *conn.Body { return k.reader.Stack.HoldBody(&k.rec.Client) }
+func (k *call) hold() *conn.RequestBody { return k.reader.Stack.HoldBody(&k.rec.Client) }
 
 // setHeaders sets the headers of a response: its height, pairs of keys and values, and the rate limit headers.
 func (k *call) setHeaders(height int64, pairs ...string) {

@@ -68,7 +68,7 @@ func (k *call) pass() (size int, err error) {
 	}
 	defer to.Close()
 	client := k.rec.Client
-	hold := func() *conn.Body { return k.reader.Stack.HoldBody(&client) }
+	hold := func() *conn.RequestBody { return k.reader.Stack.HoldBody(&client) }
 	go k.forward(ctx, to, hold, cancel) // ends with the stream, which nothing can end before its handler returns
 	return k.sendBack(ctx, to)
 }
@@ -78,7 +78,7 @@ func (k *call) operation() string { return strings.TrimPrefix(k.name, "/") }
 
 // forward sends the client's messages to the node. It cancels ctx with the error of receiving a message. Each
 // message after the first counts as a call.
-func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *conn.Body, cancel context.CancelCauseFunc) {
+func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *conn.RequestBody, cancel context.CancelCauseFunc) {
 	charge := func() error { return nil }
 	for {
 		message, held, err := k.nextMessage(hold, charge)
@@ -97,7 +97,7 @@ func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *c
 }
 
 // nextMessage receives the next message of a stream. It calls charge before reading the message.
-func (k *call) nextMessage(hold func() *conn.Body, charge func() error) (message []byte, held *conn.Body, err error) {
+func (k *call) nextMessage(hold func() *conn.RequestBody, charge func() error) (message []byte, held *conn.RequestBody, err error) {
 	if k.receiver.from == nil {
 		if err = k.stream.RecvMsg(&message); err == nil {
 			err = charge()
@@ -132,7 +132,7 @@ func (k *call) charge(ctx context.Context) error {
 }
 
 // sendToNode sends a message to a node and releases its memory once it has been written.
-func sendToNode(to grpc.ClientStream, message []byte, held *conn.Body) error {
+func sendToNode(to grpc.ClientStream, message []byte, held *conn.RequestBody) error {
 	if held == nil {
 		return to.SendMsg(&message)
 	}
@@ -140,7 +140,7 @@ func sendToNode(to grpc.ClientStream, message []byte, held *conn.Body) error {
 }
 
 // heldMessage releases a message once it has been written to the node.
-type heldMessage struct{ *conn.Body }
+type heldMessage struct{ *conn.RequestBody }
 
 func (h heldMessage) Sent([]byte) { h.Release() }
 

@@ -62,7 +62,7 @@ func (r *receiver) size() int64 { return int64(binary.BigEndian.Uint32(r.head[1:
 
 // next reads the next message. Unless it is small, hold is called to reserve memory, and the caller must release held. If
 // hold is nil, next reads only a small message, and otherwise returns nil.
-func (r *receiver) next(hold func() *conn.Body) (message []byte, held *conn.Body, err error) {
+func (r *receiver) next(hold func() *conn.RequestBody) (message []byte, held *conn.RequestBody, err error) {
 	if err = r.begin(); err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +86,7 @@ func (r *receiver) next(hold func() *conn.Body) (message []byte, held *conn.Body
 }
 
 // readLarge reads and decompresses a message into reserved memory, after begin.
-func (r *receiver) readLarge(held *conn.Body) (message []byte, err error) {
+func (r *receiver) readLarge(held *conn.RequestBody) (message []byte, err error) {
 	r.has = false
 	body := &bodyReader{from: r.from, left: r.size()}
 	if r.head[0] != compressed {
@@ -130,7 +130,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 var inflaters = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
 // inflate decompresses a message. The library refuses encodings other than gzip.
-func inflate(from io.Reader, held *conn.Body, most int64) ([]byte, error) {
+func inflate(from io.Reader, held *conn.RequestBody, most int64) ([]byte, error) {
 	z := inflaters.Get().(*gzip.Reader) //nolint:forcetypeassert // the pool contains nothing else
 	defer inflaters.Put(z)
 	err := z.Reset(from)

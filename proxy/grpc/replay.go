@@ -40,7 +40,7 @@ type header struct {
 // isRepeatable reports whether the lane may serve an entry: a message that is copied for every client, without a
 // reservation.
 func isRepeatable(e *cache.Entry) bool {
-	return record.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= conn.Uncounted
+	return record.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= conn.MaxUncounted
 }
 
 func (r *replayer) header(hit *lane.CallHit) metadata.MD {

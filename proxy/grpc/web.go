@@ -98,7 +98,7 @@ type webStream struct {
 }
 
 // readBody reads the body, which may be as long as the largest message in base64, up to the limit for all bodies.
-func (s *webStream) readBody(r *http.Request, held *conn.Body) {
+func (s *webStream) readBody(r *http.Request, held *conn.RequestBody) {
 	s.body, s.refusal = held.ReadRequest(s.w, r, min((s.most+frameHead)/3*4+8, conn.LargestBody))
 	if s.refusal == nil && s.text {
 		s.body, s.refusal = decodeText(s.body)
@@ -189,7 +189,7 @@ func (s *webStream) writeHeader(more ...metadata.MD) {
 
 // write writes a frame. The connection counts a long message until the client has received it.
 func (s *webStream) write(flag byte, message []byte) (err error) {
-	if s.conn != nil && len(message) > conn.Uncounted {
+	if s.conn != nil && len(message) > conn.MaxUncounted {
 		s.conn.BeginBody(message)
 		defer s.conn.EndBody(message)
 	}

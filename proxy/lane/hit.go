@@ -59,7 +59,7 @@ const maxDirectWrite = 64 << 10
 // write writes the response in one system call if the socket's buffer has room, and otherwise blocks for the rest.
 func (h *Hit) write() error {
 	d := &h.Conn.direct
-	if len(h.Body) <= maxCopied || d.Socket == nil && len(h.Body) <= conn.Uncounted {
+	if len(h.Body) <= maxCopied || d.Socket == nil && len(h.Body) <= conn.MaxUncounted {
 		h.Head, h.Body = append(h.Head, h.Body...), nil
 	}
 	written := 0
@@ -80,7 +80,7 @@ func (h *Hit) writeRest(written int) (err error) {
 		_ = c.Conn.SetWriteDeadline(after(h.Start, c.lane.o.WriteTimeout))
 		c.deadline.restore(c) // requests that arrive during the write must be read before the deadline
 	}
-	if c.client != nil && len(h.Body) > conn.Uncounted {
+	if c.client != nil && len(h.Body) > conn.MaxUncounted {
 		c.client.BeginBody(h.Body)
 		defer c.client.EndBody(h.Body)
 	}

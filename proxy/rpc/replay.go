@@ -38,7 +38,7 @@ func (r *replayer) isRepeatable(e *cache.Entry) bool {
 }
 
 // maxRepeated is the longest member that the lane copies, in addition to an id of any length.
-const maxRepeated = conn.Uncounted / 2
+const maxRepeated = conn.MaxUncounted / 2
 
 // Replay implements [record.Replayer].
 func (r *replayer) Replay(rec *record.Record, res *respond.Response) bool {

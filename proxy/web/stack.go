@@ -70,7 +70,7 @@ type Stack struct {
 	cors
 	*session.Clients
 	*conn.Memory
-	*conn.Revocable
+	*conn.Revocations
 
 	Admission *limits.Admission
 	Recorder  *record.Recorder
@@ -103,7 +103,7 @@ func New(o Options, bodies *cache.Cache) *Stack {
 	if o.Lane != nil {
 		o.Lane.Use(s)
 	}
-	s.Revocable = conn.NewRevocable(s.Admission, o.Logger, o.Registerer)
+	s.Revocations = conn.NewRevocations(s.Admission, o.Logger, o.Registerer)
 	return s
 }
 

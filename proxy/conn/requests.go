@@ -25,8 +25,8 @@ type Memory struct {
 	admission *limits.Admission
 }
 
-// NewMemory returns the memory within an account; nil means no limit. While more than half of the memory for bodies is in use, a
-// client can use at most LargestBody.
+// NewMemory returns the memory within an account; nil means no limit. While more than half of the memory for request
+// bodies is in use, a client can use at most LargestBody.
 func NewMemory(a *account.Account, admission *limits.Admission) *Memory {
 	most := int64(maxBodies)
 	if a != nil {
@@ -35,28 +35,28 @@ func NewMemory(a *account.Account, admission *limits.Admission) *Memory {
 	return &Memory{a, a.Part(account.Requests, most, LargestBody), admission}
 }
 
-// A Body holds memory for the body of a request. It is for one goroutine.
-type Body struct{ hold *account.Hold }
+// A RequestBody holds memory for the body of a request. It is for one goroutine.
+type RequestBody struct{ hold *account.Hold }
 
-// HoldBody returns a Body that reserves memory for a request body of a client. Release must be called when the body is no
-// longer used.
-func (m *Memory) HoldBody(c *limits.Client) *Body {
-	return &Body{m.requests.Open(c.Name(), m.admission.IsMany(c))}
+// HoldBody returns a RequestBody that reserves memory for a client. Release must be called when the body is no longer
+// used.
+func (m *Memory) HoldBody(c *limits.Client) *RequestBody {
+	return &RequestBody{m.requests.Open(c.Name(), m.admission.IsMany(c))}
 }
 
 // Take reserves n more bytes. The error is a *failure.Failure: 429 if the client has used its share, 503 if memory is
 // short.
-func (b *Body) Take(n int) error { return bodyRefusal(b.hold.Take(n)) }
+func (b *RequestBody) Take(n int) error { return bodyRefusal(b.hold.Take(n)) }
 
 // ReadAll reads a body to its end. The caller must limit from to largest bytes. The error is from's, or Take's.
-func (b *Body) ReadAll(from io.Reader, largest int64) ([]byte, error) {
+func (b *RequestBody) ReadAll(from io.Reader, largest int64) ([]byte, error) {
 	body, err := b.hold.ReadAll(from, largest)
 	return body, bodyRefusal(err)
 }
 
 // ReadRequest reads the body of r. It does not start to read if Content-Length exceeds largest, so a client that waits
 // for "100 Continue" is refused before it sends the body.
-func (b *Body) ReadRequest(w http.ResponseWriter, r *http.Request, largest int64) ([]byte, error) {
+func (b *RequestBody) ReadRequest(w http.ResponseWriter, r *http.Request, largest int64) ([]byte, error) {
 	if r.ContentLength > largest {
 		return nil, &http.MaxBytesError{Limit: largest}
 	}
@@ -64,7 +64,7 @@ func (b *Body) ReadRequest(w http.ResponseWriter, r *http.Request, largest int64
 }
 
 // Release releases the memory.
-func (b *Body) Release() { b.hold.Close() }
+func (b *RequestBody) Release() { b.hold.Close() }
 
 // HoldStream reserves bytes for a long-lived stream, until release is called. The error is a *failure.Failure.
 func (m *Memory) HoldStream(bytes int64) (release func(), err error) {
