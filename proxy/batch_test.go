@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -26,21 +24,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Paths whose answers differ from block to block.
+// Paths whose answers answerHeights makes differ from block to block.
 const (
 	poolPath   = "/staking/pool"
 	paramsPath = "/slashing/params"
 	mintPath   = "/mint/params"
 )
 
-// tellsHeights has the chain answer each path with the block that it is read at, but for
-// those that fail.
-func tellsHeights(s *chainService, failing ...string) {
-	s.chain.does(func(r node.Request) (*node.Answer, error) {
-		for _, path := range failing {
-			if r.Path == path {
-				return nil, errors.New("silent")
-			}
+// answerHeights makes the chain answer each path with the height of its read. Reads of the failing paths fail.
+func answerHeights(s *chainService, failing ...string) {
+	s.chain.answerWith(func(r node.Request) (*node.Answer, error) {
+		if slices.Contains(failing, r.Path) {
+			return nil, errors.New("node is down")
 		}
 		height := r.Height
 		if height == node.AtTip {
@@ -52,8 +47,8 @@ func tellsHeights(s *chainService, failing ...string) {
 
 func batchOf(paths ...string) string { return "/batch?" + url.Values{"path": paths}.Encode() }
 
-// A batchPage is a batch as its clients read it.
-type batchPage struct {
+// batchResponse is the body of a batch.
+type batchResponse struct {
 	Height  int64
 	Answers []struct {
 		Path   string
@@ -64,21 +59,21 @@ type batchPage struct {
 	}
 }
 
-func readPage(t *testing.T, e exchange) (p batchPage) {
+func parseBatch(t *testing.T, e exchange) (p batchResponse) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(e.body), &p); err != nil || e.status != http.StatusOK {
-		t.Fatalf("%d %s: %v", e.status, e.body, err)
+		t.Fatalf("batch = %d %s, %v; want 200 with JSON", e.status, e.body, err)
 	}
 	return p
 }
 
-// isOf checks that all that a page says is of one block.
-func (p batchPage) isOf(t *testing.T, height int64) {
+// expectHeight fails the test unless the batch and all its answers are from one block.
+func (p batchResponse) expectHeight(t *testing.T, height int64) {
 	t.Helper()
 	expect.Equal(t, p.Height, height, "height")
 	for _, a := range p.Answers {
 		if !strings.Contains(string(a.Body), fmt.Sprintf(`"at":"%d"`, p.Height)) {
-			t.Errorf("at height %d, %s is %s", p.Height, a.Path, a.Body)
+			t.Errorf("answer of %s in a batch of block %d = %s, want that height", a.Path, p.Height, a.Body)
 		}
 	}
 }
@@ -90,23 +85,20 @@ func TestBatchAnswersItsPathsAtOneBlock(t *testing.T) {
 		`{"path":"/staking/validators?pagination.limit=1","status":200,"body":%s},{"path":"/staking/validators/%s","status":404,"body":%s},{"path":"/staking/validators/0x1","status":400,"body":%s}]}`+"\n",
 		strings.TrimSpace(s.get(t, "/auth/params").body), strings.TrimSpace(s.get(t, "/staking/validators?pagination.limit=1").body),
 		nobody, strings.TrimSpace(s.get(t, "/staking/validators/"+nobody).body), strings.TrimSpace(s.get(t, "/staking/validators/0x1").body))
-	if diff := cmp.Diff(want, e.body); diff != "" || e.status != http.StatusOK {
-		t.Errorf("%d (-want +got):\n%s", e.status, diff)
-	}
-	e.has(t, "X-Block-Height", "228")
-	e.has(t, "Content-Type", respond.JSON)
+	expect.Equal(t, e.status, http.StatusOK, "status")
+	expect.NoDiff(t, e.body, want, "body")
+	e.expectHeader(t, "X-Block-Height", "228")
+	e.expectHeader(t, "Content-Type", respond.JSON)
 	if got := e.header.Get("Cache-Control"); !strings.HasPrefix(got, "public, max-age=") || !strings.Contains(got, "s-maxage") {
-		t.Errorf("Cache-Control %q", got)
+		t.Errorf("Cache-Control = %q, want public with max-age and s-maxage", got)
 	}
-	if calls := s.chain.calls(); calls != 3 {
-		t.Errorf("the node was asked %d times, want once for each path that it understands", calls)
-	}
+	expect.Equal(t, s.chain.calls(), 3, "node requests for three valid paths")
 }
 
 func TestBatchMemberThatIsNotJSONIsAString(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
 	const target = "/staking/validators/0x1"
-	alone, p := s.get(t, target), readPage(t, s.get(t, batchOf(target)))
+	alone, p := s.get(t, target), parseBatch(t, s.get(t, batchOf(target)))
 	if got := p.Answers[0]; got.Text != alone.body || got.Status != alone.status {
 		t.Errorf("member = %d %q, want %d %q", got.Status, got.Text, alone.status, alone.body)
 	}
@@ -115,97 +107,75 @@ func TestBatchMemberThatIsNotJSONIsAString(t *testing.T) {
 func TestBatchMemberHasItsOwnLink(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	list := "/staking/validators/" + val5 + "/delegators/" + del1 + "/period_delegations?pagination.limit=2"
-	p := readPage(t, s.get(t, batchOf(poolPath, list)))
+	p := parseBatch(t, s.get(t, batchOf(poolPath, list)))
 	alone, found := strings.CutPrefix(s.get(t, list).header.Get("Link"), "<?pagination.key=tip-")
 	path, _, _ := strings.Cut(list, "?")
 	if want := "<" + path + "?pagination.key=tip-" + alone; !found || p.Answers[1].Link != want || p.Answers[0].Link != "" {
-		t.Errorf("links %q and %q, want none and %q", p.Answers[0].Link, p.Answers[1].Link, want)
+		t.Errorf("links = %q and %q, want none and %q", p.Answers[0].Link, p.Answers[1].Link, want)
 	}
 }
 
 func TestBatchFallsBackToNewestBlockThatAllPathsHave(t *testing.T) {
-	s := startChain(t, proxy.Options{Cache: impatient(t)})
-	tellsHeights(s)
-	readPage(t, s.get(t, batchOf(poolPath, paramsPath))).isOf(t, 228)
+	c := expect.Value(cache.New(cache.Options{Patience: time.Millisecond}))(t)
+	t.Cleanup(func() { _ = c.Close() })
+	s := startChain(t, proxy.Options{Cache: c})
+	answerHeights(s)
+	parseBatch(t, s.get(t, batchOf(poolPath, paramsPath))).expectHeight(t, 228)
 	s.get(t, mintPath)
 	s.chain.grow(1)
-	tellsHeights(s, poolPath)
-	s.get(t, mintPath) // which goes on
+	answerHeights(s, poolPath)
+	s.get(t, mintPath) // which still works
 	for _, paths := range [][]string{{poolPath, paramsPath}, {mintPath, poolPath}} {
-		e := s.get(t, batchOf(paths...)) // the second one was not asked before
-		readPage(t, e).isOf(t, 228)
-		e.has(t, "X-Block-Height", "228")
+		e := s.get(t, batchOf(paths...)) // only the first batch is cached
+		parseBatch(t, e).expectHeight(t, 228)
+		e.expectHeader(t, "X-Block-Height", "228")
 		if got := e.header.Get("Cache-Status"); !strings.Contains(got, "stale-") || !strings.HasPrefix(e.header.Get("Cache-Control"), "public, max-age=0") {
-			t.Errorf("%v: not marked: %s", paths, got)
+			t.Errorf("%v: Cache-Status = %s, Cache-Control = %s; want a stale response", paths, got, e.header.Get("Cache-Control"))
 		}
 	}
 	if e := s.get(t, batchOf(poolPath, paramsPath), "X-Min-Block-Height", "229"); e.status < 500 {
-		t.Errorf("%d %s, which is of a block before the one that must be seen", e.status, e.body)
+		t.Errorf("batch with minimum block 229 = %d %s, want a failure", e.status, e.body)
 	}
-	tellsHeights(s)
+	answerHeights(s)
 	s.chain.grow(1)
-	if e := s.get(t, batchOf(poolPath, paramsPath), "X-Min-Block-Height", "230"); e.status == http.StatusOK {
-		readPage(t, e).isOf(t, 230)
-	} else {
-		t.Errorf("%d %s when the node answers again", e.status, e.body)
-	}
-}
-
-// impatient is a cache whose callers do not wait long.
-func impatient(t *testing.T) *cache.Cache {
-	t.Helper()
-	c := expect.Value(cache.New(cache.Options{Patience: time.Millisecond}))(t)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	parseBatch(t, s.get(t, batchOf(poolPath, paramsPath), "X-Min-Block-Height", "230")).expectHeight(t, 230)
 }
 
 func TestBatchIsReadAtRequestedBlock(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	tellsHeights(s)
+	answerHeights(s)
 	for name, e := range map[string]exchange{
 		"header": s.get(t, batchOf(poolPath, paramsPath), "X-Block-Height", "100"),
 		"URL":    s.get(t, batchOf(poolPath, paramsPath)+"&x-block-height=100"),
 	} {
-		readPage(t, e).isOf(t, 100)
+		parseBatch(t, e).expectHeight(t, 100)
 		want := map[string]string{"header": "private, max-age=86400", "URL": "public, max-age=86400, immutable"}[name]
-		e.has(t, "Cache-Control", want)
+		e.expectHeader(t, "Cache-Control", want)
 	}
 	go s.chain.grow(2)
-	readPage(t, s.get(t, batchOf(poolPath, paramsPath), "X-Min-Block-Height", "230")).isOf(t, 230)
+	parseBatch(t, s.get(t, batchOf(poolPath, paramsPath), "X-Min-Block-Height", "230")).expectHeight(t, 230)
 }
 
 func TestBatchContinuesWalksOfItsLists(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	list := "/staking/validators?pagination.limit=2"
-	key := func(e exchange) string {
-		var first struct {
-			Answers []struct {
-				Body struct {
-					Msg struct {
-						Pagination struct {
-							NextKey string `json:"next_key"`
-						}
-					}
-				}
-			}
-		}
-		if err := json.Unmarshal([]byte(e.body), &first); err != nil || len(first.Answers) == 0 {
-			t.Fatalf("%s: %v", e.body, err)
-		}
-		return list + "&pagination.key=" + url.QueryEscape(first.Answers[0].Body.Msg.Pagination.NextKey)
+	nextOfBatch := func() string {
+		t.Helper()
+		first := parseBatch(t, s.get(t, batchOf(firstPage))).Answers[0]
+		return nextPage(exchange{body: string(first.Body)})
 	}
-	next := key(s.get(t, batchOf(list)))
+	next := nextOfBatch()
 	s.chain.grow(20)
-	s.get(t, batchOf(next, poolPath)).has(t, "X-Block-Height", "228")
-	s.get(t, batchOf(next, key(s.get(t, batchOf(list))))).refuses(t, 400, chainRefusal(400, "the page keys are from blocks 228 and 248; name one block for all with X-Block-Height"))
+	s.get(t, batchOf(next, poolPath)).expectHeader(t, "X-Block-Height", "228")
+	s.get(t, batchOf(next, nextOfBatch())).expectRefusal(t, 400, chainRefusal(400, "the page keys are from blocks 228 and 248; name one block for all with X-Block-Height"))
 }
 
-func chainRefusal(code int, why string) string {
-	quoted, _ := json.Marshal(why)
+// chainRefusal returns the body of a refusal in the documented shape.
+func chainRefusal(code int, text string) string {
+	quoted, _ := json.Marshal(text)
 	return fmt.Sprintf(`{"code":%d,"msg":{},"error":%s}`+"\n", code, quoted)
 }
 
-func TestMalformedBatchIsRefusedWithNameOfProblem(t *testing.T) {
+func TestMalformedBatchIsRefused(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	for target, want := range map[string]string{
 		"/batch": "path is given 0 times; expected 1 to 20, each a path of this server with its query",
@@ -220,21 +190,21 @@ func TestMalformedBatchIsRefusedWithNameOfProblem(t *testing.T) {
 		batchOf(poolPath + "?stream.api_key=secret"):                   `path "/staking/pool?stream.api_key" has the parameter stream.api_key, which belongs to the whole request`,
 		batchOf(poolPath) + "&x-block-height=0":                        `x-block-height is "0"; expected a positive integer`,
 	} {
-		s.get(t, target).refuses(t, 400, chainRefusal(400, want))
+		s.get(t, target).expectRefusal(t, 400, chainRefusal(400, want))
 	}
-	s.get(t, batchOf(poolPath), "X-Block-Height", "900").refuses(t, 400, chainRefusal(400, "block 900 is in the future; the newest is 228"))
+	s.get(t, batchOf(poolPath), "X-Block-Height", "900").expectRefusal(t, 400, chainRefusal(400, "block 900 is in the future; the newest is 228"))
 	expect.Equal(t, s.chain.calls(), 0, "node requests")
-	s.chain.says(200, `{"code":200,"msg":{"x":"`+strings.Repeat("x", blocks.MaxBatchBytes/2)+`"},"error":""}`)
-	s.get(t, batchOf(poolPath, paramsPath)).refuses(t, 400, chainRefusal(400, "the responses are larger than 4194304 bytes together; request fewer paths or smaller pages"))
+	s.chain.reply(200, `{"code":200,"msg":{"x":"`+strings.Repeat("x", blocks.MaxBatchBytes/2)+`"},"error":""}`)
+	s.get(t, batchOf(poolPath, paramsPath)).expectRefusal(t, 400, chainRefusal(400, "the responses are larger than 4194304 bytes together; request fewer paths or smaller pages"))
 }
 
-func TestSDKBatchIsReadAtOneBlockAndHasOnlyState(t *testing.T) {
+func TestSDKBatchIsReadAtOneBlockAndContainsOnlyState(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
-	resp, body := s.get(t, batchOf(sdkPool, sdkSender))
-	if p := readPage(t, exchange{status: resp.StatusCode, header: resp.Header, body: body}); len(p.Answers) != 2 || fmt.Sprint(p.Height) != resp.Header.Get("X-Block-Height") {
-		t.Errorf("%s", body)
+	e := s.get(t, batchOf(sdkPool, sdkSender))
+	if p := parseBatch(t, e); len(p.Answers) != 2 || fmt.Sprint(p.Height) != e.header.Get("X-Block-Height") {
+		t.Errorf("batch at %s = %s, want two answers at that height", e.header.Get("X-Block-Height"), e.body)
 	}
-	expect.Contains(t, resp.Header.Get("Vary"), "X-Cosmos-Block-Height", "Vary")
+	expect.Contains(t, e.header.Get("Vary"), "X-Cosmos-Block-Height", "Vary")
 	for path, want := range map[string]string{
 		"/cosmos/base/tendermint/v1beta1/blocks/latest": "is not about the state",
 		"/cosmos/base/tendermint/v1beta1/blocks/5":      "is not about the state",
@@ -243,30 +213,27 @@ func TestSDKBatchIsReadAtOneBlockAndHasOnlyState(t *testing.T) {
 		"/nothing/of/the/kind":  "no such path: /nothing/of/the/kind",
 		"/cosmos/../" + sdkPool: "no such path",
 	} {
-		if resp, body := s.get(t, batchOf(sdkPool, path)); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, want) {
-			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
-		}
+		s.get(t, batchOf(sdkPool, path)).expect(t, http.StatusBadRequest, want)
 	}
-	resp, body = s.get(t, batchOf(sdkPool, sdkSender), "X-Cosmos-Block-Height", "2")
-	if p := readPage(t, exchange{status: resp.StatusCode, header: resp.Header, body: body}); p.Height != 2 || resp.Header.Get("X-Block-Height") != "2" {
-		t.Errorf("at %s: %s", resp.Header.Get("X-Block-Height"), body)
-	}
+	e = s.get(t, batchOf(sdkPool, sdkSender), "X-Cosmos-Block-Height", "2")
+	e.expectHeader(t, "X-Block-Height", "2")
+	expect.Equal(t, parseBatch(t, e).Height, 2, "height of %s", e.body)
 }
 
-func TestValidatorOfABatchChangesWithItsAnswers(t *testing.T) {
+func TestETagOfABatchChangesWithItsAnswers(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	target := batchOf("/auth/params", "/staking/validators")
 	first := s.get(t, target)
 	s.chain.grow(1)
-	if again := s.get(t, target, "If-None-Match", first.header.Get("Etag")); again.status != http.StatusNotModified || again.header.Get("X-Block-Height") != "229" {
-		t.Errorf("an unchanged batch = %d at %s, want 304 at 229", again.status, again.header.Get("X-Block-Height"))
-	}
-	tellsHeights(s)
+	unchanged := s.get(t, target, "If-None-Match", first.header.Get("Etag"))
+	unchanged.expect(t, http.StatusNotModified)
+	unchanged.expectHeader(t, "X-Block-Height", "229")
+	answerHeights(s)
 	s.chain.grow(1)
-	s.get(t, target, "If-None-Match", s.get(t, target, "X-Block-Height", "228").header.Get("Etag")).wants(t, http.StatusOK)
+	s.get(t, target, "If-None-Match", s.get(t, target, "X-Block-Height", "228").header.Get("Etag")).expect(t, http.StatusOK)
 }
 
-func TestEachPathOfABatchIsCounted(t *testing.T) {
+func TestEachPathOfABatchCountsAgainstTheLimit(t *testing.T) {
 	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 6, Per: time.Hour, Burst: 6}}}})
 	var got []int
 	for _, n := range []int{7, 4, 2, 1} {
@@ -279,13 +246,11 @@ func TestBatchWithoutMemoryIsRefused(t *testing.T) {
 	c := expect.Value(cache.New(cache.Options{MemoryBytes: 4 << 20}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	s := startChain(t, proxy.Options{Cache: c})
-	s.chain.does(func(node.Request) (*node.Answer, error) {
-		return recording{Status: 200, Raw: `{"code":200,"msg":"` + strings.Repeat("x", 20<<10) + `","error":""}`}.answer(), nil
-	})
+	s.chain.reply(200, `{"code":200,"msg":"`+strings.Repeat("x", 20<<10)+`","error":""}`)
 	if !c.Account().Reserve(account.Upstream, c.Account().Limit()/8*7-30<<10) {
 		t.Fatal("Reserve = false, want true")
 	}
 	for paths, want := range map[string]int{poolPath: http.StatusOK, paramsPath + " " + mintPath: http.StatusServiceUnavailable} {
-		s.get(t, batchOf(strings.Fields(paths)...)).wants(t, want)
+		s.get(t, batchOf(strings.Fields(paths)...)).expect(t, want)
 	}
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// standstill is the height the recorded chain stood still at.
+// standstill is the height at which the chain was recorded.
 const standstill = 228
 
 // A recording is one exchange with a real node.
 type recording struct {
 	Name, Path, Query, Height string
 	Status                    int
-	Raw, Same                 string // Same names the recording that has the same text
+	Raw, Same                 string // Same names a recording with the same body, which is not repeated in the file
 }
 
 func (r recording) target() string {
@@ -61,35 +61,34 @@ var loadRecordings = sync.OnceValues(func() ([]recording, error) {
 
 func recordings(tb testing.TB) []recording {
 	tb.Helper()
-	all := expect.Value(loadRecordings())(tb)
-	return all
+	return expect.Value(loadRecordings())(tb)
 }
 
-func recorded(tb testing.TB, name string) recording {
+func findRecording(tb testing.TB, name string) recording {
 	tb.Helper()
 	for _, r := range recordings(tb) {
 		if r.Name == name {
 			return r
 		}
 	}
-	tb.Fatalf("no recording is called %s", name)
+	tb.Fatalf("no recording has the name %s", name)
 	return recording{}
 }
 
-// answer is what the node's client makes of the recording.
+// answer returns the recording as the node's client returns it.
 func (r recording) answer() *node.Answer {
 	a := &node.Answer{Status: http.StatusOK, NodeStatus: r.Status, Type: "application/json", Body: []byte(r.Raw)}
 	if r.Status == http.StatusOK {
 		return a
 	}
-	var said struct{ Error string }
-	_ = json.Unmarshal(a.Body, &said)
-	a.Text, a.Reason = said.Error, reasonOf(said.Error)
+	var body struct{ Error string }
+	_ = json.Unmarshal(a.Body, &body)
+	a.Text, a.Reason = body.Error, reasonOf(body.Error)
 	a.Status = a.Reason.Status()
 	return a
 }
 
-// reasons are told by a part of the node's text, the first that is in it.
+// reasons maps parts of a node's error text to its reason. The first part found in the text decides.
 var reasons = []struct {
 	part   string
 	reason node.Reason
@@ -108,76 +107,72 @@ func reasonOf(text string) node.Reason {
 	return node.Other
 }
 
-// fakeChain replays recordings, counts, and does otherwise when told to.
+// fakeChain answers requests with recordings, or as override says, and records the requests.
 type fakeChain struct {
 	mu          sync.Mutex
 	tip         node.Tip
-	behind      int64         // blocks that the answers are behind the tip
-	wait        time.Duration // expected of a read
-	asked       []node.Request
-	raised      []int64
-	grown       chan struct{} // closed when the tip moves
-	panics      bool
-	looked      func()  // at the tip; nil: nothing is done then
-	noExecution bool    // no node tells of the execution client's blocks
-	executed    []int64 // the heights of which it has told
+	behind      int64 // how many blocks the answers are behind the tip
+	requests    []node.Request
+	moved       chan struct{} // closed when the tip moves
+	onTip       func()        // called by Tip; nil does nothing
+	noExecution bool          // no node reports blocks of an execution client
+	executed    []int64       // heights for which Executed was called
 	hashes      map[int64]string
-	replaced    map[int64]string // hashes of blocks that the chain had before it was set back
 	override    func(node.Request) (*node.Answer, error)
 	byTarget    map[string]recording
 }
 
 func newFakeChain(tb testing.TB) *fakeChain {
-	f := &fakeChain{grown: make(chan struct{}), byTarget: map[string]recording{}}
+	f := &fakeChain{moved: make(chan struct{}), byTarget: map[string]recording{}}
 	f.tip = node.Tip{Height: standstill, Known: true, Seen: time.Now(), Interval: 2 * time.Second}
 	for _, r := range recordings(tb) {
-		if _, taken := f.byTarget[askedTarget(r.Path, r.Query)]; r.Height == "" && !taken {
-			f.byTarget[askedTarget(r.Path, r.Query)] = r
+		if _, taken := f.byTarget[canonicalTarget(r.Path, r.Query)]; r.Height == "" && !taken {
+			f.byTarget[canonicalTarget(r.Path, r.Query)] = r
 		}
 	}
 	return f
 }
 
-// askedTarget brings the parameters of a request into one order.
-func askedTarget(path, query string) string {
+// canonicalTarget returns a request target with its parameters in one order.
+func canonicalTarget(path, query string) string {
 	q, _ := url.ParseQuery(query)
 	return path + "?" + q.Encode()
 }
 
-func (f *fakeChain) does(answer func(node.Request) (*node.Answer, error)) {
+func (f *fakeChain) answerWith(answer func(node.Request) (*node.Answer, error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.override = answer
 }
 
-func (f *fakeChain) says(status int, raw string) {
-	f.does(func(node.Request) (*node.Answer, error) { return recording{Status: status, Raw: raw}.answer(), nil })
+func (f *fakeChain) reply(status int, raw string) {
+	f.answerWith(func(node.Request) (*node.Answer, error) { return recording{Status: status, Raw: raw}.answer(), nil })
 }
 
-func (f *fakeChain) fails(err error) {
-	f.does(func(node.Request) (*node.Answer, error) { return nil, err })
+func (f *fakeChain) failWith(err error) {
+	f.answerWith(func(node.Request) (*node.Answer, error) { return nil, err })
 }
 
 func (f *fakeChain) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r = withRawKey(r)
-	f.asked = append(f.asked, r)
-	a, err := f.lookUp(r)
+	f.requests = append(f.requests, r)
+	found, err := f.lookUp(r)
 	if err != nil {
 		return nil, err
 	}
-	told := *a
-	if told.Height = r.Height; r.Height == node.AtTip {
-		told.Height = 0
+	a := *found
+	if a.Height = r.Height; r.Height == node.AtTip {
+		a.Height = 0
 		if f.tip.Known {
-			told.Height = f.tip.Height - f.behind
+			a.Height = f.tip.Height - f.behind
 		}
 	}
-	return &told, nil
+	return &a, nil
 }
 
-// withRawKey puts the page key of a request into its query, as a node that reads keys raw is sent it.
+// withRawKey moves the page key of a request into its query, where nodes that read raw keys expect it.
 func withRawKey(r node.Request) node.Request {
 	if r.PageKey == "" {
 		return r
@@ -196,7 +191,7 @@ func (f *fakeChain) lookUp(r node.Request) (*node.Answer, error) {
 	if f.override != nil {
 		return f.override(r)
 	}
-	if found, ok := f.byTarget[askedTarget(r.Path, r.Query)]; ok {
+	if found, ok := f.byTarget[canonicalTarget(r.Path, r.Query)]; ok {
 		return found.answer(), nil
 	}
 	return &node.Answer{Status: 404, NodeStatus: 404, Type: "text/plain; charset=utf-8", Body: []byte("404 page not found\n"), Text: "404 page not found", Reason: node.NotFound, NoPath: r.Cost == node.Unknown}, nil
@@ -205,11 +200,8 @@ func (f *fakeChain) lookUp(r node.Request) (*node.Answer, error) {
 func (f *fakeChain) Tip() node.Tip {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.panics {
-		panic("no tip")
-	}
-	if f.looked != nil {
-		f.looked()
+	if f.onTip != nil {
+		f.onTip()
 	}
 	return f.tip
 }
@@ -221,46 +213,46 @@ func (f *fakeChain) grow(blocks int64) {
 	defer f.mu.Unlock()
 	f.tip.Height += blocks
 	f.tip.Seen = time.Now()
-	close(f.grown)
-	f.grown = make(chan struct{})
+	close(f.moved)
+	f.moved = make(chan struct{})
 }
 
-// set changes what the chain does, also while it is asked.
-func (f *fakeChain) set(change func(*fakeChain)) {
+// change changes the chain under its lock.
+func (f *fakeChain) change(change func(*fakeChain)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(f)
 }
 
-// deafen takes the height source away.
-func (f *fakeChain) deafen() { f.set(func(f *fakeChain) { f.tip = node.Tip{} }) }
+// loseTip makes the tip unknown.
+func (f *fakeChain) loseTip() { f.change(func(f *fakeChain) { f.tip = node.Tip{} }) }
 
 func (f *fakeChain) Moved() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.grown
+	return f.moved
 }
 
 func (f *fakeChain) WaitHeight(ctx context.Context, height int64) error {
 	for {
 		f.mu.Lock()
-		reached, grown := f.tip.Height >= height, f.grown
+		reached, moved := f.tip.Height >= height, f.moved
 		f.mu.Unlock()
 		if reached {
 			return nil
 		}
 		select {
-		case <-grown:
+		case <-moved:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// executionAhead is how far the execution client's blocks are ahead of the fake's.
+// executionAhead is how many blocks the execution client is ahead of the chain.
 const executionAhead = 1000
 
-// Executed knows the heights that it was asked about.
+// Executed knows the execution blocks of the heights for which it was called.
 func (f *fakeChain) Executed(_ context.Context, height, number int64) (since, newest int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -280,11 +272,7 @@ func (f *fakeChain) Executed(_ context.Context, height, number int64) (since, ne
 	return since, newest, nil
 }
 
-func (f *fakeChain) Expected(node.Request) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.wait
-}
+func (f *fakeChain) Expected(node.Request) time.Duration { return 0 }
 
 func (f *fakeChain) HashOf(height int64) string {
 	f.mu.Lock()
@@ -295,26 +283,20 @@ func (f *fakeChain) HashOf(height int64) string {
 func (f *fakeChain) Replaced(height int64, prefix string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if known := f.hashes[height]; known != "" {
-		return !strings.HasPrefix(known, prefix)
-	}
-	return strings.HasPrefix(f.replaced[height], prefix)
+	known := f.hashes[height]
+	return known != "" && !strings.HasPrefix(known, prefix)
 }
 
-func (f *fakeChain) Raise(height int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.raised = append(f.raised, height)
-}
+func (f *fakeChain) Raise(int64) {}
 
 func (f *fakeChain) calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.asked)
+	return len(f.requests)
 }
 
-func (f *fakeChain) last() node.Request {
+func (f *fakeChain) lastRequest() node.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.asked[len(f.asked)-1]
+	return f.requests[len(f.requests)-1]
 }

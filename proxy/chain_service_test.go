@@ -28,15 +28,14 @@ const (
 	del0Bech32 = "story1ysan8zl8y4elq35g79kmcp0zs9ghxvxsrujagr"
 )
 
-// chainService is a proxy on a socket before a fake chain.
+// chainService is a proxy on a socket in front of a fake chain.
 type chainService struct {
 	*httptest.Server
 	proxy *proxy.Server
 	chain *fakeChain
 }
 
-// newCache is a cache whose callers wait for a newer answer where there is a stale
-// one, however busy the machine is.
+// newCache returns a cache whose callers wait long enough for a newer entry on a busy machine.
 func newCache(tb testing.TB, r prometheus.Registerer) *cache.Cache {
 	tb.Helper()
 	c := expect.Value(cache.New(cache.Options{Registerer: r, Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, EncodeAtOnce: true}))(tb)
@@ -44,7 +43,7 @@ func newCache(tb testing.TB, r prometheus.Registerer) *cache.Cache {
 	return c
 }
 
-// newChainProxy makes a proxy, with a cache of its own unless the options have one.
+// newChainProxy returns a proxy with a new cache, unless the options have one.
 func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 	tb.Helper()
 	if o.Cache == nil {
@@ -52,24 +51,24 @@ func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 	}
 	chain := newFakeChain(tb)
 	o.Chain.Nodes = chain
-	s := expect.Value(proxy.New(o))(tb)
-	return s, chain
+	return expect.Value(proxy.New(o))(tb), chain
 }
 
+// startChain starts a proxy with a fast lane.
 func startChain(t *testing.T, o proxy.Options) *chainService {
 	t.Helper()
 	o.Web.Lane = lane.New(lane.Options{})
-	return startChainWithout(t, o)
+	return serveChain(t, o)
 }
 
-// startChainWithout starts one whose fast lane is that of the options, or none.
-func startChainWithout(t testing.TB, o proxy.Options) *chainService {
+// serveChain starts a proxy with the fast lane of the options; nil means none.
+func serveChain(t testing.TB, o proxy.Options) *chainService {
 	t.Helper()
 	p, chain := newChainProxy(t, o)
-	return &chainService{Server: startServer(t, p, o.Web.Lane, nil), proxy: p, chain: chain}
+	return &chainService{Server: startServer(t, p, o.Web.Lane), proxy: p, chain: chain}
 }
 
-// An exchange is an answer as a client has it.
+// exchange is a request and its response.
 type exchange struct {
 	request string
 	status  int
@@ -77,13 +76,13 @@ type exchange struct {
 	body    string
 }
 
-// wants fails the test unless the answer has this status, and each part in its body.
-func (e exchange) wants(t *testing.T, status int, parts ...string) {
+// expect fails the test unless the response has the status, and each part in its body.
+func (e exchange) expect(t *testing.T, status int, parts ...string) {
 	t.Helper()
 	expect.Response(t, e.request, e.status, e.body, status, parts...)
 }
 
-// get asks with pairs of header names and values.
+// get sends a GET with pairs of header names and values.
 func (s *chainService) get(t *testing.T, target string, headers ...string) exchange {
 	t.Helper()
 	return s.do(t, http.MethodGet, target, "", headers...)
@@ -105,15 +104,15 @@ func (s *chainService) do(t *testing.T, method, target, body string, headers ...
 	return exchange{method + " " + target, res.StatusCode, res.Header, string(text)}
 }
 
-// refuses checks for an enveloped refusal.
-func (e exchange) refuses(t *testing.T, status int, want string) {
+// expectRefusal fails the test unless the response is a refusal with the body, in the JSON envelope.
+func (e exchange) expectRefusal(t *testing.T, status int, want string) {
 	t.Helper()
-	expect.Equal(t, e.status, status, "status")
-	expect.NoDiff(t, e.body, want, "body")
-	expect.Equal(t, e.header.Get("Content-Type"), "application/json", "Content-Type")
+	expect.Equal(t, e.status, status, "status of %s", e.request)
+	expect.NoDiff(t, e.body, want, "body of %s", e.request)
+	expect.Equal(t, e.header.Get("Content-Type"), "application/json", "Content-Type of %s", e.request)
 }
 
-func (e exchange) has(t *testing.T, header, want string) {
+func (e exchange) expectHeader(t *testing.T, header, want string) {
 	t.Helper()
-	expect.Equal(t, e.header.Get(header), want, "%s", header)
+	expect.Equal(t, e.header.Get(header), want, "%s of %s", header, e.request)
 }

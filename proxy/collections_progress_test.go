@@ -3,116 +3,83 @@ package proxy_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A watched store has come to the block of 3.5 s ago.
-type watched struct {
-	mark  atomic.Pointer[collections.Mark]
-	moved atomic.Pointer[chan struct{}] // closed, and replaced, at each other mark
+// fakeIndexer counts one block in each generation of its store, the first at block 105.
+type fakeIndexer struct{ generation atomic.Int64 }
+
+func (x *fakeIndexer) Mark() *collections.Mark {
+	generation := x.generation.Load()
+	return &collections.Mark{Generation: generation, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: x.Counted(generation), Time: time.Now()}}
 }
 
-func watchedAt(m collections.Mark) *watched {
-	w, moved := &watched{}, make(chan struct{})
-	w.moved.Store(&moved)
-	w.to(m)
-	return w
-}
+func (x *fakeIndexer) Counted(generation int64) int64 { return 104 + generation }
 
-func (w *watched) to(m collections.Mark) {
-	w.mark.Store(&m)
-	moved := make(chan struct{})
-	close(*w.moved.Swap(&moved))
-}
+func (x *fakeIndexer) Since(block int64) (int64, time.Time) { return max(1, block-104), time.Now() }
 
-func (w *watched) Mark() *collections.Mark {
-	m := *w.mark.Load()
-	m.Cursor.Time = time.Now().Add(-3500 * time.Millisecond)
-	return &m
-}
-
-func (w *watched) Counted(generation int64) int64 {
-	return map[int64]int64{1: 105, 2: 106, 3: 107}[generation]
-}
-
-func (w *watched) Since(block int64) (int64, time.Time) {
-	for generation := int64(1); generation <= 3; generation++ {
-		if w.Counted(generation) >= block {
-			return generation, time.Now()
-		}
+func (x *fakeIndexer) Await(ctx context.Context, block int64) error {
+	if x.Mark().Cursor.Block >= block {
+		return nil
 	}
-	return 0, time.Time{}
+	<-ctx.Done()
+	return ctx.Err()
 }
-
-func (w *watched) Await(ctx context.Context, block int64) error {
-	for {
-		moved := *w.moved.Load()
-		if w.mark.Load().Cursor.Block >= block {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// countedTo is the mark of a store that follows a chain.
-func countedTo(generation, block int64) collections.Mark {
-	return collections.Mark{Generation: generation, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: block}}
-}
-
-// aDay is a policy by which seconds make nothing old, so that it is no matter
-// when a test runs.
-var aDay = cache.Policy{Fresh: time.Hour, Stale: 1e6 * time.Hour, StaleIfError: 1e6 * time.Hour, Keep: 1e6 * time.Hour}
 
 func TestPageBelowRequestedBlockIsNeverServed(t *testing.T) {
-	t.Parallel()
+	type list = func(context.Context, collections.Query) (collections.Page, error)
 	hangs := func(ctx context.Context, _ collections.Query) (collections.Page, error) {
 		<-ctx.Done()
 		return collections.Page{}, context.Cause(ctx)
 	}
-	failsWith := func(err error) func(context.Context, collections.Query) (collections.Page, error) {
+	failsWith := func(err error) list {
 		return func(context.Context, collections.Query) (collections.Page, error) { return collections.Page{}, err }
 	}
+	firstGeneration := func(context.Context, collections.Query) (collections.Page, error) {
+		return collections.Page{Items: []collections.Collection{worldOfWomen()}, Total: 1, Generation: 1}, nil
+	}
 	for name, tt := range map[string]struct {
-		store func(context.Context, collections.Query) (collections.Page, error)
-		want  int
+		list list
+		want int
 	}{
-		"the store fails":         {failsWith(errSilent), http.StatusBadGateway},
-		"the store is overloaded": {failsWith(collections.Busy(errSilent)), http.StatusServiceUnavailable},
+		"the store fails":         {failsWith(errUnreachable), http.StatusBadGateway},
+		"the store is overloaded": {failsWith(collections.Busy(errUnreachable)), http.StatusServiceUnavailable},
 		"the store is slow":       {hangs, http.StatusGatewayTimeout},
-		"a standby database lags": {func(context.Context, collections.Query) (collections.Page, error) {
-			return collections.Page{Items: []collections.Collection{worldOfWomen()}, Total: 1, Generation: 1}, nil
-		}, http.StatusServiceUnavailable},
+		"a standby database lags": {firstGeneration, http.StatusServiceUnavailable},
 	} {
-		known := watchedAt(collections.Mark{})
-		s := startList(t, listing.Options{Policy: aDay, Watch: known, Filled: true}, func(o *proxy.Options) { o.Web.RequestTimeout = 200 * time.Millisecond })
-		s.store.will(func(context.Context, collections.Query) (collections.Page, error) {
-			return collections.Page{Items: []collections.Collection{worldOfWomen()}, Total: 1, Generation: 1}, nil
+		synctest.Test(t, func(t *testing.T) {
+			indexer := &fakeIndexer{}
+			indexer.generation.Store(1)
+			policy := cache.Policy{Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
+			p, store := newListProxy(t, listing.Options{NoAuth: true, Policy: policy, Watch: indexer, Filled: true})
+			expectPage := func(minBlock string, status int, block string) {
+				t.Helper()
+				r, w := httptest.NewRequestWithContext(t.Context(), http.MethodPost, listPath, strings.NewReader(`{}`)), httptest.NewRecorder()
+				r.Header.Set("X-Min-Evm-Block", minBlock)
+				p.ServeHTTP(w, r)
+				expect.Response(t, "a page of block "+minBlock, w.Code, w.Body.String(), status)
+				expect.Equal(t, w.Header().Get("X-Evm-Block"), block, "%s: block of the response", name)
+			}
+			store.answerWith(firstGeneration)
+			expectPage("", http.StatusOK, "105")
+			indexer.generation.Store(2)
+			store.answerWith(tt.list)
+			for range 3 {
+				expectPage("106", tt.want, "")
+			}
+			expectPage("", http.StatusOK, "105")
+			expectPage("105", http.StatusOK, "105") // the page has counted it
 		})
-		known.to(countedTo(1, 105))
-		s.post(t, `{}`)
-		known.to(countedTo(2, 106))
-		s.store.will(tt.store)
-		for range 3 {
-			if res, body := s.post(t, `{}`, "X-Min-Evm-Block", "106"); res.StatusCode != tt.want {
-				t.Errorf("%s: status = %d with block %q, want %d: %s", name, res.StatusCode, res.Header.Get("X-Evm-Block"), tt.want, body)
-			}
-		}
-		for _, block := range []string{"", "105"} { // the page has counted it
-			if res, body := s.post(t, `{}`, "X-Min-Evm-Block", block); res.StatusCode != http.StatusOK || res.Header.Get("X-Evm-Block") != "105" {
-				t.Errorf("%s, asked for %q: status = %d with block %q, want 200 with 105: %s", name, block, res.StatusCode, res.Header.Get("X-Evm-Block"), body)
-			}
-		}
 	}
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// What the tests ask with and for.
 const (
 	listPath  = "/api/v4/collections"
 	testKey   = "correct horse battery staple"
@@ -36,7 +35,7 @@ const (
 	requestID = "req-1"
 )
 
-// listStore answers with a page that can be exchanged, and counts.
+// listStore answers queries as answer says, and counts them.
 type listStore struct {
 	calls  atomic.Int64
 	last   atomic.Pointer[collections.Query]
@@ -49,17 +48,17 @@ func (s *listStore) List(ctx context.Context, q collections.Query) (collections.
 	return (*s.answer.Load())(ctx, q)
 }
 
-func (s *listStore) will(f func(ctx context.Context, q collections.Query) (collections.Page, error)) {
+func (s *listStore) answerWith(f func(ctx context.Context, q collections.Query) (collections.Page, error)) {
 	s.answer.Store(&f)
 }
 
-func (s *listStore) fail(err error) {
-	s.will(func(context.Context, collections.Query) (collections.Page, error) { return collections.Page{}, err })
+func (s *listStore) failWith(err error) {
+	s.answerWith(func(context.Context, collections.Query) (collections.Page, error) { return collections.Page{}, err })
 }
 
-// hold makes the store have these collections, of which one address selects one.
-func (s *listStore) hold(all ...collections.Collection) {
-	s.will(func(_ context.Context, q collections.Query) (collections.Page, error) {
+// setCollections sets the collections of the store. A query may select one of them by its address.
+func (s *listStore) setCollections(all ...collections.Collection) {
+	s.answerWith(func(_ context.Context, q collections.Query) (collections.Page, error) {
 		page := collections.Page{Items: []collections.Collection{}}
 		for _, c := range all {
 			if len(q.Addresses) == 0 || strings.ToLower(c.Address) == q.Addresses[0] {
@@ -80,7 +79,7 @@ func worldOfWomen() collections.Collection {
 	}
 }
 
-// noChain is all there is of a chain here.
+// noChain is a chain without nodes.
 type noChain struct{}
 
 func (noChain) Fetch(context.Context, node.Request) (*node.Answer, error) {
@@ -99,47 +98,48 @@ func (noChain) HashOf(int64) string                 { return "" }
 func (noChain) Replaced(int64, string) bool         { return false }
 func (noChain) Expected(node.Request) time.Duration { return 0 }
 
-// listService is a proxy with a store that can be told what to do.
+// listService is a proxy with a fake store of collections.
 type listService struct {
 	*httptest.Server
 	proxy *proxy.Server
 	store *listStore
 }
 
-// newListProxy makes a proxy whose store holds World of Women.
+// keyOf returns an API key for a secret.
+func keyOf(name, secret string) limits.Key {
+	return limits.Key{Name: name, SHA256: sha256.Sum256([]byte(secret))}
+}
+
+// newListProxy returns a proxy whose store has World of Women.
 func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Options)) (*proxy.Server, *listStore) {
 	tb.Helper()
 	store := &listStore{}
-	store.hold(worldOfWomen())
+	store.setCollections(worldOfWomen())
 	o.Store = store
-	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: story.Options{Nodes: noChain{}}}
+	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{keyOf("tester", testKey)}}, Chain: story.Options{Nodes: noChain{}}}
 	for _, f := range change {
 		f(&options)
 	}
-	s := expect.Value(proxy.New(options))(tb)
-	return s, store
+	return expect.Value(proxy.New(options))(tb), store
 }
 
+// startList starts a proxy with a fast lane.
 func startList(t *testing.T, o listing.Options, change ...func(*proxy.Options)) *listService {
 	t.Helper()
 	fast := lane.New(lane.Options{})
-	return startListWithout(t, o, append(change, func(o *proxy.Options) { o.Web.Lane = fast })...)
+	return serveList(t, o, append(change, func(o *proxy.Options) { o.Web.Lane = fast })...)
 }
 
-// startListWithout starts one whose fast lane is that of the options, or none.
-func startListWithout(t testing.TB, o listing.Options, change ...func(*proxy.Options)) *listService {
+// serveList starts a proxy with the fast lane of the options; nil means none.
+func serveList(t testing.TB, o listing.Options, change ...func(*proxy.Options)) *listService {
 	t.Helper()
 	var fast web.Lane
-	change = append([]func(*proxy.Options){knownAs("https://host")}, append(change, func(o *proxy.Options) { fast = o.Web.Lane })...)
+	change = append([]func(*proxy.Options){func(o *proxy.Options) { o.Web.PublicURL = "https://host" }}, append(change, func(o *proxy.Options) { fast = o.Web.Lane })...)
 	p, store := newListProxy(t, o, change...)
-	return &listService{Server: startServer(t, p, fast, nil), proxy: p, store: store}
+	return &listService{Server: startServer(t, p, fast), proxy: p, store: store}
 }
 
-func knownAs(url string) func(*proxy.Options) {
-	return func(o *proxy.Options) { o.Web.PublicURL = url }
-}
-
-// send asks with the test's key, unless the headers say otherwise.
+// send sends a request with testKey. Headers replace those of the request; an empty value removes one.
 func (s *listService) send(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	r := expect.Value(http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body)))(t)
@@ -163,30 +163,24 @@ func (s *listService) post(t *testing.T, body string, headers ...string) (*http.
 	return s.send(t, http.MethodPost, listPath, body, headers...)
 }
 
-// golden compares with a file, whose whitespace does not count.
-func golden(t *testing.T, name, got string) {
+// compareGolden compares a JSON text with a file, except for whitespace.
+func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", "collections", name)
 	if *update {
-		expect.NoError(t, os.WriteFile(path, []byte(indented(t, got)+"\n"), 0o600))
+		expect.NoError(t, os.WriteFile(path, []byte(indentJSON(t, got)+"\n"), 0o600))
 	}
 	want := expect.Value(os.ReadFile(path))(t)
-	same(t, string(want), got)
+	expect.NoDiff(t, indentJSON(t, got), indentJSON(t, string(want)), "body")
 }
 
-func same(t *testing.T, want, got string) {
+func indentJSON(t *testing.T, text string) string {
 	t.Helper()
-	expect.NoDiff(t, indented(t, got), indented(t, want), "body")
-}
-
-func indented(t *testing.T, text string) string {
-	t.Helper()
-	raw := json.RawMessage(text)
-	b, err := json.MarshalIndent(raw, "", "  ")
+	b, err := json.MarshalIndent(json.RawMessage(text), "", "  ")
 	if err != nil {
-		t.Fatalf("%v in %q", err, text)
+		t.Fatalf("invalid JSON: %v in %q", err, text)
 	}
 	return string(b)
 }
 
-var errSilent = &upstream.Error{Kind: upstream.Unreachable, Msg: "the collection store cannot be reached", Err: errors.New("dial tcp 10.1.2.3:5432: secret")}
+var errUnreachable = &upstream.Error{Kind: upstream.Unreachable, Msg: "the collection store cannot be reached", Err: errors.New("dial tcp 10.1.2.3:5432: secret")}

@@ -10,30 +10,26 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func TestCollectionsAnswerPages(t *testing.T) {
-	s := startList(t, listing.Options{Metadata: describer{strings.ToLower(wow): wowMetadata}})
+func TestListingIsAPageWithItsHeaders(t *testing.T) {
+	s := startList(t, listing.Options{Metadata: fakeProvider{strings.ToLower(wow): wowMetadata}})
 	res, body := s.post(t, `{"pagination":{"limit":1}}`)
-	if res.StatusCode != http.StatusOK {
-		t.Fatalf("status %d: %s", res.StatusCode, body)
-	}
-	golden(t, "page.json", body)
+	expect.Response(t, "a page", res.StatusCode, body, http.StatusOK)
+	compareGolden(t, "page.json", body)
 	want := http.Header{
 		"Content-Type":  {"application/json"},
 		"Link":          {`</api/v4/CollectionPage.json>; rel="describedBy"`},
 		"Cache-Control": {"private, no-cache"},
-		"Age":           nil, // the store has just been asked
+		"Age":           nil, // the page was read for this request
 		"Vary":          {"Accept-Encoding"},
 		"X-Request-Id":  {requestID},
 	}
 	for name := range want {
 		expect.NoDiff(t, res.Header[name], want[name], "%s", name)
 	}
-	if !strings.HasPrefix(res.Header.Get("Cache-Status"), "tipcache; fwd=uri-miss; stored") {
-		t.Errorf("Cache-Status %q", res.Header.Get("Cache-Status"))
-	}
+	expect.Contains(t, res.Header.Get("Cache-Status"), "tipcache; fwd=uri-miss; stored", "Cache-Status")
 }
 
-func TestListingAllowsPOSTAndQUERYAlone(t *testing.T) {
+func TestListingAllowsOnlyPOSTAndQUERY(t *testing.T) {
 	s := startList(t, listing.Options{})
 	for _, method := range []string{http.MethodGet, http.MethodPut, "query"} {
 		if res, _ := s.send(t, method, listPath, "{}"); res.StatusCode != http.StatusMethodNotAllowed || res.Header.Get("Allow") != "POST, QUERY" {

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/story"
@@ -22,7 +20,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// An sdkService is a server before a simulated chain of the SDK that stands still.
+// sdkService is a server in front of a simulated SDK chain whose blocks the test creates.
 type sdkService struct {
 	*devnet.Devnet
 	pool   *node.Pool
@@ -30,13 +28,16 @@ type sdkService struct {
 	server *httptest.Server
 }
 
-// simulate runs a simulated chain that stands still, and what follows it.
-func simulate(t *testing.T, dialect node.Dialect, o devnet.Options) (*devnet.Devnet, *node.Pool) {
+// nodeTimeout is a timeout of node requests that no test exceeds.
+const nodeTimeout = 20 * time.Second
+
+// simulate runs a simulated chain whose blocks the test creates, and a pool that follows it.
+func simulate(t *testing.T, dialect node.Dialect, o devnet.Options, timeout time.Duration) (*devnet.Devnet, *node.Pool) {
 	t.Helper()
 	o.Dialect, o.Interval = devnet.Dialect(dialect), -1
 	d := devnettest.Start(t, o)
 	pool := expect.Value(node.New(node.Options{
-		Dialect: dialect, Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute, Timeout: 20 * time.Second,
+		Dialect: dialect, Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute, Timeout: timeout,
 	}))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- pool.Run(context.Background()) }()
@@ -44,39 +45,27 @@ func simulate(t *testing.T, dialect node.Dialect, o devnet.Options) (*devnet.Dev
 	return d, pool
 }
 
-// newSDK starts one. The options of the server may be changed before.
+// newSDK starts an sdkService. change may change the options of the server; nil changes nothing.
 func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkService {
 	t.Helper()
 	s := &sdkService{}
-	s.Devnet, s.pool = simulate(t, node.Cosmos, d)
+	s.Devnet, s.pool = simulate(t, node.Cosmos, d, nodeTimeout)
 	o := proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: s.pool}, Dialect: node.Cosmos, Posts: blocks.Posts{Rate: 1000, Burst: 1000}}
 	if change != nil {
 		change(&o)
 	}
-	var err error
-	if s.proxy, err = proxy.New(o); err != nil {
-		t.Fatal(err)
-	}
+	s.proxy = expect.Value(proxy.New(o))(t)
 	s.server = httptest.NewServer(s.proxy)
 	t.Cleanup(s.server.Close)
-	s.waitTip(t)
+	expect.NoError(t, s.pool.WaitHeight(t.Context(), s.Height()))
 	return s
 }
 
-func (s *sdkService) waitTip(t *testing.T) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !s.pool.Tip().Known || s.pool.Tip().Height < s.Height(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the tip is %+v, want %d", s.pool.Tip(), s.Height())
-		}
-	}
-}
+// recordedRequest is a recorded request, or one of the same form.
+type recordedRequest struct{ nodetest.Exchange }
 
-// An sdkExchange is a recorded one, or one like it.
-type sdkExchange struct{ nodetest.Exchange }
-
-// send makes the request byte for byte, at the node or at the server.
-func (x sdkExchange) send(t *testing.T, base string) (*http.Response, string) {
+// send sends the request byte for byte to a node or server.
+func (x recordedRequest) send(t *testing.T, base string) exchange {
 	t.Helper()
 	target := expect.Value(url.Parse(base))(t)
 	target.Opaque, target.RawQuery = x.Path, x.Query
@@ -95,24 +84,24 @@ func (x sdkExchange) send(t *testing.T, base string) (*http.Response, string) {
 	}
 	defer resp.Body.Close()
 	body := expect.Value(io.ReadAll(resp.Body))(t)
-	return resp, string(body)
+	return exchange{x.Method + " " + x.Path, resp.StatusCode, resp.Header, string(body)}
 }
 
-// better are the recordings that the server answers otherwise, with what it answers and why.
-var better = map[string]struct {
+// deviations lists the recordings that the server answers with another status, and why.
+var deviations = map[string]struct {
 	status int
 	why    string
 }{
-	"hdr_grpc_timeout":                   {200, "no header of the client's acts on the node"},
-	"hdr_gzip":                           {200, "it is encoded"},
-	"pruned_gov_h50":                     {500, "known to be gone, and told which blocks are there"},
-	"pruned_pool_one":                    {500, "known to be gone, and told which blocks are there"},
+	"hdr_grpc_timeout":                   {200, "client headers are not passed on"},
+	"hdr_gzip":                           {200, "the response is compressed"},
+	"pruned_gov_h50":                     {500, "the error names the blocks that the node has"},
+	"pruned_pool_one":                    {500, "the error names the blocks that the node has"},
 	"hdr_options_preflight":              {204, "preflights are answered"},
-	"method_HEAD_params":                 {200, "HEAD works"},
-	"method_POST_form_on_get_route":      {501, "a form is not sent on"},
-	"method_override":                    {501, "a form is not sent on"},
-	"height_pool_twice_same":             {400, "the node reads the latest and does not say so"},
-	"height_pool_twice_differ":           {400, "the node reads the latest and does not say so"},
+	"method_HEAD_params":                 {200, "HEAD is supported"},
+	"method_POST_form_on_get_route":      {501, "forms are not passed on"},
+	"method_override":                    {501, "forms are not passed on"},
+	"height_pool_twice_same":             {400, "the node would silently read the latest block"},
+	"height_pool_twice_differ":           {400, "the node would silently read the latest block"},
 	"height_pool_storyname_future":       {500, "X-Block-Height is read here"},
 	"height_pool_storyname_negative":     {400, "X-Block-Height is read here"},
 	"height_pool_storyname_next":         {500, "X-Block-Height is read here"},
@@ -134,16 +123,16 @@ var better = map[string]struct {
 	"restart_tx":                         {200, "a restart is not noticed"},
 	"wasm_smart_encoded_slash_in_base64": {500, "the query reaches the contract, which does not know it"},
 	"wasm_smart_plain_slash_in_base64":   {500, "the query reaches the contract, which does not know it"},
-	"nogrpc_pool_negative":               {500, "garbage heights are refused"},
+	"nogrpc_pool_negative":               {500, "invalid heights are refused"},
 	"cors_preflight_get":                 {204, "preflights are answered"},
 	"cors_preflight_content_type":        {204, "preflights are answered"},
 	"cors_preflight_height":              {204, "pages may send the height"},
-	"cors_options_plain":                 {501, "it is no preflight"},
-	"post_broadcast_same_again":          {200, "nothing was broadcast before it"},
-	"pruned_txs_block_18":                {200, "that chain had other transactions in the block"},
+	"cors_options_plain":                 {501, "the request is not a preflight"},
+	"post_broadcast_same_again":          {200, "the simulated chain has not seen the transaction before"},
+	"pruned_txs_block_18":                {200, "the recorded chain had other transactions in the block"},
 }
 
-func TestRecordingsOfTheSDKAreAnsweredAsRecorded(t *testing.T) {
+func TestSDKRequestsAreAnsweredAsRecorded(t *testing.T) {
 	t.Parallel()
 	services := map[string]*sdkService{
 		"cors":      newSDK(t, devnet.Options{StartHeight: 338}, nil),
@@ -155,9 +144,9 @@ func TestRecordingsOfTheSDKAreAnsweredAsRecorded(t *testing.T) {
 	}
 	services["restart"].Node().Restart()
 	for _, e := range nodetest.Exchanges(t, "../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
-		x := sdkExchange{e}
+		x := recordedRequest{e}
 		if strings.HasPrefix(x.Name, "rpc_") {
-			continue // those are CometBFT's
+			continue // CometBFT answers it
 		}
 		kind, _, _ := strings.Cut(strings.TrimPrefix(x.Name, "post_"), "_")
 		s := services[kind]
@@ -168,29 +157,29 @@ func TestRecordingsOfTheSDKAreAnsweredAsRecorded(t *testing.T) {
 	}
 }
 
-// check compares with the recording, and a body of state with that of the node itself.
-func (x sdkExchange) check(t *testing.T, s *sdkService) {
-	resp, body := x.send(t, s.server.URL)
-	if want, ok := better[x.Name]; ok {
-		if resp.StatusCode != want.status {
-			t.Errorf("got %d, want %d: %s\n%s", resp.StatusCode, want.status, want.why, body)
+// check compares the response with the recording. A body with status 200 is compared with the simulated node's.
+func (x recordedRequest) check(t *testing.T, s *sdkService) {
+	t.Helper()
+	got := x.send(t, s.server.URL)
+	if want, ok := deviations[x.Name]; ok {
+		if got.status != want.status {
+			t.Errorf("status = %d %s, want %d, because %s", got.status, got.body, want.status, want.why)
 		}
 		return
 	}
-	if resp.StatusCode != x.Status {
-		t.Fatalf("got %d, want %d\n%s\n%s", resp.StatusCode, x.Status, body, x.Raw)
+	if got.status != x.Status {
+		t.Fatalf("status = %d %s, want %d %s", got.status, got.body, x.Status, x.Raw)
 	}
 	for _, name := range []string{"Content-Type", "X-Cosmos-Block-Height", "Grpc-Metadata-X-Cosmos-Block-Height", "Grpc-Metadata-Content-Type", "Location"} {
-		expect.NoDiff(t, resp.Header.Get(name), x.Answer[name], "%s", name)
+		got.expectHeader(t, name, x.Answer[name])
 	}
-	if resp.Header.Get("X-Server-Time") != "" {
-		t.Error("X-Server-Time was passed on")
+	got.expectHeader(t, "X-Server-Time", "")
+	if x.Method == http.MethodHead || strings.Contains(x.Name, "broadcast") {
+		return
 	}
 	want := x.Raw
 	if x.Status == http.StatusOK {
-		_, want = x.send(t, s.NodeURL())
+		want = x.send(t, s.NodeURL()).body
 	}
-	if diff := cmp.Diff(want, body); diff != "" && x.Method != http.MethodHead && !strings.Contains(x.Name, "broadcast") {
-		t.Errorf("body (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got.body, want, "body")
 }

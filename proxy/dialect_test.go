@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/cache"
@@ -13,38 +12,34 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Until a node says what it speaks a path may be another one, so that nothing of the chain
-// is answered. What is asked while that changes meets one or the other.
+// Paths have a meaning only in a dialect, so the chain's paths are unavailable until a node has named it.
 func TestChainIsUnavailableUntilItsDialectIsKnown(t *testing.T) {
 	s := startChain(t, proxy.Options{Dialect: node.Undetermined})
 	const unknown = `{"code":503,"msg":{},"error":"no node of the chain has answered yet, so the dialect of its nodes is not known"}` + "\n"
 	for _, target := range []string{anyPath, "/cosmos/bank/v1beta1/params", "/docs", "/"} {
 		got := s.get(t, target)
-		got.refuses(t, http.StatusServiceUnavailable, unknown)
-		got.has(t, "Retry-After", "1")
+		got.expectRefusal(t, http.StatusServiceUnavailable, unknown)
+		got.expectHeader(t, "Retry-After", "1")
 	}
-	if got := s.get(t, "/live?path="+anyPath); got.status != http.StatusOK || !strings.HasPrefix(got.body, "retry: ") {
-		t.Errorf("a stream: %d %s", got.status, got.body)
-	}
-	if e, err := s.proxy.Explain(t.Context(), proxy.Inquiry{URL: anyPath}); err != nil || e.Refusal == nil || e.Refusal.Body != unknown {
-		t.Errorf("it is explained as %+v, %v", e.Refusal, err)
+	s.get(t, "/live?path="+anyPath).expect(t, http.StatusOK, "retry: ")
+	if e := explain(t, s.proxy, proxy.Inquiry{URL: anyPath}); e.Refusal == nil || e.Refusal.Body != unknown {
+		t.Errorf("refusal in the explanation = %+v, want %s", e.Refusal, unknown)
 	}
 	if _, err := s.proxy.SelectRoute("pool"); err == nil {
-		t.Error("ambiguous route accepted for purging")
+		t.Error("SelectRoute(pool): error = nil, want one")
 	}
 
-	long := map[string]cache.Policy{"pool": {FreshBlocks: 5, StaleBlocks: 5}}
 	if err := s.proxy.SetDialect(node.Story, blocks.Classes{}, map[string]cache.Policy{"nope": {}}); err == nil {
-		t.Error("policy for an unknown route accepted")
+		t.Error("SetDialect with a policy of an unknown route: error = nil, want one")
 	}
-	expect.NoError(t, s.proxy.SetDialect(node.Story, blocks.Classes{}, long))
+	expect.NoError(t, s.proxy.SetDialect(node.Story, blocks.Classes{}, map[string]cache.Policy{"pool": longFresh}))
 	s.get(t, anyPath)
 	s.chain.grow(3)
-	s.get(t, anyPath).has(t, "X-Block-Height", "228")
+	s.get(t, anyPath).expectHeader(t, "X-Block-Height", "228")
 	if got := s.get(t, "/openapi.json"); !json.Valid([]byte(got.body)) {
-		t.Errorf("the document is %d %.80s", got.status, got.body)
+		t.Errorf("/openapi.json = %d %.80s, want JSON", got.status, got.body)
 	}
 	if s.proxy.SetDialect(node.Story, blocks.Classes{}, nil) == nil {
-		t.Error("known dialect was changed")
+		t.Error("second SetDialect: error = nil, want one")
 	}
 }

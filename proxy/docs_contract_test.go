@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -17,22 +16,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A contract is the OpenAPI document as a client reads it.
+// contract is the OpenAPI document as a client reads it.
 type contract struct {
 	raw     []byte
 	doc     map[string]any
 	schemas *jsonschema.Compiler
 }
 
-// readDescription asks for the document.
-func readDescription(tb testing.TB, h http.Handler) contract {
+// readContract requests the document.
+func readContract(tb testing.TB, h http.Handler) contract {
 	tb.Helper()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/openapi.json", nil))
-	if w.Code != http.StatusOK {
-		tb.Fatalf("status %d: %s", w.Code, w.Body)
-	}
-	raw := w.Body.Bytes()
+	raw := serveGET(h, "/openapi.json", "").Body.Bytes()
 	doc := expect.Value(jsonschema.UnmarshalJSON(bytes.NewReader(raw)))(tb)
 	d := contract{raw: raw, doc: doc.(map[string]any), schemas: jsonschema.NewCompiler()}
 	d.schemas.AssertFormat()
@@ -40,7 +34,7 @@ func readDescription(tb testing.TB, h http.Handler) contract {
 	return d
 }
 
-// at walks down the document, through references. It is nil where there is nothing.
+// at returns the value at a path of the document, and follows references. It returns nil if there is none.
 func (d contract) at(from any, names ...string) any {
 	for _, name := range names {
 		from = d.resolve(from)
@@ -68,14 +62,13 @@ func (d contract) resolve(v any) any {
 	}
 }
 
-// An operation is one as it stands in the document.
+// operation is an operation of the document.
 type operation struct {
 	id, method, path string
 	body             map[string]any
 }
 
-// operations are those that are answered once: a stream has no one answer, and
-// its own tests.
+// operations returns all operations except /live, whose response is a stream.
 func (d contract) operations() (all []operation) {
 	for path, item := range d.doc["paths"].(map[string]any) {
 		if path == stream.LivePath {
@@ -89,7 +82,7 @@ func (d contract) operations() (all []operation) {
 	return all
 }
 
-// operation is the one with the id.
+// operation returns the operation with an id.
 func (d contract) operation(t *testing.T, id string) operation {
 	t.Helper()
 	for _, op := range d.operations() {
@@ -97,7 +90,7 @@ func (d contract) operation(t *testing.T, id string) operation {
 			return op
 		}
 	}
-	t.Fatalf("no operation is called %s", id)
+	t.Fatalf("no operation has the id %s", id)
 	return operation{}
 }
 
@@ -109,7 +102,7 @@ func (op operation) matches(target string) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(path)
 }
 
-func (d contract) answering(target string) (operation, bool) {
+func (d contract) findOperation(target string) (operation, bool) {
 	for _, op := range d.operations() {
 		if op.method == http.MethodGet && op.matches(target) {
 			return op, true
@@ -118,21 +111,21 @@ func (d contract) answering(target string) (operation, bool) {
 	return operation{}, false
 }
 
-// usual are headers that no operation need speak of.
-var usual = map[string]bool{"Content-Type": true, "Content-Length": true, "Date": true, "Vary": true}
+// commonHeaders need no description in an operation.
+var commonHeaders = map[string]bool{"Content-Type": true, "Content-Length": true, "Date": true, "Vary": true}
 
-// check says where an answer is not as the operation describes it.
+// check fails the test where a response differs from its description.
 func (d contract) check(t *testing.T, op operation, status int, header http.Header, body string) {
 	t.Helper()
 	code := strconv.Itoa(status)
 	response, _ := d.at(op.body, "responses", code).(map[string]any)
 	if response == nil {
-		t.Errorf("%s may not answer %s", op.id, code)
+		t.Errorf("%s: status = %s, want a documented one", op.id, code)
 		return
 	}
 	for name := range header {
-		if cors := strings.HasPrefix(name, "Access-Control-"); !cors && !usual[name] && !hasFold(response["headers"], name) {
-			t.Errorf("%s: the header %s of a %s is not described", op.id, name, code)
+		if cors := strings.HasPrefix(name, "Access-Control-"); !cors && !commonHeaders[name] && !hasFold(response["headers"], name) {
+			t.Errorf("%s: header %s of status %s has no description", op.id, name, code)
 		}
 	}
 	if status != http.StatusNotModified {
@@ -160,11 +153,11 @@ func (d contract) validate(t *testing.T, op operation, code, body string) {
 	}
 	content, _ := d.at(d.doc, append(at, "content")...).(map[string]any)
 	if len(content) == 0 {
-		t.Errorf("%s: a %s has no body", op.id, code)
+		t.Errorf("%s: status %s has no content in the document", op.id, code)
 		return
 	}
 	for typ := range content {
-		if typ != stream.EventType { // the other form of the answer
+		if typ != stream.EventType { // the alternative form of the response
 			d.validateAt(t, append(at, "content", typ, "schema"), body)
 		}
 	}
@@ -179,23 +172,22 @@ func (d contract) validateAt(t *testing.T, at []string, text string) {
 		err = schema.Validate(value)
 	}
 	if err != nil {
-		t.Errorf("%v\n%.300s", err, text)
+		t.Errorf("body = %.300s, want it to match its schema: %v", text, err)
 	}
 }
 
-// schema compiles the one at a place.
+// schema compiles the schema at a path of the document.
 func (d contract) schema(t *testing.T, at []string) *jsonschema.Schema {
 	t.Helper()
 	pointer := ""
 	for _, name := range at {
 		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 	}
-	schema := expect.Value(d.schemas.Compile("openapi.json#" + pointer))(t)
-	return schema
+	return expect.Value(d.schemas.Compile("openapi.json#" + pointer))(t)
 }
 
-// place is where the schema of an operation's parameter stands.
-func (d contract) place(op operation, i int) []string {
+// schemaPath returns the path of the schema of an operation's parameter in the document.
+func (d contract) schemaPath(op operation, i int) []string {
 	p := op.body["parameters"].([]any)[i].(map[string]any)
 	if ref, isRef := p["$ref"].(string); isRef {
 		return append(strings.Split(strings.TrimPrefix(ref, "#/"), "/"), "schema")
@@ -203,8 +195,7 @@ func (d contract) place(op operation, i int) []string {
 	return []string{"paths", op.path, strings.ToLower(op.method), "parameters", strconv.Itoa(i), "schema"}
 }
 
-// target is what to ask for to give one parameter a value; the others that are
-// required have their examples.
+// target returns a request target that gives one parameter a value. Other required parameters have their examples.
 func (d contract) target(op operation, name, value string) string {
 	path, query := op.path, url.Values{}
 	for _, ref := range op.body["parameters"].([]any) {
@@ -220,18 +211,18 @@ func (d contract) target(op operation, name, value string) string {
 	return strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value)) + "?" + query.Encode()
 }
 
-// explained says which members, at any depth, have no description.
-func (d contract) explained(t *testing.T, at string, schema any) {
+// expectDescriptions fails the test for each member of a schema, at any depth, without a description.
+func (d contract) expectDescriptions(t *testing.T, at string, schema any) {
 	t.Helper()
 	s, _ := schema.(map[string]any)
 	if items := s["items"]; items != nil {
-		d.explained(t, at, items)
+		d.expectDescriptions(t, at, items)
 	}
 	members, _ := s["properties"].(map[string]any)
 	for name, member := range members {
 		if text, _ := member.(map[string]any)["description"].(string); text == "" {
-			t.Errorf("%s.%s is not explained", at, name)
+			t.Errorf("%s.%s has no description", at, name)
 		}
-		d.explained(t, at+"."+name, member)
+		d.expectDescriptions(t, at+"."+name, member)
 	}
 }

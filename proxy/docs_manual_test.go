@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+// all returns the first group of each match.
 func all(pattern, text string) (found []string) {
 	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
 		found = append(found, match[1])
@@ -31,16 +32,14 @@ func TestManualShowsEveryOperation(t *testing.T) {
 	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")
 	text := html.UnescapeString(page)
-	for _, op := range readDescription(t, s.Config.Handler).operations() {
+	for _, op := range readContract(t, s.Config.Handler).operations() {
 		for _, want := range []string{`<article id="` + op.id + `"`, op.body["summary"].(string)} {
 			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %s", op.id, want)
+				t.Errorf("manual has no %s for %s", want, op.id)
 			}
 		}
 	}
-	if strings.Contains(text, "somewhere") || strings.Count(text, "curl 'https://host/") != len(all(`(<article id="[a-z_]+")`, page)) {
-		t.Error("not every operation has a command to try")
-	}
+	expect.Equal(t, strings.Count(text, "curl 'https://host/"), len(all(`(<article id="[a-z_]+")`, page)), "curl commands, one for each operation")
 }
 
 func TestManualDocumentsMinimumBlocks(t *testing.T) {
@@ -48,7 +47,7 @@ func TestManualDocumentsMinimumBlocks(t *testing.T) {
 	_, page := s.send(t, "GET", "/docs", "")
 	for _, name := range []string{"X-Min-Block-Height", "X-Min-Evm-Block", "stream.min_block_height", "stream.min_evm_block"} {
 		if !strings.Contains(strings.ReplaceAll(page, "<wbr>", ""), "<code>"+name+"</code>") {
-			t.Errorf("%s is missing", name)
+			t.Errorf("manual has no %s", name)
 		}
 	}
 }
@@ -56,7 +55,7 @@ func TestManualDocumentsMinimumBlocks(t *testing.T) {
 func TestTotalOfRewardsIsDocumentedAsNullable(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	if page := s.get(t, "/docs").body; !strings.Contains(page, `<code>msg.total</code> <span class="type">list of <a href="#schema-DecCoin">DecCoin</a> or null</span>`) {
-		t.Error("manual does not document null")
+		t.Error("type of msg.total in the manual has no null")
 	}
 	at := `paths./distribution/delegators/{delegator_address}/rewards.get.responses.200.content.application/json.schema.properties.msg`
 	msg := gjson.Get(s.get(t, "/openapi.json").body, at)
@@ -69,13 +68,13 @@ func TestManualHasNoBrokenLinks(t *testing.T) {
 	ids := map[string]bool{}
 	for _, id := range all(` id="([^"]*)"`, page) {
 		if ids[id] {
-			t.Errorf("there are two of %s", id)
+			t.Errorf("id %s occurs twice, want it once", id)
 		}
 		ids[id] = true
 	}
 	for _, name := range all(`(?:href="#|aria-labelledby=")([^"]*)"`, page) {
 		if !ids[name] {
-			t.Errorf("there is no %s to go to", name)
+			t.Errorf("link to #%s has no target", name)
 		}
 	}
 }
@@ -85,85 +84,66 @@ func TestManualLoadsNoOtherResource(t *testing.T) {
 	res, page := s.send(t, "GET", "/docs", "")
 	for _, target := range all(`(?:href|src|action)="([^#"][^"]*)"`, page) {
 		if !slices.Contains([]string{"openapi.json", "docs/live", "data:,"}, target) {
-			t.Errorf("it refers to %s", target)
+			t.Errorf("manual refers to %s, want no other resource", target)
 		}
 	}
 	if strings.Count(page, "<script") != 1 || strings.Contains(page, " style=") || strings.Contains(page, "url(") {
-		t.Error("page has resources other than one style and one script")
+		t.Error("manual has resources other than one style and one script")
 	}
 	policy := res.Header.Get("Content-Security-Policy")
 	for _, part := range []string{`(?s)<style>(.*)</style>`, `(?s)<script type="module">(.*)</script>`} {
 		sum := sha256.Sum256([]byte(all(part, page)[0]))
 		if !strings.HasPrefix(policy, "default-src 'none'") || !strings.Contains(policy, base64.StdEncoding.EncodeToString(sum[:])) {
-			t.Errorf("%s is not what the policy %s lets in", part, policy)
+			t.Errorf("Content-Security-Policy = %s, want it to allow only %s", policy, part)
 		}
 	}
 }
 
-func TestManualNamesTheServerOfTheRequest(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	got := s.get(t, "/docs")
-	if !strings.Contains(html.UnescapeString(got.body), "curl '"+s.URL+"/staking/params'") {
-		t.Error("commands name the wrong server")
-	}
-}
-
-// The simulated chain of the SDK has not all modules, and a few of their things. The node
-// itself fails with all proposals as v1beta1, since it cannot show some of them.
-func TestSimulatedChainsAnswerEveryRequestOfTheManualAsItIsGiven(t *testing.T) {
+// The simulated SDK chain lacks some modules and objects. Nodes cannot list all proposals as v1beta1.
+func TestSimulatedChainsAnswerEveryRequestInTheManual(t *testing.T) {
 	for dialect, least := range map[node.Dialect]int{node.Story: 40, node.Cosmos: 120} {
-		d, nodes := simulate(t, dialect, devnet.Options{})
-		o := proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}}
-		if dialect == node.Cosmos {
-			o.Dialect = node.Cosmos
-		}
-		p := expect.Value(proxy.New(o))(t)
+		d, nodes := simulate(t, dialect, devnet.Options{}, nodeTimeout)
+		p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}, Dialect: dialect}))(t)
 		answered := 0
-		for _, target := range all(`name="target" value="([^"]*)"`, inProcess(p, "/docs", "").Body.String()) {
+		for _, target := range all(`name="target" value="([^"]*)"`, serveGET(p, "/docs", "").Body.String()) {
 			target = html.UnescapeString(target)
 			if strings.HasPrefix(target, "/live?") {
 				continue
 			}
 			path, query, _ := strings.Cut(target, "?")
-			switch got := inProcess(p, path, query); {
+			switch got := serveGET(p, path, query); {
 			case got.Code == http.StatusOK:
 				answered++
 			case dialect == node.Story || got.Code != http.StatusNotFound && got.Code != http.StatusNotImplemented && target != "/cosmos/gov/v1beta1/proposals":
-				t.Errorf("%s of %s: status %d: %s", target, d.NodeURL(), got.Code, got.Body)
+				t.Errorf("%s of %s = %d %s, want 200", target, d.NodeURL(), got.Code, got.Body)
 			}
 		}
 		if answered < least {
-			t.Errorf("%s: %d requests are answered, want %d at least", dialect, answered, least)
+			t.Errorf("%s: requests with status 200 = %d, want at least %d", dialect, answered, least)
 		}
 	}
 }
 
-// Some rows of the SDK have the name of a path of Story.
+// Some SDK rows have the same name as a Story row.
 func TestSDKManualUsesPathsOfItsRows(t *testing.T) {
-	p, _ := newChainProxy(t, proxy.Options{Dialect: node.Cosmos})
-	page := html.UnescapeString(inProcess(p, "/docs", "").Body.String())
+	page := manualText(t, proxy.Options{Dialect: node.Cosmos})
 	targets := all(`name="target" value="([^"]*)"`, page)
 	if len(targets) < 100 {
-		t.Fatalf("there are %d targets", len(targets))
+		t.Fatalf("targets in the manual = %d, want at least 100", len(targets))
 	}
 	for _, target := range slices.Concat(targets, all(`path=(/[^&]*)&`, page)) {
 		if module, _, _ := strings.Cut(target[1:], "/"); !slices.Contains([]string{"cosmos", "ibc", "cosmwasm", "live"}, module) {
-			t.Errorf("%s is no path of the chain", target)
+			t.Errorf("target in the manual = %s, want a path of the SDK", target)
 		}
 	}
 }
 
-// Replicas whose pages differ have each a validator of its own.
+// Replicas must send the same ETag.
 func TestManualIsTheSameAtEachStart(t *testing.T) {
-	first := ""
-	for range 5 {
-		p, _ := newChainProxy(t, proxy.Options{Dialect: node.Cosmos})
-		page := inProcess(p, "/docs", "").Body.String()
-		if first == "" {
-			first = page
-		}
-		if page != first {
-			t.Fatal("page differs between starts")
+	first := manualText(t, proxy.Options{Dialect: node.Cosmos})
+	for range 4 {
+		if manualText(t, proxy.Options{Dialect: node.Cosmos}) != first {
+			t.Fatal("manual differs between two starts")
 		}
 	}
 }

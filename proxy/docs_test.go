@@ -19,42 +19,42 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-func TestEveryReadPathIsDescribed(t *testing.T) {
+func TestDocumentDescribesEveryReadPath(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	d := readDescription(t, s.Config.Handler)
+	d := readContract(t, s.Config.Handler)
 	found := map[string]bool{}
 	for _, targets := range readPaths {
 		for _, target := range targets {
-			op, ok := d.answering(target)
+			op, ok := d.findOperation(target)
 			if !ok {
-				t.Errorf("%s is not described", target)
+				t.Errorf("document does not describe %s", target)
 			}
 			found[op.id] = true
 		}
 	}
 	for _, op := range d.operations() {
-		if _, isRoute := dialect.ClassOf(story.Rows(nil), op.id); op.path != blocks.BatchPath && (!isRoute || !found[op.id]) { // batches are no row's
-			t.Errorf("%s is described, but has no request in readPaths (routes_test.go)", op.id)
+		if _, isRoute := dialect.ClassOf(story.Rows(nil), op.id); op.path != blocks.BatchPath && (!isRoute || !found[op.id]) { // no row describes batches
+			t.Errorf("operation %s has no request in readPaths (routes_test.go)", op.id)
 		}
-		if op.body["summary"] == "Read "+op.id { // as rows of operators
+		if op.body["summary"] == "Read "+op.id { // the summary of rows that an operator adds
 			t.Errorf("%s has no summary in docs/openapi.yaml", op.id)
 		}
 	}
 }
 
-func TestEveryRecordedAnswerIsAsDescribed(t *testing.T) {
+func TestRecordedResponsesMatchTheDocument(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
 		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
-		d := readDescription(t, s.Config.Handler)
+		d := readContract(t, s.Config.Handler)
 		for _, r := range recordings(t) {
-			op, ok := d.answering(r.target())
+			op, ok := d.findOperation(r.target())
 			if !ok || r.Status == 0 || strings.Contains(r.Name, "encoded_slash") {
 				continue
 			}
 			t.Run(string(shape)+"/"+r.Name, func(t *testing.T) {
-				s.chain.does(func(node.Request) (*node.Answer, error) { return r.answer(), nil })
-				s.chain.grow(100_000) // past every other answer to the same request
+				s.chain.answerWith(func(node.Request) (*node.Answer, error) { return r.answer(), nil })
+				s.chain.grow(100_000)
 				got := s.get(t, r.target())
 				d.check(t, op, got.status, got.header, got.body)
 			})
@@ -62,12 +62,12 @@ func TestEveryRecordedAnswerIsAsDescribed(t *testing.T) {
 	}
 }
 
-func TestRecordedResponsesOfTheSDKMatchTheirSchemas(t *testing.T) {
+func TestRecordedSDKResponsesMatchTheDocument(t *testing.T) {
 	t.Parallel()
-	d := readDescription(t, newSDK(t, devnet.Options{}, nil).proxy)
+	d := readContract(t, newSDK(t, devnet.Options{}, nil).proxy)
 	checked := map[string]bool{}
 	for _, x := range nodetest.Exchanges(t, "../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
-		op, ok := d.answering(x.Path)
+		op, ok := d.findOperation(x.Path)
 		if !ok || x.Method != http.MethodGet || x.Status != http.StatusOK || strings.HasPrefix(x.Name, "rpc_") {
 			continue
 		}
@@ -75,16 +75,16 @@ func TestRecordedResponsesOfTheSDKMatchTheirSchemas(t *testing.T) {
 		t.Run(x.Name, func(t *testing.T) { d.validate(t, op, "200", x.Raw) })
 	}
 	if len(checked) < 100 {
-		t.Errorf("responses of %d operations checked, want at least 100", len(checked))
+		t.Errorf("operations with a recorded response = %d, want at least 100", len(checked))
 	}
 }
 
-// TestEveryGoldenAnswerIsAsDescribed takes the operation from the file's name.
-func TestEveryGoldenAnswerIsAsDescribed(t *testing.T) {
-	chain := readDescription(t, startChain(t, proxy.Options{}).Config.Handler)
-	files, err := filepath.Glob("testdata/golden/*.*.http")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+// The name of a golden file begins with the id of its operation.
+func TestGoldenResponsesMatchTheDocument(t *testing.T) {
+	chain := readContract(t, startChain(t, proxy.Options{}).Config.Handler)
+	files := expect.Value(filepath.Glob("testdata/golden/*.*.http"))(t)
+	if len(files) == 0 {
+		t.Fatal("no files in testdata/golden")
 	}
 	for _, file := range files {
 		id, _, _ := strings.Cut(filepath.Base(file), ".")
@@ -92,16 +92,16 @@ func TestEveryGoldenAnswerIsAsDescribed(t *testing.T) {
 		code, _, _ := strings.Cut(head, "\n")
 		t.Run(filepath.Base(file), func(t *testing.T) { chain.validate(t, chain.operation(t, id), code, body) })
 	}
-	list := readDescription(t, startList(t, listing.Options{}).Config.Handler)
+	list := readContract(t, startList(t, listing.Options{}).Config.Handler)
 	for file, code := range map[string]string{"page.json": "200", "violations.json": "422"} {
 		list.validate(t, list.operation(t, "collections"), code, readFile(t, "testdata/collections/"+file))
 	}
 }
 
-func TestEveryAnswerOfTheListingIsAsDescribed(t *testing.T) {
+func TestResponsesOfTheListingMatchTheDocument(t *testing.T) {
 	t.Parallel()
-	s := startList(t, listing.Options{Metadata: describer{strings.ToLower(wow): wowMetadata}})
-	d := readDescription(t, s.Config.Handler)
+	s := startList(t, listing.Options{Metadata: fakeProvider{strings.ToLower(wow): wowMetadata}})
+	d := readContract(t, s.Config.Handler)
 	op := d.operation(t, "collections")
 	res, page := s.post(t, `{}`)
 	d.check(t, op, res.StatusCode, res.Header, page)
@@ -110,9 +110,9 @@ func TestEveryAnswerOfTheListingIsAsDescribed(t *testing.T) {
 		headers    []string
 		status     int
 	}{
-		{"the client has it", `{}`, []string{"If-None-Match", res.Header.Get("Etag")}, 304},
+		{"current ETag", `{}`, []string{"If-None-Match", res.Header.Get("Etag")}, 304},
 		{"no body", ``, nil, 400},
-		{"no JSON", `{`, nil, 400},
+		{"malformed JSON", `{`, nil, 400},
 		{"no key", `{}`, []string{"X-Api-Key", ""}, 401},
 		{"too large", strings.Repeat(" ", 2<<20), nil, 413},
 		{"another type", `{}`, []string{"Content-Type", "text/plain"}, 415},
@@ -125,21 +125,19 @@ func TestEveryAnswerOfTheListingIsAsDescribed(t *testing.T) {
 			d.check(t, op, res.StatusCode, res.Header, body)
 		})
 	}
-	s.store.fail(errSilent)
+	s.store.failWith(errUnreachable)
 	res, body := s.post(t, `{"pagination":{"limit":7}}`)
 	d.check(t, op, res.StatusCode, res.Header, body)
 }
 
-// TestDescribedValueIsAccepted holds the schemas of the parameters against
-// what is made of their values.
-func TestDescribedValueIsAccepted(t *testing.T) {
+func TestParametersThatMatchTheirSchemasAreAccepted(t *testing.T) {
 	t.Parallel()
 	candidates := []string{
 		val5, strings.ToUpper(val5), val5Bech32, del0Bech32, val5[2:], "0x12", "1", "3", "4", "007", "-1", "1.5", "true", "TRUE", "maybe", "bonded",
 		"BOND_STATUS_BONDED", "stake", "0x0320b5268d4d2367c052d0a0acb3cb7a3dd4496dfc656d47f91c852e1a0452b171", "18446744073709551616",
 	}
 	s := startChain(t, proxy.Options{})
-	d := readDescription(t, s.Config.Handler)
+	d := readContract(t, s.Config.Handler)
 	for _, op := range d.operations() {
 		params, _ := op.body["parameters"].([]any)
 		for i := range params {
@@ -148,21 +146,22 @@ func TestDescribedValueIsAccepted(t *testing.T) {
 			if in == "header" || name == "pagination.key" {
 				continue
 			}
-			schema := d.schema(t, d.place(op, i))
+			schema := d.schema(t, d.schemaPath(op, i))
 			for _, value := range candidates {
-				got := s.get(t, d.target(op, name, value))
-				described := schema.Validate(typed(value, p)) == nil
-				if refused := got.status == http.StatusBadRequest; described && refused {
-					t.Errorf("%s: %s as %s is described, and refused: %s", op.id, value, name, got.body)
+				if schema.Validate(typed(value, p)) != nil {
+					continue
+				}
+				if got := s.get(t, d.target(op, name, value)); got.status == http.StatusBadRequest {
+					t.Errorf("%s: response to %s = %s is %s, want it accepted as its schema says", op.id, name, value, got.body)
 				}
 			}
 		}
 	}
 }
 
-func TestEverythingDescribedIsExplained(t *testing.T) {
+func TestOperationsParametersAndSchemasHaveDescriptions(t *testing.T) {
 	s := startList(t, listing.Options{})
-	d := readDescription(t, s.Config.Handler)
+	d := readContract(t, s.Config.Handler)
 	for _, op := range d.operations() {
 		for _, name := range []string{"summary", "operationId", "tags", "responses"} {
 			if op.body[name] == nil {
@@ -171,71 +170,60 @@ func TestEverythingDescribedIsExplained(t *testing.T) {
 		}
 		for _, p := range op.body["parameters"].([]any) {
 			if text, _ := d.at(p, "description").(string); text == "" {
-				t.Errorf("%s: the parameter %v is not explained", op.id, d.at(p, "name"))
+				t.Errorf("%s: parameter %v has no description", op.id, d.at(p, "name"))
 			}
 		}
 	}
 	for _, name := range []string{"Validator", "DelegationEntry", "PeriodDelegation", "Reward", "Coin", "DecCoin", "Pagination", "RedelegationRecord", "StakingParams", "DistributionParams", "AuthParams"} {
 		schema := d.at(d.doc, "components", "schemas", name)
 		if schema == nil || d.at(schema, "description") == nil {
-			t.Errorf("the schema %s is not explained", name)
+			t.Errorf("schema %s has no description", name)
 		}
-		d.explained(t, name, schema)
+		d.expectDescriptions(t, name, schema)
 	}
 }
 
-func TestDescriptionIsThatOfTheOptions(t *testing.T) {
-	ids := func(d contract) (found map[string]bool) {
-		found = map[string]bool{}
-		for _, op := range d.operations() {
-			found[op.id] = true
-		}
-		return found
-	}
-	plain := readDescription(t, startChain(t, proxy.Options{}).Config.Handler)
-	if ids(plain)["collections"] || plain.at(plain.doc, "components", "schemas", "Collection") != nil {
+func TestDocumentDescribesOnlyWhatIsServed(t *testing.T) {
+	plain := readContract(t, startChain(t, proxy.Options{}).Config.Handler)
+	if plain.at(plain.doc, "paths", listPath) != nil || plain.at(plain.doc, "components", "schemas", "Collection") != nil {
 		t.Error("document describes a listing that is not served")
 	}
 	if plain.at(plain.doc, "components", "securitySchemes") != nil {
 		t.Error("document describes a key that is not required")
 	}
-	open := readDescription(t, startList(t, listing.Options{NoAuth: true}).Config.Handler)
+	open := readContract(t, startList(t, listing.Options{NoAuth: true}).Config.Handler)
 	if op := open.operation(t, "collections"); op.body["security"] != nil || open.at(op.body, "responses", "401") != nil {
 		t.Error("listing without auth requires a key")
 	}
-	closed := readDescription(t, startList(t, listing.Options{}, func(o *proxy.Options) { o.Chain.Auth = true }).Config.Handler)
+	closed := readContract(t, startList(t, listing.Options{}, func(o *proxy.Options) { o.Chain.Auth = true }).Config.Handler)
 	for _, id := range []string{"collections", "validators"} {
 		if op := closed.operation(t, id); op.body["security"] == nil || closed.at(op.body, "responses", "401") == nil {
-			t.Errorf("%s asks for no key", id)
+			t.Errorf("operation %s requires no key, want one", id)
 		}
 	}
-	asNode := readDescription(t, startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).Config.Handler)
+	asNode := readContract(t, startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).Config.Handler)
 	if op := asNode.operation(t, "validators"); asNode.at(op.body, "responses", "404") != nil || asNode.at(op.body, "responses", "500") == nil {
 		t.Error("document lacks the node's errors")
 	}
 }
 
-func TestDescriptionIsServedLikeAnyDocument(t *testing.T) {
+func TestDocumentAndManualCanBeCachedAndCompressed(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	for path, typ := range map[string]string{"/openapi.json": "application/json", "/docs": "text/html; charset=utf-8"} {
 		got := s.get(t, path, "Accept-Encoding", "identity")
-		got.has(t, "Content-Type", typ)
-		got.has(t, "Cache-Control", "public, max-age=3600")
-		if again := s.get(t, path, "If-None-Match", got.header.Get("Etag")); again.status != http.StatusNotModified || again.body != "" {
-			t.Errorf("%s: status %d with %d bytes", path, again.status, len(again.body))
-		}
-		s.get(t, path, "Accept-Encoding", "br").has(t, "Content-Encoding", "br")
+		got.expectHeader(t, "Content-Type", typ)
+		got.expectHeader(t, "Cache-Control", "public, max-age=3600")
+		s.get(t, path, "If-None-Match", got.header.Get("Etag")).expect(t, http.StatusNotModified)
+		s.get(t, path, "Accept-Encoding", "br").expectHeader(t, "Content-Encoding", "br")
 		head := s.do(t, http.MethodHead, path, "")
-		if head.status != http.StatusOK || head.body != "" || head.header.Get("Etag") != got.header.Get("Etag") {
-			t.Errorf("%s: HEAD answers %d, %s", path, head.status, head.header)
-		}
-		s.do(t, http.MethodPost, path, "").wants(t, http.StatusMethodNotAllowed)
+		head.expect(t, http.StatusOK)
+		head.expectHeader(t, "Etag", got.header.Get("Etag"))
+		s.do(t, http.MethodPost, path, "").expect(t, http.StatusMethodNotAllowed)
 	}
 }
 
-// TestDescriptionsAreWrittenForALinter writes the documents that differ most
-// into the directory it is given.
-func TestDescriptionsAreWrittenForALinter(t *testing.T) {
+// TestDocumentsAreWrittenForLinter writes documents of different options to a directory.
+func TestDocumentsAreWrittenForLinter(t *testing.T) {
 	dir := os.Getenv("TIPCACHE_TEST_OPENAPI")
 	if dir == "" {
 		t.Skip("TIPCACHE_TEST_OPENAPI names no directory")
@@ -247,17 +235,16 @@ func TestDescriptionsAreWrittenForALinter(t *testing.T) {
 		"node":       startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).Config.Handler,
 	}
 	for name, h := range documents {
-		expect.NoError(t, os.WriteFile(filepath.Join(dir, name+".json"), readDescription(t, h).raw, 0o600))
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name+".json"), readContract(t, h).raw, 0o600))
 	}
 }
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	text := expect.Value(os.ReadFile(path))(t)
-	return string(text)
+	return string(expect.Value(os.ReadFile(path))(t))
 }
 
-// typed is a parameter's value as its schema sees it.
+// typed returns a parameter's value in the type of its schema.
 func typed(value string, p map[string]any) any {
 	schema := p["schema"].(map[string]any)
 	if schema["type"] == "boolean" {

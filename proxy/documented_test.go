@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// The documented interface, as a reader of it would write it down. A name
-// with a question mark may be absent.
+// The documented shapes are written by hand, independent of the schemas that the proxy uses.
 type (
-	fields map[string]any // an object
-	many   []any          // a list, whose items all are as the one
+	fields map[string]any // an object; a name with a question mark may be absent
+	many   []any          // a list whose items all have the shape of the only element
 )
 
-// check says what is wrong with a scalar, "" for nothing.
+// check returns what is wrong with a scalar, "" for nothing.
 type check func(v any) string
 
 var (
@@ -86,7 +85,7 @@ var (
 	documentedReward = fields{"validator_address": str, "reward": fields{"denom": str, "amount": matching(`\d+(\.\d{18})?`)}}
 )
 
-// documentedMsg is the shape of msg by path; {} stands for an address.
+// documentedMsg is the shape of msg by path. {} stands for an address.
 var documentedMsg = map[string]any{
 	"/staking/validators":                                     fields{"validators": many{documentedValidator}, "pagination": documentedPage},
 	"/staking/validators/{}":                                  fields{"validator": documentedValidator},
@@ -120,13 +119,12 @@ var documentedMsg = map[string]any{
 
 var addressInPath = regexp.MustCompile(`/(0[xX]|story)[0-9a-zA-Z]+`)
 
-// documentedShape finds the shape of a path's msg, nil if it is not documented.
+// documentedShape returns the shape of a path's msg, nil if it is not documented.
 func documentedShape(path string) any {
 	return documentedMsg[addressInPath.ReplaceAllString(path, "/{}")]
 }
 
-// breaches lists where a decoded value is not as documented. Members beyond
-// the documented ones are allowed.
+// breaches lists where a decoded value differs from its shape. Additional members are allowed.
 func breaches(at string, want, got any) (found []string) {
 	switch want := want.(type) {
 	case check:

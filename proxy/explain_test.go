@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -23,14 +22,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func explain(t *testing.T, p *proxy.Server, asked proxy.Inquiry) proxy.Explanation {
+func explain(t *testing.T, p *proxy.Server, i proxy.Inquiry) proxy.Explanation {
 	t.Helper()
-	e := expect.Value(p.Explain(t.Context(), asked))(t)
-	return e
+	return expect.Value(p.Explain(t.Context(), i))(t)
 }
 
 func TestExplanationPredictsOutcomeOfRequest(t *testing.T) {
-	now := time.Now() // it stands still: a failure counts for a second
+	now := time.Now() // does not pass, because a failure is remembered for one second
 	c := expect.Value(cache.New(cache.Options{Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, Now: func() time.Time { return now }}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	s := startChain(t, proxy.Options{Cache: c})
@@ -39,28 +37,26 @@ func TestExplanationPredictsOutcomeOfRequest(t *testing.T) {
 		name    string
 		before  func(*fakeChain)
 		verdict string
-		status  string // the Cache-Status that the request then has
+		status  string // part of the Cache-Status of the next request
 		why     string
 	}{
-		{"nothing is cached", func(*fakeChain) {}, "miss", "fwd=uri-miss", "Memory has nothing. Redis is not used. So the node is read. If that fails, the client gets the error."},
-		{"it was just read", func(*fakeChain) {}, "hit", "hit", "Memory has it, at block 228, 0 behind the tip: within fresh_blocks 0. So it is served."},
-		{"two blocks have come", pass(2), "miss", "fwd=stale; stored", "2 behind the tip: past fresh_blocks 0, within stale_blocks 5. Redis is not used. So the node is read. If that fails or takes longer than "},
-		{"two more, and the node fails", func(f *fakeChain) { f.grow(2); f.fails(errors.New("gone")) }, "miss", "stale-while-revalidate", "So the node is read."},
-		{"it has failed just now", func(*fakeChain) {}, "stale", "memory stale-while-revalidate", "So it is served at once, and the node is read again in the background. The last read failed: gone."},
-		{"many blocks have come", pass(100), "stale_error", "stale-if-error", "past stale_blocks 5, within error_blocks 1000. The last read failed (gone), so the entry is served without waiting for the node"},
-		{"it has failed again", func(*fakeChain) {}, "stale_error", "stale-if-error", "The last read failed (gone), so the entry is served without waiting for the node"},
-		{"the height source is lost", func(f *fakeChain) { f.deafen() }, "hit", "hit", "Memory has it, read "},
+		{"no entry", func(*fakeChain) {}, "miss", "fwd=uri-miss", "Memory has nothing. Redis is not used. So the node is read. If that fails, the client gets the error."},
+		{"a fresh entry", func(*fakeChain) {}, "hit", "hit", "Memory has it, at block 228, 0 behind the tip: within fresh_blocks 0. So it is served."},
+		{"two blocks later", grow(2), "miss", "fwd=stale; stored", "2 behind the tip: past fresh_blocks 0, within stale_blocks 5. Redis is not used. So the node is read. If that fails or takes longer than "},
+		{"two more blocks, and the node fails", func(f *fakeChain) { f.grow(2); f.failWith(errors.New("gone")) }, "miss", "stale-while-revalidate", "So the node is read."},
+		{"just after the failure", func(*fakeChain) {}, "stale", "memory stale-while-revalidate", "So it is served at once, and the node is read again in the background. The last read failed: gone."},
+		{"many blocks later", grow(100), "stale_error", "stale-if-error", "past stale_blocks 5, within error_blocks 1000. The last read failed (gone), so the entry is served without waiting for the node"},
+		{"after another failure", func(*fakeChain) {}, "stale_error", "stale-if-error", "The last read failed (gone), so the entry is served without waiting for the node"},
+		{"the tip is unknown", (*fakeChain).loseTip, "hit", "hit", "Memory has it, read "},
 	}
 	for _, step := range steps {
 		step.before(s.chain)
-		asked := s.chain.calls()
+		calls := s.chain.calls()
 		e := explain(t, s.proxy, proxy.Inquiry{URL: target})
 		if e.Verdict != step.verdict || !strings.Contains(e.Why, step.why) {
-			t.Errorf("%s: %s: %s", step.name, e.Verdict, e.Why)
+			t.Errorf("%s: verdict = %s because %s, want %s because %s", step.name, e.Verdict, e.Why, step.verdict, step.why)
 		}
-		if s.chain.calls() != asked {
-			t.Errorf("%s: the explanation asked the node", step.name)
-		}
+		expect.Equal(t, s.chain.calls(), calls, "%s: node requests after the explanation", step.name)
 		expect.Contains(t, s.get(t, target).header.Get("Cache-Status"), step.status, "%s: Cache-Status of the next request", step.name)
 	}
 }
@@ -71,21 +67,21 @@ func TestExplanationOfABatchNamesItsPaths(t *testing.T) {
 	for _, step := range []struct{ verdict, status string }{{"miss", "fwd=uri-miss"}, {"hit", "hit"}} {
 		e := explain(t, s.proxy, proxy.Inquiry{URL: target})
 		if e.Verdict != step.verdict || e.Route != "batch" || e.Class != "live" || e.Asks != "the cache for /staking/pool, /staking/validators?status=3, all at one block" {
-			t.Errorf("%+v", e)
+			t.Errorf("explanation = %+v, want verdict %s and the paths", e, step.verdict)
 		}
 		expect.Contains(t, s.get(t, target).header.Get("Cache-Status"), step.status, "%s: Cache-Status of the next request", step.verdict)
 	}
 	if e := explain(t, s.proxy, proxy.Inquiry{URL: batchOf(poolPath) + "&x-block-height=100"}); e.Class != "pinned" || e.Verdict != "miss" {
-		t.Errorf("at a block: %+v", e)
+		t.Errorf("explanation at a height = %+v, want a miss of class pinned", e)
 	}
 	if e := explain(t, s.proxy, proxy.Inquiry{URL: batchOf("/docs")}); e.Refusal == nil || !strings.Contains(e.Refusal.Body, "is not about the state of the chain") {
-		t.Errorf("of a path that is no state: %+v", e)
+		t.Errorf("explanation of a path that is not state = %+v, want a refusal", e)
 	}
 }
 
-func TestExplanationNamesAllInputs(t *testing.T) {
+func TestExplanationIsComplete(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	s.chain.says(200, `{"code":200,"msg":{"validators":[],"pagination":{"next_key":null,"total":"0"}},"error":""}`)
+	s.chain.reply(200, `{"code":200,"msg":{"validators":[],"pagination":{"next_key":null,"total":"0"}},"error":""}`)
 	s.get(t, "/staking/validators?status=3&unknown=1")
 	got := explain(t, s.proxy, proxy.Inquiry{URL: "https://anywhere/staking//validators/?status=bonded"})
 	got.Memory.Age, got.Why = "", ""
@@ -97,16 +93,14 @@ func TestExplanationNamesAllInputs(t *testing.T) {
 		Tip:    228, RedisState: "off", Verdict: "hit", FastLane: "yes, for repeated requests",
 		Memory: &proxy.ExplainedEntry{State: "fresh", Height: 228, Status: 200, Bytes: got.Memory.Bytes, ETag: got.Memory.ETag},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "explanation")
 	pinned := explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool", Height: "100"})
 	if pinned.Class != "pinned" || pinned.Key != "documented/staking/pool@100" || pinned.Asks != "the node for /staking/pool at block 100" || !pinned.Policy.Immutable {
-		t.Errorf("pinned: %+v", pinned)
+		t.Errorf("explanation at a height = %+v, want class pinned, block 100 and an immutable entry", pinned)
 	}
 }
 
-func TestExplanationSaysWhyLaneIsNotUsed(t *testing.T) {
+func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 	shared := limits.Shared{Redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
 	defer shared.Redis.Close()
 	for want, o := range map[string]web.Options{
@@ -115,17 +109,15 @@ func TestExplanationSaysWhyLaneIsNotUsed(t *testing.T) {
 		"no: the limit of addresses is kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Second, Burst: 1}}},
 		"no: memory has no fresh entry":               {Lane: lane.New(lane.Options{})},
 	} {
-		s := startChainWithout(t, proxy.Options{Web: o})
-		if got := explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool"}).FastLane; got != want {
-			t.Errorf("%q; want %q", got, want)
-		}
+		s := serveChain(t, proxy.Options{Web: o})
+		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool"}).FastLane, want, "fast lane")
 	}
 }
 
-func TestExplanationRefusesInvalidRequests(t *testing.T) {
+func TestExplanationEqualsRefusalOfInvalidRequest(t *testing.T) {
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
 		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
-		for _, asked := range []proxy.Inquiry{
+		for _, inquiry := range []proxy.Inquiry{
 			{URL: "/staking/validators/0x12"},
 			{URL: "/staking/validators?status=9"},
 			{URL: "/staking/validators?pagination.limit=x"},
@@ -137,65 +129,61 @@ func TestExplanationRefusesInvalidRequests(t *testing.T) {
 			{URL: "/staking/params?" + strings.Repeat("x", web.MaxURL)},
 		} {
 			var headers []string
-			if asked.Height != "" {
-				headers = []string{"X-Block-Height", asked.Height}
+			if inquiry.Height != "" {
+				headers = []string{"X-Block-Height", inquiry.Height}
 			}
 			before := s.chain.calls()
-			e := explain(t, s.proxy, asked)
-			if s.chain.calls() != before {
-				t.Errorf("%s: the explanation asked the node", asked.URL)
-			}
-			got := s.get(t, asked.URL, headers...)
-			if s.chain.calls() != before { // the node's to judge
+			e := explain(t, s.proxy, inquiry)
+			expect.Equal(t, s.chain.calls(), before, "%s: node requests after the explanation", inquiry.URL)
+			got := s.get(t, inquiry.URL, headers...)
+			if s.chain.calls() != before { // only the node can refuse it
 				if e.Refusal != nil {
-					t.Errorf("%s %s: refused: %+v", shape, asked.URL, e.Refusal)
+					t.Errorf("%s %s: refusal = %+v, want none", shape, inquiry.URL, e.Refusal)
 				}
 				continue
 			}
-			want := &proxy.Refusal{Status: got.status, Body: got.body}
-			if diff := cmp.Diff(want, e.Refusal); diff != "" || e.Verdict != "refused" {
-				t.Errorf("%s %s: %s (-want +got):\n%s", shape, asked.URL, e.Verdict, diff)
-			}
+			expect.NoDiff(t, e.Refusal, &proxy.Refusal{Status: got.status, Body: got.body}, "%s %s: refusal", shape, inquiry.URL)
+			expect.Equal(t, e.Verdict, "refused", "%s %s: verdict", shape, inquiry.URL)
 		}
 	}
 	p, _ := newChainProxy(t, proxy.Options{})
 	for _, url := range []string{"", "staking/params", "%", "http://[::1"} {
 		if _, err := p.Explain(t.Context(), proxy.Inquiry{URL: url}); err == nil {
-			t.Errorf("%q is taken for a URL", url)
+			t.Errorf("Explain of URL %q: error = nil, want one", url)
 		}
 	}
 }
 
-func TestListingIsExplainedByItsBody(t *testing.T) {
+func TestExplanationOfAListingDescribesItsBody(t *testing.T) {
 	p, store := newListProxy(t, listing.Options{})
 	e := explain(t, p, proxy.Inquiry{URL: listPath})
 	if e.Request != "POST "+listPath || e.Verdict != "miss" || e.Asks != "the store for 20 collections from 0 on by updatedAt, greatest first" {
-		t.Errorf("%+v", e)
+		t.Errorf("explanation without a body = %+v, want a miss of the default listing", e)
 	}
 	body := `{"orderBy":"assetCount","orderDirection":"asc","pagination":{"limit":3,"offset":6},"where":{"minAssetCount":1,"maxAssetCount":9,"collectionAddresses":["` + wow + `"]}}`
 	e = explain(t, p, proxy.Inquiry{URL: listPath, Body: body})
 	want := "the store for 3 collections from 6 on by assetCount, least first, with at least 1 assets, with at most 9 assets, among " + strings.ToLower(wow)
 	if e.Asks != want || e.Class != "collections" || e.Policy.Fresh != "5s" {
-		t.Errorf("%+v", e)
+		t.Errorf("explanation = %+v, want class collections and %s", e, want)
 	}
 	if e = explain(t, p, proxy.Inquiry{URL: listPath, Body: `{"pagination":{"limit":0}}`}); e.Refusal == nil || e.Refusal.Status != http.StatusUnprocessableEntity || !strings.Contains(e.Refusal.Body, "body.pagination.limit") {
-		t.Errorf("%+v", e.Refusal)
+		t.Errorf("refusal of limit 0 = %+v, want 422 that names body.pagination.limit", e.Refusal)
 	}
 	expect.Equal(t, store.calls.Load(), 0, "store requests")
 	post := httptest.NewRequest(http.MethodPost, listPath, strings.NewReader("{}"))
 	post.Header.Set("X-Api-Key", testKey)
 	p.ServeHTTP(httptest.NewRecorder(), post)
 	if e = explain(t, p, proxy.Inquiry{URL: listPath}); e.Verdict != "hit" || !strings.Contains(e.Why, "within fresh 5s") {
-		t.Errorf("%+v", e)
+		t.Errorf("explanation after a request = %+v, want a hit", e)
 	}
 }
 
-// selects tells whether a key is of any of the selections.
-func selects(all []cache.Selection, key string) bool {
+// anySelects reports whether any selection has a key.
+func anySelects(all []cache.Selection, key string) bool {
 	return slices.ContainsFunc(all, func(sel cache.Selection) bool { return sel.Has(key) })
 }
 
-func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
+func TestSelectionsHaveTheKeysOfRequests(t *testing.T) {
 	targets := map[string]string{
 		"validators":            "/staking/validators?status=3",
 		"validator":             "/staking/validators/" + val5,
@@ -209,34 +197,30 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 	for route := range targets {
 		sel := expect.Value(p.SelectRoute(route))(t)
 		for name, target := range targets {
-			if key := explain(t, p, proxy.Inquiry{URL: target}).Key; selects(sel, key) != (name == route) {
-				t.Errorf("route %s selects %s: %v", route, key, selects(sel, key))
-			}
+			key := explain(t, p, proxy.Inquiry{URL: target}).Key
+			expect.Equal(t, anySelects(sel, key), name == route, "whether route %s selects %s", route, key)
 		}
 	}
-	for _, spelled := range []string{del0, strings.ToUpper(del0), del0Bech32} {
-		sel := expect.Value(p.SelectAddress(strings.Replace(spelled, "0X", "0x", 1)))(t)
+	for _, address := range []string{del0, strings.Replace(strings.ToUpper(del0), "0X", "0x", 1), del0Bech32} {
+		sel := expect.Value(p.SelectAddress(address))(t)
 		for name, target := range targets {
-			about := name == "delegation" || name == "delegator_delegations"
-			if key := explain(t, p, proxy.Inquiry{URL: target}).Key; selects(sel, key) != about {
-				t.Errorf("%s selects %s: %v", spelled, key, selects(sel, key))
-			}
+			key := explain(t, p, proxy.Inquiry{URL: target}).Key
+			expect.Equal(t, anySelects(sel, key), name == "delegation" || name == "delegator_delegations", "whether address %s selects %s", address, key)
 		}
 	}
 	for name, want := range map[string]string{"nowhere": `no route is called "nowhere"`, "validatr": `no route is called "validatr"; did you mean validator?`,
 		"colections": `no route is called "colections"; did you mean collections?`} {
 		if _, err := p.SelectRoute(name); err == nil || err.Error() != want {
-			t.Errorf("the route %s is refused with %v, want %s", name, err, want)
+			t.Errorf("SelectRoute(%s): error = %v, want %s", name, err, want)
 		}
 	}
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
 		p, _ := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: shape}})
 		if _, err := p.SelectAddress(""); err == nil {
-			t.Errorf("%s: no address selects everything", shape)
+			t.Errorf("%s: SelectAddress of an empty address: error = nil, want one", shape)
 		}
-		sel, err := p.SelectAddress(del0Bech32)
-		if key := explain(t, p, proxy.Inquiry{URL: targets["delegator_delegations"]}).Key; err != nil || !selects(sel, key) {
-			t.Errorf("%s: an address does not select %s, %v", shape, key, err)
-		}
+		sel := expect.Value(p.SelectAddress(del0Bech32))(t)
+		key := explain(t, p, proxy.Inquiry{URL: targets["delegator_delegations"]}).Key
+		expect.Equal(t, anySelects(sel, key), true, "%s: whether address %s selects %s", shape, del0Bech32, key)
 	}
 }

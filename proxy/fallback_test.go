@@ -2,12 +2,12 @@ package proxy_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,11 +17,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// An indexer is a fallback service that echoes its requests, and does otherwise on some paths.
+// indexer is a fallback service that echoes requests, except on the paths of ServeHTTP.
 type indexer struct {
 	*httptest.Server
-	mu    sync.Mutex
-	asked []*http.Request
+	down     atomic.Bool // closes connections without a response
+	mu       sync.Mutex
+	requests []*http.Request
 }
 
 func startIndexer(t *testing.T) *indexer {
@@ -33,8 +34,11 @@ func startIndexer(t *testing.T) *indexer {
 }
 
 func (i *indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if i.down.Load() {
+		panic(http.ErrAbortHandler)
+	}
 	i.mu.Lock()
-	i.asked = append(i.asked, r)
+	i.requests = append(i.requests, r)
 	i.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	switch path := strings.TrimPrefix(r.URL.Path, "/base"); path {
@@ -83,16 +87,16 @@ func (i *indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (i *indexer) last() *http.Request {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.asked[len(i.asked)-1]
+	return i.requests[len(i.requests)-1]
 }
 
 func (i *indexer) calls() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return len(i.asked)
+	return len(i.requests)
 }
 
-// dashboard has what the staking dashboard needs below one path.
+// dashboard mounts the paths of the staking dashboard below /api.
 func dashboard(t *testing.T, i *indexer) []proxy.Mount {
 	t.Helper()
 	target := expect.Value(url.Parse(i.URL + "/base/"))(t)
@@ -105,7 +109,7 @@ func dashboard(t *testing.T, i *indexer) []proxy.Mount {
 func TestFallbackServesPathsOutsideTheMount(t *testing.T) {
 	i := startIndexer(t)
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i)})
-	for target, asked := range map[string]string{
+	for target, path := range map[string]string{
 		"/api/network_status":                         "/base/network_status",
 		"/api/operations/" + del0 + "?page=1&since=5": "/base/operations/" + del0 + "?page=1&since=5",
 		"/api/staking/validators":                     "/base/staking/validators",
@@ -115,7 +119,7 @@ func TestFallbackServesPathsOutsideTheMount(t *testing.T) {
 	} {
 		for range 2 { // nothing is cached
 			before := i.calls()
-			if got, want := s.get(t, target), fmt.Sprintf(`{"indexer":%q}`, asked); got.status != http.StatusOK || got.body != want || i.calls() != before+1 {
+			if got, want := s.get(t, target), fmt.Sprintf(`{"indexer":%q}`, path); got.status != http.StatusOK || got.body != want || i.calls() != before+1 {
 				t.Errorf("%s = %d %s after %d requests, want 200 %s after 1", target, got.status, got.body, i.calls()-before, want)
 			}
 		}
@@ -130,14 +134,12 @@ func TestFallbackServesPathsOutsideTheMount(t *testing.T) {
 		"/network_status": http.StatusNotFound, "/api/a/%2e%2e/b": http.StatusNotFound, "/api/a%5Cb": http.StatusNotFound, "/api/a%00": http.StatusNotFound,
 		"/api" + batchOf("/staking/validators"): http.StatusBadRequest, "/api/live?path=/network_status": http.StatusBadRequest,
 	} {
-		s.get(t, target).wants(t, status)
+		s.get(t, target).expect(t, status)
 	}
-	s.do(t, http.MethodPost, "/api/network_status", "{}").wants(t, http.StatusMethodNotAllowed)
-	if i.calls() != before {
-		t.Errorf("%d requests reached the fallback that are not for it", i.calls()-before)
-	}
+	s.do(t, http.MethodPost, "/api/network_status", "{}").expect(t, http.StatusMethodNotAllowed)
+	expect.Equal(t, i.calls()-before, 0, "requests at the fallback that the chain must answer or refuse")
 	head := s.do(t, http.MethodHead, "/api/network_status", "")
-	head.has(t, "Content-Length", fmt.Sprint(len(`{"indexer":"/base/network_status"}`)))
+	head.expectHeader(t, "Content-Length", fmt.Sprint(len(`{"indexer":"/base/network_status"}`)))
 }
 
 func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
@@ -145,56 +147,52 @@ func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{CORSOrigins: []string{"https://app.example"}}})
 	got := s.do(t, http.MethodGet, "/api/network_status?stream.api_key=tipcache_1&x=y", "a body", "X-Api-Key", "tipcache_2", "Cookie", "tipcache-session=1", "X-Session", "9.BB",
 		"X-Min-Block-Height", "1", "X-Min-Evm-Block", "1", "Connection", "Upgrade, X-Secret", "Upgrade", "websocket", "X-Secret", "1", "X-Forwarded-For", "192.0.2.1", "If-None-Match", `"v"`, "Origin", "https://app.example")
-	asked := i.last()
+	sent := i.last()
 	for _, name := range []string{"X-Api-Key", "Cookie", "X-Session", "X-Min-Block-Height", "X-Min-Evm-Block", "Upgrade", "X-Secret"} {
-		expect.Equal(t, asked.Header.Get(name), "", "%s at the fallback", name)
+		expect.Equal(t, sent.Header.Get(name), "", "%s at the fallback", name)
 	}
-	if asked.RequestURI != "/base/network_status?x=y" || asked.ContentLength != 0 || asked.Host != i.Listener.Addr().String() {
-		t.Errorf("the fallback gets %s for %s with %d bytes, want /base/network_status?x=y for its own host with none", asked.RequestURI, asked.Host, asked.ContentLength)
+	if sent.RequestURI != "/base/network_status?x=y" || sent.ContentLength != 0 || sent.Host != i.Listener.Addr().String() {
+		t.Errorf("request at the fallback = %s for %s with %d bytes, want /base/network_status?x=y for its own host with none", sent.RequestURI, sent.Host, sent.ContentLength)
 	}
-	if client, tag := asked.Header.Get("X-Forwarded-For"), asked.Header.Get("If-None-Match"); client != "127.0.0.1" || tag != `"v"` {
+	if client, tag := sent.Header.Get("X-Forwarded-For"), sent.Header.Get("If-None-Match"); client != "127.0.0.1" || tag != `"v"` {
 		t.Errorf("X-Forwarded-For = %q and If-None-Match = %q, want 127.0.0.1 and \"v\"", client, tag)
 	}
 	for name, want := range map[string]string{
 		"Set-Cookie": "", "Access-Control-Allow-Credentials": "", "X-Session": "", "Access-Control-Allow-Origin": "https://app.example",
 		"X-Total": "7", "Etag": `"v"`, "Cache-Status": "tipcache; fwd=bypass", "Cache-Control": "no-store",
 	} {
-		got.has(t, name, want)
+		got.expectHeader(t, name, want)
 	}
 	if ids := got.header["X-Request-Id"]; len(ids) != 1 || ids[0] == "theirs" {
-		t.Errorf("X-Request-Id = %q, want ours", ids)
+		t.Errorf("X-Request-Id = %q, want one of the proxy", ids)
 	}
 	expect.NoDiff(t, got.header["Vary"], []string{"Origin", "Accept"}, "Vary")
 }
 
-func TestFailuresOfAFallbackHaveTheFormOfTheInterface(t *testing.T) {
-	i := startIndexer(t)
-	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{RequestTimeout: 500 * time.Millisecond}})
-	const late, lost, large = "the fallback service did not answer in time", "the fallback service cannot be reached", "the response of the fallback service is larger than 10 MiB"
-	for target, want := range map[string]struct {
-		status int
-		text   string
-	}{
-		"/api/hangs": {504, late}, "/api/hangs/within": {504, late}, "/api/breaks": {502, lost}, "/api/switches": {502, lost},
-		"/api/announced": {502, large},
-	} {
-		s.get(t, target).refuses(t, want.status, chainRefusal(want.status, want.text))
+func TestSlowFallbackIsAGatewayTimeout(t *testing.T) {
+	t.Parallel()
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, startIndexer(t)), Web: web.Options{RequestTimeout: 100 * time.Millisecond}})
+	for _, target := range []string{"/api/hangs", "/api/hangs/within"} {
+		s.get(t, target).expectRefusal(t, 504, chainRefusal(504, "the fallback service did not answer in time"))
 	}
-	if got := s.get(t, "/api/refuses"); got.status != http.StatusInternalServerError || got.body != `{"code":500}` {
-		t.Errorf("a refusal = %d %s, want that of the fallback", got.status, got.body)
-	}
-	s.get(t, "/api"+poolPath).wants(t, http.StatusOK)
-	i.Close()
-	s.get(t, "/api/network_status").refuses(t, 502, chainRefusal(502, lost))
 }
 
-func TestLongResponsesOfAFallbackAreNotCutShort(t *testing.T) {
+func TestFailuresOfAFallbackHaveTheFormOfTheChain(t *testing.T) {
 	i := startIndexer(t)
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{RequestTimeout: 5 * time.Minute}})
-	if got := s.get(t, "/api/fits"); got.status != http.StatusOK || len(got.body) != 10<<20 {
-		t.Errorf("%d bytes with status %d, want 10 MiB with 200", len(got.body), got.status)
+	const lost, large = "the fallback service cannot be reached", "the response of the fallback service is larger than 10 MiB"
+	for target, text := range map[string]string{"/api/breaks": lost, "/api/switches": lost, "/api/announced": large, "/api/large": large} {
+		s.get(t, target).expectRefusal(t, 502, chainRefusal(502, text))
 	}
-	s.get(t, "/api/large").refuses(t, 502, chainRefusal(502, "the response of the fallback service is larger than 10 MiB"))
+	if got := s.get(t, "/api/refuses"); got.status != http.StatusInternalServerError || got.body != `{"code":500}` {
+		t.Errorf("refusal = %d %s, want the refusal of the fallback", got.status, got.body)
+	}
+	if got := s.get(t, "/api/fits"); got.status != http.StatusOK || len(got.body) != 10<<20 {
+		t.Errorf("response of 10 MiB = %d with %d bytes, want 200 with all of them", got.status, len(got.body))
+	}
+	s.get(t, "/api"+poolPath).expect(t, http.StatusOK)
+	i.Close()
+	s.get(t, "/api/network_status").expectRefusal(t, 502, chainRefusal(502, lost))
 }
 
 func TestRedirectsOfAFallbackAreNotFollowed(t *testing.T) {
@@ -203,15 +201,15 @@ func TestRedirectsOfAFallbackAreNotFollowed(t *testing.T) {
 	for target, want := range map[string]string{"/api/redirects": "/api/target?x=y", "/api/leaves": "https://elsewhere.example/"} {
 		before := i.calls()
 		got := s.unfollowed(t, target)
-		got.has(t, "Location", want)
+		got.expectHeader(t, "Location", want)
 		if got.status != http.StatusFound || i.calls() != before+1 {
 			t.Errorf("%s = %d after %d requests, want 302 after 1", target, got.status, i.calls()-before)
 		}
 	}
 	got := s.get(t, "/api/hints")
-	got.has(t, "Access-Control-Allow-Origin", "*")
+	got.expectHeader(t, "Access-Control-Allow-Origin", "*")
 	if got.status != http.StatusOK || got.body != "{}" {
-		t.Errorf("after early hints %d %s, want 200 {}", got.status, got.body)
+		t.Errorf("response after early hints = %d %s, want 200 {}", got.status, got.body)
 	}
 }
 
@@ -220,35 +218,20 @@ func TestFallbackThatIsDownIsDegraded(t *testing.T) {
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i)})
 	all := s.proxy.Fallbacks()
 	if len(all) != 1 || all[0].Outage.Name() != "fallback "+i.Listener.Addr().String() {
-		t.Fatalf("%d fallbacks, want one at %s", len(all), i.Listener.Addr())
+		t.Fatalf("fallbacks = %d, want one at %s", len(all), i.Listener.Addr())
 	}
-	failing := func() bool { return all[0].Outage.Failing() }
-	s.get(t, "/api/network_status")
-	if failing() {
-		t.Error("Failing = true after a response, want false")
-	}
-	i.Close()
-	s.get(t, "/api/network_status")
-	if !failing() {
-		t.Error("Failing = false after the fallback was down, want true")
-	}
-	l, err := net.Listen("tcp", i.Listener.Addr().String())
-	if err != nil {
-		t.Skip("the port is taken")
-	}
-	again := &http.Server{Handler: http.NotFoundHandler()}
-	go func() { _ = again.Serve(l) }()
-	defer again.Close()
-	if got := s.get(t, "/api/network_status"); got.status != http.StatusNotFound || failing() {
-		t.Errorf("%d and failing = %v after it is back, want 404 and false", got.status, failing())
+	for _, down := range []bool{false, true, false} {
+		i.down.Store(down)
+		s.get(t, "/api/network_status")
+		expect.Equal(t, all[0].Outage.Failing(), down, "Failing")
 	}
 }
 
-func TestFallbackNeedsAKeyWhereTheChainDoes(t *testing.T) {
+func TestFallbackRequiresAKeyIfTheChainDoes(t *testing.T) {
 	i := startIndexer(t)
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: story.Options{Auth: true}})
 	for _, path := range []string{"/api/network_status", "/api/staking/validators"} {
-		s.get(t, path).wants(t, http.StatusUnauthorized)
+		s.get(t, path).expect(t, http.StatusUnauthorized)
 	}
 	expect.Equal(t, i.calls(), 0, "requests at the fallback")
 }

@@ -20,56 +20,57 @@ import (
 
 func TestNodeBehindTipIsNotAClientError(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "height_rewards_d2_next").answer(), nil })
-	s.get(t, anyPath).refuses(t, 502, `{"code":502,"msg":{},"error":"the chain node is behind the newest block"}`+"\n")
+	s.chain.answerWith(func(node.Request) (*node.Answer, error) {
+		return findRecording(t, "height_rewards_d2_next").answer(), nil
+	})
+	s.get(t, anyPath).expectRefusal(t, 502, `{"code":502,"msg":{},"error":"the chain node is behind the newest block"}`+"\n")
 }
 
-func TestPanicIsAnsweredAndRecorded(t *testing.T) {
+func TestPanicIsAnInternalErrorAndLogged(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
-	s.chain.deafen()
-	s.chain.set(func(f *fakeChain) { f.panics = true })
-	s.get(t, anyPath).refuses(t, 500, `{"code":500,"msg":{},"error":"internal error"}`+"\n")
+	s.chain.loseTip()
+	s.chain.change(func(f *fakeChain) { f.onTip = func() { panic("no tip") } })
+	s.get(t, anyPath).expectRefusal(t, 500, `{"code":500,"msg":{},"error":"internal error"}`+"\n")
 	if text := log.String(); !strings.Contains(text, "panic: no tip") || !strings.Contains(text, "chain_fake_test.go") {
-		t.Errorf("logged: %s", text)
+		t.Errorf("log = %s, want the panic with its stack", text)
 	}
 }
 
-func TestEveryRequestIsRecordedOnce(t *testing.T) {
+func TestEveryRequestIsLoggedOnce(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	began := time.Now()
 	s.get(t, anyPath+"?x=y", "X-Request-Id", "a")
 	s.get(t, anyPath, "X-Request-Id", "b")
 	s.get(t, "/staking/validators/%22%FF%0A", "X-Request-Id", "c")
-	s.chain.fails(&upstream.Error{Kind: upstream.Timeout, Msg: "too late", Err: errors.New("after 5s")})
+	s.chain.failWith(&upstream.Error{Kind: upstream.Timeout, Msg: "too late", Err: errors.New("after 5s")})
 	s.get(t, "/mint/params", "X-Request-Id", "d")
-	expect.Eventually(t, "all are logged", func() bool { return strings.Count(log.String(), "\n") == 4 })
+	expect.Eventually(t, "four log lines", func() bool { return strings.Count(log.String(), "\n") == 4 })
 	want := `{"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","query":"x=y","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"miss","store":"","height":228,"tip":228,"request_id":"a","client":"127.0.0.1"}
 {"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"hit","store":"memory","height":228,"tip":228,"request_id":"b","client":"127.0.0.1"}
 {"level":"INFO","msg":"request","method":"GET","route":"validator","path":"/staking/validators/\"\ufffd\n","user_agent":"Go-http-client/1.1","status":400,"bytes":129,"outcome":"refused","store":"","height":0,"tip":0,"request_id":"c","client":"127.0.0.1","error":"validator_addr is \"\\\"\\xff\\n\"; expected 0x and 40 hex digits, or a storyvaloper1... address"}
 {"level":"ERROR","msg":"request","method":"GET","route":"mint_params","path":"/mint/params","user_agent":"Go-http-client/1.1","status":504,"bytes":41,"outcome":"failed","store":"","height":0,"tip":228,"request_id":"d","client":"127.0.0.1","error":"too late: after 5s"}
 `
-	expect.NoDiff(t, steady(t, log.String(), began), want, "log")
+	expect.NoDiff(t, withoutLogTimes(t, log.String(), began), want, "log")
 }
 
-var unsteady = regexp.MustCompile(`"(time|duration_ms|age_s)":[^,]*,`)
+var timesInLog = regexp.MustCompile(`"(time|duration_ms|age_s)":[^,]*,`)
 
-// steady takes out of records what differs from run to run, once it is seen to
-// be of this one.
-func steady(t *testing.T, text string, began time.Time) (steady string) {
+// withoutLogTimes removes times from log lines, after checking that they lie within the test.
+func withoutLogTimes(t *testing.T, text string, began time.Time) (lines string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		at, err := time.Parse(time.RFC3339Nano, gjson.Get(line, "time").Str)
 		if err != nil || at.Before(began.Truncate(0)) || time.Since(at) < 0 {
-			t.Errorf("a record is of %v, %v", at, err)
+			t.Errorf("time = %v, %v; want a time since %v", at, err, began)
 		}
 		for _, name := range []string{"duration_ms", "age_s"} {
 			if n := gjson.Get(line, name); n.Type != gjson.Number || n.Float() < 0 || n.Float() > time.Since(began).Seconds()*1000 {
-				t.Errorf("%s is %s", name, n.Raw)
+				t.Errorf("%s = %s, want a number within the duration of the test", name, n.Raw)
 			}
 		}
-		steady += unsteady.ReplaceAllString(line, "")
+		lines += timesInLog.ReplaceAllString(line, "")
 	}
-	return steady
+	return lines
 }

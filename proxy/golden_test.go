@@ -11,11 +11,10 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// TestGoldenAnswers shows whole answers, a route and outcome each.
-func TestGoldenAnswers(t *testing.T) {
+// Each golden file is one outcome of a route.
+func TestResponsesEqualGoldenFiles(t *testing.T) {
 	delegation := "/staking/validators/" + val5 + "/delegations/"
 	periods := func(val, del string) string {
 		return "/staking/validators/" + val + "/delegators/" + del + "/period_delegations"
@@ -52,28 +51,25 @@ func TestGoldenAnswers(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s.chain.grow(0) // the block has just come
-			s.get(t, tt.target, "Accept-Encoding", "identity").golden(t, tt.name)
+			s.chain.grow(0) // the newest block arrives now
+			s.get(t, tt.target, "Accept-Encoding", "identity").compareGolden(t, tt.name)
 		})
 	}
-	s.chain.does(func(node.Request) (*node.Answer, error) {
-		return nil, &upstream.Error{Kind: upstream.Overloaded, Msg: "the chain node is busy"}
-	})
-	s.get(t, "/mint/params").golden(t, "node_busy")
+	s.chain.failWith(&upstream.Error{Kind: upstream.Overloaded, Msg: "the chain node is busy"})
+	s.get(t, "/mint/params").compareGolden(t, "node_busy")
 }
 
-func (e exchange) golden(t *testing.T, name string) {
+func (e exchange) compareGolden(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join("testdata", "golden", name+".http")
 	if *update {
 		expect.NoError(t, os.WriteFile(path, []byte(e.text()), 0o644))
 	}
 	want := expect.Value(os.ReadFile(path))(t)
-	expect.NoDiff(t, e.text(), string(want), "answer")
+	expect.NoDiff(t, e.text(), string(want), "response")
 }
 
-// text is the answer as it went over the wire, but for what differs from run
-// to run.
+// text returns the response without headers that differ from run to run.
 func (e exchange) text() string {
 	var head []string
 	for name, values := range e.header {

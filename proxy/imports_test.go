@@ -66,44 +66,44 @@ var mayImport = map[string][]string{
 	"deploy":                 {},
 }
 
-func TestPackagesImportInOneDirection(t *testing.T) {
-	for room, imported := range importsOfProduct(t) {
-		picture := pictureOf(room)
+func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
+	for dir, imported := range productImports(t) {
+		allowed := allowedImports(dir)
 		for _, name := range imported {
-			if other, ours := strings.CutPrefix(name, module); ours && !slices.ContainsFunc(picture, func(allowed string) bool { return covers(allowed, other) }) {
-				t.Errorf("%s imports %s, which is against the picture", room, other)
+			if other, ours := strings.CutPrefix(name, module); ours && !slices.ContainsFunc(allowed, func(pattern string) bool { return covers(pattern, other) }) {
+				t.Errorf("%s imports %s, want only packages that mayImport lists", dir, other)
 			}
-			if name == "github.com/gin-gonic/gin" && !covers("proxy/...", room) && room != "cmd/bench/peers" {
-				t.Errorf("%s imports Gin, which is the proxy's", room)
+			if name == "github.com/gin-gonic/gin" && !covers("proxy/...", dir) && dir != "cmd/bench/peers" {
+				t.Errorf("%s imports Gin, want it imported only below proxy", dir)
 			}
 		}
 	}
 }
 
-// pictureOf finds the line of a room, or of the nearest one above it.
-func pictureOf(room string) []string {
-	for ; room != "."; room = path.Dir(room) {
-		if allowed, ok := mayImport[room]; ok {
+// allowedImports returns the line of a directory, or of the nearest parent that has one.
+func allowedImports(dir string) []string {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if allowed, ok := mayImport[dir]; ok {
 			return allowed
 		}
 	}
 	return nil
 }
 
-func covers(allowed, room string) bool {
-	above, all := strings.CutSuffix(allowed, "/...")
-	return room == above || all && strings.HasPrefix(room, above+"/")
+func covers(pattern, dir string) bool {
+	parent, all := strings.CutSuffix(pattern, "/...")
+	return dir == parent || all && strings.HasPrefix(dir, parent+"/")
 }
 
 var fileName = regexp.MustCompile(`\b[a-z_0-9/]+\.go\b`)
 
 func TestFilesNamedInCommentsExist(t *testing.T) {
 	t.Parallel()
-	eachFile(t, func(file string, f *ast.File) {
+	forEachFile(t, func(file string, f *ast.File) {
 		for _, group := range f.Comments {
 			for _, name := range fileName.FindAllString(group.Text(), -1) {
 				if !exists(filepath.Join(filepath.Dir(file), name)) && !exists(filepath.Join("..", name)) {
-					t.Errorf("%s names %s, which is not there", file, name)
+					t.Errorf("comment in %s names %s, which does not exist", file, name)
 				}
 			}
 		}
@@ -115,25 +115,25 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// importsOfProduct are the imports of every room, those of tests left out.
-func importsOfProduct(t *testing.T) map[string][]string {
+// productImports returns the imports of each directory, without tests.
+func productImports(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
-	eachFile(t, func(file string, f *ast.File) {
-		room := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../")
+	forEachFile(t, func(file string, f *ast.File) {
+		dir := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../")
 		for _, spec := range f.Imports {
 			name, _ := strconv.Unquote(spec.Path.Value)
-			found[room] = append(found[room], name)
+			found[dir] = append(found[dir], name)
 		}
 	})
 	if len(found) < len(mayImport) {
-		t.Fatalf("%d rooms found", len(found))
+		t.Fatalf("directories with Go files = %d, want at least %d", len(found), len(mayImport))
 	}
 	return found
 }
 
-// eachFile parses all files of the product, those of tests left out.
-func eachFile(t *testing.T, do func(file string, f *ast.File)) {
+// forEachFile parses each Go file of the module, without tests.
+func forEachFile(t *testing.T, do func(file string, f *ast.File)) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {

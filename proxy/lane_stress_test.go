@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,31 +26,31 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A turmoil is a server on whose lane everything changes while clients ask.
-type turmoil struct {
+// stressedService is a server whose chain, keys, limits and cache change while clients send requests.
+type stressedService struct {
 	*chainService
-	cache *cache.Cache
-	begun atomic.Int64 // the epoch before which no answer may be any more
+	cache    *cache.Cache
+	minEpoch atomic.Int64 // of all responses to later requests
 }
 
-func (m *turmoil) rollBack() {
+func (m *stressedService) rollBack() {
 	m.chain.mu.Lock()
 	m.chain.tip.Epoch++
 	m.chain.tip.Height -= 5
 	epoch := m.chain.tip.Epoch
 	m.chain.mu.Unlock()
 	m.cache.SetNamespace(fmt.Sprint("epoch ", epoch))
-	m.begun.Store(epoch)
+	m.minEpoch.Store(epoch)
 }
 
-// change does the nth thing that makes the lane forget, or its answers other ones.
-func (m *turmoil) change(n int) {
+// change makes the nth change, after which the lane has other responses or none.
+func (m *stressedService) change(n int) {
 	plenty := limits.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}
 	switch n % 20 {
 	default:
 		m.chain.grow(1)
 	case 3:
-		m.proxy.SetKeys([]limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}})
+		m.proxy.SetKeys([]limits.Key{keyOf("tester", testKey)})
 	case 4:
 		m.proxy.SetLimits(limits.Limits{Address: plenty})
 	case 5:
@@ -66,82 +65,77 @@ func (m *turmoil) change(n int) {
 	}
 }
 
-// testimony is what the chain says in its answers of when it said so.
-var testimony = regexp.MustCompile(`^\{"code":200,"msg":\{"path":"([^"]*)","epoch":(\d+),"height":(\d+),"fill":"x*"\},"error":""\}$`)
+// chainBody matches an answer of the chain, which contains the time of its read as epoch and height.
+var chainBody = regexp.MustCompile(`^\{"code":200,"msg":\{"path":"([^"]*)","epoch":(\d+),"height":(\d+),"fill":"x*"\},"error":""\}$`)
 
-// A witness is a client that holds its answers against what it knows.
-type witness struct {
-	*line
-	epoch  int64            // of the answer before
+// checkingClient is a client that compares each response with the previous ones.
+type checkingClient struct {
+	*rawConn
+	epoch  int64            // of the previous response
 	height map[string]int64 // by target
 }
 
-// asks sends one request and says what is wrong with the answer.
-func (w *witness) asks(m *turmoil, target string) error {
-	least := m.begun.Load()
-	answer, err := w.tryToAsk("GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n")
+// check sends one request and returns an error if the response is wrong.
+func (c *checkingClient) check(m *stressedService, target string) error {
+	minEpoch := m.minEpoch.Load()
+	response, err := c.tryRoundTrip("GET " + target + " HTTP/1.1\r\nHost: x\r\n\r\n")
 	if err != nil {
 		return err
 	}
-	head, body, _ := strings.Cut(answer, "\r\n\r\n")
-	said := testimony.FindStringSubmatch(body)
-	if !strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n") || strings.Count(answer, "HTTP/1.1") != 1 || said == nil || said[1] != target {
-		return fmt.Errorf("%s: %.300q", target, answer)
+	head, body, _ := strings.Cut(response, "\r\n\r\n")
+	parts := chainBody.FindStringSubmatch(body)
+	if !strings.HasPrefix(head, "HTTP/1.1 200 OK\r\n") || strings.Count(response, "HTTP/1.1") != 1 || parts == nil || parts[1] != target {
+		return fmt.Errorf("response to %s = %.300q, want one with status 200 and this path", target, response)
 	}
-	epoch, _ := strconv.ParseInt(said[2], 10, 64)
-	height, _ := strconv.ParseInt(said[3], 10, 64)
+	epoch, _ := strconv.ParseInt(parts[2], 10, 64)
+	height, _ := strconv.ParseInt(parts[3], 10, 64)
 	switch {
-	case epoch < least:
-		return fmt.Errorf("the answer is of epoch %d; %d had begun", epoch, least)
+	case epoch < minEpoch:
+		return fmt.Errorf("epoch of the response = %d, want at least %d", epoch, minEpoch)
 	case !strings.Contains(head+"\r\n", fmt.Sprintf("\r\nX-Block-Height: %d\r\n", height)):
-		return fmt.Errorf("the answer of height %d says otherwise: %s", height, head)
-	case epoch < w.epoch:
-		return fmt.Errorf("the epoch fell from %d to %d", w.epoch, epoch)
-	case epoch > w.epoch || w.height == nil:
-		w.epoch, w.height = epoch, map[string]int64{}
-	case height < w.height[target]:
-		return fmt.Errorf("%s: the height fell from %d to %d in epoch %d", target, w.height[target], height, epoch)
+		return fmt.Errorf("headers = %s, want X-Block-Height: %d", head, height)
+	case epoch < c.epoch:
+		return fmt.Errorf("epoch fell from %d to %d", c.epoch, epoch)
+	case epoch > c.epoch || c.height == nil:
+		c.epoch, c.height = epoch, map[string]int64{}
+	case height < c.height[target]:
+		return fmt.Errorf("height of %s fell from %d to %d in epoch %d", target, c.height[target], height, epoch)
 	}
-	if epoch == least { // else it was asked for in the epoch before, whose last reads are kept for nobody else
-		w.height[target] = height
+	if epoch == minEpoch { // a response from an epoch that began after the request does not count
+		c.height[target] = height
 	}
 	return nil
 }
 
-// Whatever changes meanwhile, and when the server leaves, no answer is cut,
-// doubled, another one's or of an epoch that is over.
+// No response may be truncated, sent twice, for another path or from a finished epoch, also during a shutdown.
 func TestLaneUnderStress(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	fast := lane.New(lane.Options{Registerer: registry})
 	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
-	m := &turmoil{cache: c, chainService: startChainWithout(t, proxy.Options{Cache: c, Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})}
-	m.chain.does(func(r node.Request) (*node.Answer, error) { // called with the chain's lock held
+	m := &stressedService{cache: c, chainService: serveChain(t, proxy.Options{Cache: c, Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})}
+	m.chain.answerWith(func(r node.Request) (*node.Answer, error) { // the caller holds the chain's lock
 		fill := strings.Repeat("x", len(r.Path)%2*6000)
 		body := fmt.Appendf(nil, `{"code":200,"msg":{"path":%q,"epoch":%d,"height":%d,"fill":%q},"error":""}`, r.Path, m.chain.tip.Epoch, m.chain.tip.Height, fill)
 		return &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: "application/json", Body: body}, nil
 	})
 	targets := []string{"/staking/pool", "/staking/params", "/slashing/params", "/mint/params"}
-	for warm, tries := dial(t, m.Listener.Addr()), 0; hitsOf(t, registry) == 0; tries++ {
-		if warm.ask(t, getPool); tries == 1000 {
-			t.Fatal("lane served no request")
-		}
-	}
-	const asked = 150
-	var clients, settled sync.WaitGroup
+	warmLane(t, registry, dial(t, m.Listener.Addr()), getPool)
+	const requests = 150 // of each client before the shutdown
+	var clients, served sync.WaitGroup
 	for i := range 8 {
-		settled.Add(1)
+		served.Add(1)
 		clients.Go(func() {
-			w := &witness{line: dial(t, m.Listener.Addr())}
+			c := &checkingClient{rawConn: dial(t, m.Listener.Addr())}
 			for n := 0; ; n++ {
-				if n == asked {
-					settled.Done()
+				if n == requests {
+					served.Done()
 				}
-				if err := w.asks(m, targets[(n/7+i)%len(targets)]); err != nil {
-					if n < asked {
-						settled.Done()
+				if err := c.check(m, targets[(n/7+i)%len(targets)]); err != nil {
+					if n < requests {
+						served.Done()
 					}
-					if n < asked || !errors.Is(err, errLeft) {
+					if n < requests || !errors.Is(err, errClosed) {
 						t.Error(err)
 					}
 					return
@@ -160,8 +154,8 @@ func TestLaneUnderStress(t *testing.T) {
 			}
 		}
 	})
-	settled.Wait()
-	t.Logf("%d answers came through the lane", hitsOf(t, registry))
+	served.Wait()
+	t.Logf("requests served by the lane: %d", laneHits(t, registry))
 	fast.Drain()
 	expect.NoError(t, errors.Join(m.Config.Shutdown(t.Context()), fast.Wait(t.Context())))
 	clients.Wait()

@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"bufio"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -26,27 +25,27 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A secured is a server whose listener speaks TLS.
-type secured struct {
+// tlsService is a server with TLS in front of a fake chain.
+type tlsService struct {
 	address  net.Addr
 	proxy    *proxy.Server
 	chain    *fakeChain
 	registry *prometheus.Registry
 }
 
-func startSecured(t *testing.T, fast bool, o proxy.Options) *secured {
+func startTLS(t *testing.T, fast bool, o proxy.Options) *tlsService {
 	t.Helper()
-	s := &secured{registry: prometheus.NewRegistry()}
+	s := &tlsService{registry: prometheus.NewRegistry()}
 	if fast {
 		o.Web.Lane = lane.New(lane.Options{Registerer: s.registry})
 	}
 	s.proxy, s.chain = newChainProxy(t, o)
-	s.address = serveSecurely(t, s.proxy, o.Web.Lane)
+	s.address = serveTLS(t, s.proxy, o.Web.Lane)
 	return s
 }
 
-// serveSecurely starts a server of TLS whose connections have a lane, nil for none.
-func serveSecurely(t *testing.T, h http.Handler, fast web.Lane) net.Addr {
+// serveTLS starts a server with TLS whose connections have a lane; nil means none.
+func serveTLS(t *testing.T, h http.Handler, fast web.Lane) net.Addr {
 	t.Helper()
 	issuer := httptest.NewTLSServer(http.NotFoundHandler())
 	defer issuer.Close()
@@ -56,7 +55,7 @@ func serveSecurely(t *testing.T, h http.Handler, fast web.Lane) net.Addr {
 		TLSConfig: config, ConnContext: conn.Context, ConnState: conn.State, ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.TLS == nil || !r.TLS.HandshakeComplete {
-				t.Errorf("%s %s by %s without TLS", r.Method, r.URL, r.Proto)
+				t.Errorf("TLS of %s %s with %s = %v, want a complete handshake", r.Method, r.URL, r.Proto, r.TLS)
 			}
 			h.ServeHTTP(w, r)
 		}),
@@ -72,19 +71,19 @@ func serveSecurely(t *testing.T, h http.Handler, fast web.Lane) net.Addr {
 	return l.Addr()
 }
 
-// client asks over one connection, by a version of HTTP.
-func (s *secured) client(t *testing.T, major int) *secureClient {
+// client returns a client with one connection that uses a version of HTTP.
+func (s *tlsService) client(t *testing.T, major int) *tlsClient {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxConnsPerHost: 1, DisableCompression: true, ForceAttemptHTTP2: major == 2} //nolint:gosec // of a test
 	if major == 1 {
 		transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &secureClient{&http.Client{Transport: transport}, "https://" + s.address.String()}
+	return &tlsClient{&http.Client{Transport: transport}, "https://" + s.address.String()}
 }
 
-// told is an answer, without what may differ from one to the next.
-func (c *secureClient) told(t *testing.T, method, path string, header http.Header) string {
+// fetch returns a response without varying parts.
+func (c *tlsClient) fetch(t *testing.T, method, path string, header http.Header) []string {
 	t.Helper()
 	request := expect.Value(http.NewRequestWithContext(t.Context(), method, c.base+path, nil))(t)
 	request.Header, request.Host = header, "any.example"
@@ -92,15 +91,15 @@ func (c *secureClient) told(t *testing.T, method, path string, header http.Heade
 	defer res.Body.Close()
 	var text strings.Builder
 	_ = res.Write(&text)
-	return reset.ReplaceAllString(lasting(text.String()), "")
+	return comparableLines(text.String())
 }
 
-// comesThroughTheLane asks until the lane has answered: net/http may be late with the end of a request.
-func (s *secured) comesThroughTheLane(t *testing.T, c *secureClient) {
+// warmLane sends requests until the lane has served one.
+func (s *tlsService) warmLane(t *testing.T, c *tlsClient) {
 	t.Helper()
-	for tries := 0; hitsOf(t, s.registry) == 0; tries++ {
-		if c.told(t, http.MethodGet, "/staking/pool", http.Header{}); tries == 1000 {
-			t.Fatal("lane served no request")
+	for tries := 0; laneHits(t, s.registry) == 0; tries++ {
+		if c.fetch(t, http.MethodGet, "/staking/pool", http.Header{}); tries == 1000 {
+			t.Fatal("lane served none of 1000 requests")
 		}
 	}
 }
@@ -108,7 +107,7 @@ func (s *secured) comesThroughTheLane(t *testing.T, c *secureClient) {
 func TestLaneAnswersOverTLSAsTheHandlerDoes(t *testing.T) {
 	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
 		t.Run(name, func(t *testing.T) {
-			without, with := startSecured(t, false, proxy.Options{}), startSecured(t, true, proxy.Options{})
+			without, with := startTLS(t, false, proxy.Options{}), startTLS(t, true, proxy.Options{})
 			plain, fast := without.client(t, major), with.client(t, major)
 			for _, request := range []struct {
 				method, path string
@@ -122,11 +121,11 @@ func TestLaneAnswersOverTLSAsTheHandlerDoes(t *testing.T) {
 				{"GET", "/no/such/path", http.Header{}},
 			} {
 				for range 4 {
-					want, got := plain.told(t, request.method, request.path, request.header), fast.told(t, request.method, request.path, request.header)
-					expect.NoDiff(t, got, want, "%v with the lane", request)
+					want, got := plain.fetch(t, request.method, request.path, request.header), fast.fetch(t, request.method, request.path, request.header)
+					expect.NoDiff(t, got, want, "response with the lane to %v", request)
 				}
 			}
-			with.comesThroughTheLane(t, fast)
+			with.warmLane(t, fast)
 		})
 	}
 }
@@ -138,66 +137,51 @@ func growStack(never int) byte {
 	if never == 0 {
 		return 0
 	}
-	var room [12 << 10]byte
-	return room[never]
+	var buffer [12 << 10]byte
+	return buffer[never]
 }
 
-// The goroutine of a stream begins with a stack of some 4 KiB, of which net/http and the runtime have half.
-// Where that is too little it is copied, for each answer anew: that was a tenth of the CPU.
+// The goroutine of a stream begins with about 4 KiB of stack, half of which net/http and the runtime use. A larger need
+// makes the runtime copy the stack for each response, which took a tenth of the CPU.
 func TestHitOverHTTP2NeedsLittleStack(t *testing.T) {
 	if raced {
-		t.Skip("the race detector takes room on stacks")
+		t.Skip("the race detector uses more stack")
 	}
-	s := &secured{registry: prometheus.NewRegistry()}
+	s := &tlsService{registry: prometheus.NewRegistry()}
 	fast := lane.New(lane.Options{Registerer: s.registry})
 	s.proxy, s.chain = newChainProxy(t, proxy.Options{Web: web.Options{Lane: fast}})
-	var handled, looked atomic.Uintptr // where the stack was
-	s.address = serveSecurely(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var atHandler, atTip atomic.Uintptr // stack pointers
+	s.address = serveTLS(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		growStack(0)
 		var here byte
-		handled.Store(uintptr(unsafe.Pointer(&here)))
+		atHandler.Store(uintptr(unsafe.Pointer(&here)))
 		s.proxy.ServeHTTP(w, r)
 	}), fast)
 	client := s.client(t, 2)
-	s.comesThroughTheLane(t, client)
-	s.chain.mu.Lock()
-	s.chain.looked = func() {
-		var here byte
-		looked.Store(uintptr(unsafe.Pointer(&here)))
-	}
-	s.chain.mu.Unlock()
-	client.told(t, http.MethodGet, "/staking/pool", http.Header{})
-	if deep := handled.Load() - looked.Load(); deep > 2<<10 {
-		t.Errorf("between the handler and the tip are %d bytes of stack", deep)
+	s.warmLane(t, client)
+	s.chain.change(func(f *fakeChain) {
+		f.onTip = func() {
+			var here byte
+			atTip.Store(uintptr(unsafe.Pointer(&here)))
+		}
+	})
+	client.fetch(t, http.MethodGet, "/staking/pool", http.Header{})
+	if used := atHandler.Load() - atTip.Load(); used > 2<<10 {
+		t.Errorf("stack between the handler and the tip = %d bytes, want at most 2 KiB", used)
 	}
 }
 
-// The RPC has the same paths on a listener of its own, which has no lane.
-func TestLaneDoesNotAnswerOnTheRPCListener(t *testing.T) {
+// The listener of the RPC has no lane.
+func TestLaneDoesNotServeTheRPCListener(t *testing.T) {
 	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
 		t.Run(name, func(t *testing.T) {
-			s := startSecured(t, true, proxy.Options{RPC: &rpc.Options{}})
+			s := startTLS(t, true, proxy.Options{RPC: &rpc.Options{}})
 			rest := s.client(t, major)
-			s.comesThroughTheLane(t, rest)
-			fromREST := rest.told(t, http.MethodGet, "/staking/pool", http.Header{})
-			s.address = serveSecurely(t, s.proxy.RPC(), nil)
-			if told := s.client(t, major).told(t, http.MethodGet, "/staking/pool", http.Header{}); told == fromREST || !strings.Contains(told, " 404 ") {
-				t.Errorf("the RPC has no such path, and answers\n%s", told)
+			s.warmLane(t, rest)
+			s.address = serveTLS(t, s.proxy.RPC(), nil)
+			if got := strings.Join(s.client(t, major).fetch(t, http.MethodGet, "/staking/pool", http.Header{}), "\n"); !strings.Contains(got, " 404 ") {
+				t.Errorf("response of the RPC to a REST path = %s, want 404", got)
 			}
 		})
-	}
-}
-
-func TestPlainHTTPToTLSListenerGetsExplanation(t *testing.T) {
-	s := startSecured(t, true, proxy.Options{})
-	conn := dial(t, s.address)
-	expect.Value(io.WriteString(conn, getPool))(t)
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil || res.StatusCode != http.StatusBadRequest {
-		t.Fatalf("%v, %v", res, err)
-	}
-	body, _ := io.ReadAll(res.Body)
-	if want := "Client sent an HTTP request to an HTTPS server.\n"; string(body) != want {
-		t.Errorf("%q, want %q", body, want)
 	}
 }

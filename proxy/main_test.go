@@ -13,10 +13,10 @@ import (
 var update = flag.Bool("update", false, "write the golden files and docs/examples")
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silent{}) // it would tell of each connection that a test breaks
+	redis.SetLogger(discardLogger{}) // tests break connections, and each would be logged
 	leaktest.Main(m)
 }
 
-type silent struct{}
+type discardLogger struct{}
 
-func (silent) Printf(context.Context, string, ...any) {}
+func (discardLogger) Printf(context.Context, string, ...any) {}

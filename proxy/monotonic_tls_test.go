@@ -13,29 +13,27 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A secureClient asks over TLS, all on one connection.
-type secureClient struct {
+// tlsClient sends requests over TLS on one connection.
+type tlsClient struct {
 	http *http.Client
 	base string
 }
 
-func (c *secureClient) open(t *testing.T, path string) *http.Response {
+func (c *tlsClient) open(t *testing.T, path string) *http.Response {
 	t.Helper()
 	res := expect.Value(c.http.Get(c.base + path))(t)
 	t.Cleanup(func() { _ = res.Body.Close() })
 	return res
 }
 
-// at asks, and wants the answer of a block, marked as old or not.
-func (c *secureClient) at(t *testing.T, what, path, height string, marked bool) {
+// expectBlock fails the test unless the response is from a block, and marked as stale or not.
+func (c *tlsClient) expectBlock(t *testing.T, what, path, height string, stale bool) {
 	t.Helper()
 	res := c.open(t, path)
-	if _, err := io.Copy(io.Discard, res.Body); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(io.Copy(io.Discard, res.Body))(t)
 	status := res.Header.Get("Cache-Status")
-	if got := res.Header.Get("X-Block-Height"); got != height || strings.Contains(status, "stale-while-revalidate") != marked {
-		t.Errorf("%s: block %s, %s; want block %s, marked: %t", what, got, status, height, marked)
+	if got := res.Header.Get("X-Block-Height"); got != height || strings.Contains(status, "stale-while-revalidate") != stale {
+		t.Errorf("%s: block = %s with Cache-Status %s, want block %s, stale: %t", what, got, status, height, stale)
 	}
 }
 
@@ -43,47 +41,47 @@ func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
 	for name, tt := range map[string]struct {
 		major int
 		fast  bool
-	}{"HTTP/1.1": {1, false}, "HTTP/2": {2, false}, "HTTP/1.1 in the lane": {1, true}, "HTTP/2 in the lane": {2, true}} {
+	}{"HTTP/1.1": {1, false}, "HTTP/2": {2, false}, "HTTP/1.1 with the lane": {1, true}, "HTTP/2 with the lane": {2, true}} {
 		t.Run(name, func(t *testing.T) {
-			s := startSecured(t, tt.fast, proxy.Options{Chain: story.Options{Patience: time.Minute}})
+			s := startTLS(t, tt.fast, proxy.Options{Chain: story.Options{Patience: time.Minute}})
 			client := s.client(t, tt.major)
 			if tt.fast {
-				s.comesThroughTheLane(t, client)
+				s.warmLane(t, client)
 			}
-			client.at(t, "at the tip", "/staking/pool", "228", false)
-			s.chain.ahead(1)
-			client.at(t, "of another replica", "/staking/validators", "229", false)
-			s.chain.ahead(0)
+			client.expectBlock(t, "at the tip", "/staking/pool", "228", false)
+			s.chain.setAhead(1)
+			client.expectBlock(t, "entry of another replica", "/staking/validators", "229", false)
+			s.chain.setAhead(0)
 			go func() {
 				time.Sleep(20 * time.Millisecond)
 				s.chain.grow(1)
 			}()
-			client.at(t, "the first key once more", "/staking/pool", "229", false)
+			client.expectBlock(t, "first key again", "/staking/pool", "229", false)
 		})
 	}
 }
 
-// On HTTP/2 an answer that has not ended does not bind a request beside it.
+// With HTTP/2, a concurrent request does not have to wait for the block of a response that is still being sent.
 func TestUnfinishedResponseDoesNotRaiseTheHeightOfItsConnection(t *testing.T) {
-	s := startSecured(t, false, proxy.Options{Chain: story.Options{Shape: story.Node, Patience: time.Minute}})
-	origin, client := s.chain, s.client(t, 2)
-	client.at(t, "at the tip", "/staking/pool", "228", false)
-	long := `"` + strings.Repeat("x", 6<<20) + `"` // more than the client's window
-	origin.does(func(node.Request) (*node.Answer, error) {
+	s := startTLS(t, false, proxy.Options{Chain: story.Options{Shape: story.Node, Patience: time.Minute}})
+	client := s.client(t, 2)
+	client.expectBlock(t, "at the tip", "/staking/pool", "228", false)
+	long := `"` + strings.Repeat("x", 6<<20) + `"` // exceeds the window of the client
+	s.chain.answerWith(func(node.Request) (*node.Answer, error) {
 		return &node.Answer{Status: http.StatusOK, Body: []byte(long)}, nil
 	})
-	origin.ahead(1)
+	s.chain.setAhead(1)
 	unread := client.open(t, "/staking/validators")
 	if got := unread.Header.Get("X-Block-Height"); got != "229" {
-		t.Fatalf("block %s, want 229", got)
+		t.Fatalf("block of the long response = %s, want 229", got)
 	}
-	origin.does(nil)
-	origin.ahead(0)
-	client.at(t, "beside it", "/staking/pool", "228", false)
+	s.chain.answerWith(nil)
+	s.chain.setAhead(0)
+	client.expectBlock(t, "concurrent request", "/staking/pool", "228", false)
 	expect.Value(io.Copy(io.Discard, unread.Body))(t)
 	go func() {
 		time.Sleep(20 * time.Millisecond)
-		origin.grow(1)
+		s.chain.grow(1)
 	}()
-	client.at(t, "after it", "/staking/pool", "229", false)
+	client.expectBlock(t, "after the long response", "/staking/pool", "229", false)
 }

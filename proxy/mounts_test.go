@@ -42,7 +42,7 @@ func TestEachMountAnswersInItsShape(t *testing.T) {
 	asSent := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).get(t, target)
 	documented := startChain(t, proxy.Options{}).get(t, target)
 	if asSent.body == documented.body {
-		t.Fatal("both shapes return the same body")
+		t.Fatalf("body in both shapes = %s, want different bodies", documented.body)
 	}
 	for range 3 { // by the handler and by the fast lane
 		for base, want := range map[string]exchange{"": documented, "/api": asSent, "/api/deep/er": documented} {
@@ -51,7 +51,7 @@ func TestEachMountAnswersInItsShape(t *testing.T) {
 			}
 		}
 	}
-	s.get(t, "/apiary"+poolPath).refuses(t, http.StatusNotFound, chainRefusal(http.StatusNotFound, "no such path: /apiary"+poolPath))
+	s.get(t, "/apiary"+poolPath).expectRefusal(t, http.StatusNotFound, chainRefusal(http.StatusNotFound, "no such path: /apiary"+poolPath))
 	if got := s.get(t, "/api/nowhere"); got.status != http.StatusNotFound || got.body != "404 page not found\n" {
 		t.Errorf("/api/nowhere = %d %s, want the response of the node", got.status, got.body)
 	}
@@ -65,11 +65,11 @@ func TestDocumentDescribesMountAtPath(t *testing.T) {
 		}
 	}
 	if _, err := proxy.Document(proxy.Options{Mounts: bothShapes()}, "/other"); err == nil {
-		t.Error("Document of a path that is not mounted returned no error")
+		t.Error("Document of a path that is not mounted: error = nil, want one")
 	}
 }
 
-func TestPagesMayReadHeightHeadersOfTheSDK(t *testing.T) {
+func TestSDKHeightHeadersAreExposedToBrowsers(t *testing.T) {
 	s := startChain(t, proxy.Options{Dialect: node.Cosmos, Web: web.Options{CORSOrigins: []string{"*"}}})
 	exposed := s.get(t, "/live", "Origin", "https://app.example").header.Get("Access-Control-Expose-Headers")
 	expect.Contains(t, strings.ToLower(exposed), "grpc-metadata-x-cosmos-block-height", "Access-Control-Expose-Headers")
@@ -87,15 +87,15 @@ func TestOnlyGRPCWebPostsAreServedAsGRPCWeb(t *testing.T) {
 func TestChainAPIIsServedOnlyBelowMounts(t *testing.T) {
 	s := startChain(t, proxy.Options{Mounts: []proxy.Mount{{Path: "/api"}}})
 	for _, target := range []string{"/", poolPath, "/batch", "/docs", "/openapi.json", "/live", "/Api" + poolPath} {
-		s.get(t, target).refuses(t, http.StatusNotFound, chainRefusal(http.StatusNotFound, "no such path: "+target))
+		s.get(t, target).expectRefusal(t, http.StatusNotFound, chainRefusal(http.StatusNotFound, "no such path: "+target))
 	}
-	s.get(t, "/api"+poolPath).wants(t, http.StatusOK)
+	s.get(t, "/api"+poolPath).expect(t, http.StatusOK)
 }
 
 func TestCollectionsAreServedNextToMountAtAPI(t *testing.T) {
 	for _, mounts := range [][]proxy.Mount{bothShapes(), {{Path: "/api"}}} {
 		store := &listStore{}
-		store.hold(worldOfWomen())
+		store.setCollections(worldOfWomen())
 		s := startChain(t, proxy.Options{Mounts: mounts, Collections: &listing.Options{Store: store, NoAuth: true}})
 		post := func(path string) exchange {
 			return s.do(t, http.MethodPost, path, "{}", "Content-Type", "application/json")
@@ -105,15 +105,15 @@ func TestCollectionsAreServedNextToMountAtAPI(t *testing.T) {
 			if schema := `{"$schema":"` + s.URL + base + `/api/v4/CollectionPage.json",`; got.status != http.StatusOK || !strings.HasPrefix(got.body, schema) {
 				t.Errorf("%s = %d %.200s, want a page that begins with %s", base+listPath, got.status, got.body, schema)
 			}
-			got.has(t, "Link", "<"+base+`/api/v4/CollectionPage.json>; rel="describedBy"`)
-			s.get(t, base+"/api/v4/CollectionPage.json").wants(t, http.StatusOK)
+			got.expectHeader(t, "Link", "<"+base+`/api/v4/CollectionPage.json>; rel="describedBy"`)
+			s.get(t, base+"/api/v4/CollectionPage.json").expect(t, http.StatusOK)
 			refused := post(base + "/api/v4/nothing")
-			refused.has(t, "Link", "<"+base+`/api/v4/Problem.json>; rel="describedBy"`)
+			refused.expectHeader(t, "Link", "<"+base+`/api/v4/Problem.json>; rel="describedBy"`)
 			if instance := `"instance":"` + base + "/api/v4/nothing#"; refused.status != http.StatusNotFound || !strings.Contains(refused.body, instance) {
-				t.Errorf("%d %s, want 404 and %s", refused.status, refused.body, instance)
+				t.Errorf("refusal = %d %s, want 404 and %s", refused.status, refused.body, instance)
 			}
 		}
-		s.get(t, "/api"+poolPath).wants(t, http.StatusOK)
+		s.get(t, "/api"+poolPath).expect(t, http.StatusOK)
 	}
 }
 
@@ -145,32 +145,31 @@ func TestLinksFollowTheBasePath(t *testing.T) {
 func TestPathsInsideParametersAreBelowTheMount(t *testing.T) {
 	s := startChain(t, proxy.Options{Mounts: bothShapes()})
 	for base, want := range map[string]string{"": "documented", "/api": "node"} {
-		got := readPage(t, s.get(t, base+batchOf(poolPath, "/staking/delegators/"+nobody+"/validators")))
+		got := parseBatch(t, s.get(t, base+batchOf(poolPath, "/staking/delegators/"+nobody+"/validators")))
 		if got.Answers[0].Path != poolPath || got.Answers[0].Status != http.StatusOK {
-			t.Errorf("%s: %+v, want %s", want, got.Answers[0], poolPath)
+			t.Errorf("%s: first answer = %+v, want %s with status 200", want, got.Answers[0], poolPath)
 		}
 		es := s.stream(t, base+"/live?path="+poolPath)
 		expect.Contains(t, es.next(), `"path":"`+poolPath+`"`, "%s: event of %s", want, poolPath)
 	}
-	s.get(t, "/api"+batchOf("/api"+poolPath)).wants(t, http.StatusBadRequest)
+	s.get(t, "/api"+batchOf("/api"+poolPath)).expect(t, http.StatusBadRequest)
 }
 
-func TestOperatorsSeeBasePathsButRulesDoNot(t *testing.T) {
+func TestLogsAndExplanationsHaveBasePathsButRulesDoNot(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{Mounts: bothShapes(), Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{Access: []limits.Rule{limits.NewDeny("/mint/*")}}}})
 	for _, base := range []string{"", "/api"} {
-		s.get(t, base+mintPath).wants(t, http.StatusForbidden)
-		s.get(t, base+poolPath+"?x-block-height=200").wants(t, http.StatusOK)
+		s.get(t, base+mintPath).expect(t, http.StatusForbidden)
+		s.get(t, base+poolPath+"?x-block-height=200").expect(t, http.StatusOK)
 		for range 2 { // by the handler and by the fast lane
 			s.get(t, base+paramsPath)
 		}
-		expect.Eventually(t, "all logged with the base", func() bool {
+		expect.Eventually(t, "log lines with the base path", func() bool {
 			return strings.Count(log.String(), `"path":"`+base+poolPath+`"`) == 1 && strings.Count(log.String(), `"path":"`+base+paramsPath+`"`) == 2
 		})
-		e, err := s.proxy.Explain(t.Context(), proxy.Inquiry{URL: base + poolPath})
 		prefix := map[string]string{"": "documented/", "/api": "node/"}[base]
-		if err != nil || !strings.HasPrefix(e.Key, prefix) || e.Request != "GET "+base+poolPath {
-			t.Errorf("explain %s%s = %+v, %v; want a key that begins with %s", base, poolPath, e, err, prefix)
+		if e := explain(t, s.proxy, proxy.Inquiry{URL: base + poolPath}); !strings.HasPrefix(e.Key, prefix) || e.Request != "GET "+base+poolPath {
+			t.Errorf("explanation of %s%s = %+v, want a key that begins with %s", base, poolPath, e, prefix)
 		}
 	}
 	all, err := s.proxy.SelectRoute("pool")
@@ -184,12 +183,12 @@ func TestOperatorsSeeBasePathsButRulesDoNot(t *testing.T) {
 }
 
 func TestBothShapesReadTheNodeOncePerBlock(t *testing.T) {
-	d, nodes := simulate(t, node.Story, devnet.Options{})
+	d, nodes := simulate(t, node.Story, devnet.Options{}, nodeTimeout)
 	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}, Mounts: bothShapes()}))(t)
-	s := &chainService{Server: startServer(t, p, nil, nil)}
+	s := &chainService{Server: startServer(t, p, nil)}
 	for block := range int64(3) {
 		height := strconv.FormatInt(d.Height(), 10)
-		expect.Eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })
+		expect.NoError(t, nodes.WaitHeight(t.Context(), d.Height()))
 		var clients sync.WaitGroup
 		for _, base := range []string{"", "/api", "/api", ""} {
 			clients.Go(func() {
@@ -198,7 +197,7 @@ func TestBothShapesReadTheNodeOncePerBlock(t *testing.T) {
 				}
 			})
 			if base == "" {
-				clients.Wait() // the first is alone, the last ones are concurrent
+				clients.Wait() // the first request is alone, the others are concurrent
 			}
 		}
 		clients.Wait()

@@ -19,28 +19,24 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
-	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A newerService is a proxy with its RPC in front of a simulated node of a later release.
-type newerService struct {
+// newerNode is a proxy with its RPC in front of a simulated node of a later release.
+type newerNode struct {
 	*devnet.Devnet
 	pool      *node.Pool
 	rest, rpc *httptest.Server
 }
 
-// newReads is a method that the operator names in rpc.methods, as those that begin with it.
+// newReads begins the names of the methods in rpc.methods.
 const newReads = "new_read"
 
-func startNewerNode(t *testing.T, timeout time.Duration) *newerService {
+func startNewerNode(t *testing.T, timeout time.Duration) *newerNode {
 	t.Helper()
-	s := &newerService{Devnet: devnettest.Start(t, devnet.Options{Interval: -1})}
-	s.pool = expect.Value(node.New(node.Options{Endpoints: []node.Endpoint{{REST: s.NodeURL(), Comet: s.CometURL()}}, BlockInterval: time.Minute, Timeout: timeout}))(t)
-	ended := make(chan error, 1)
-	go func() { ended <- s.pool.Run(context.Background()) }()
-	t.Cleanup(func() { _ = s.pool.Close(); <-ended })
+	s := &newerNode{}
+	s.Devnet, s.pool = simulate(t, node.Story, devnet.Options{}, timeout)
 	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: s.pool}, RPC: &rpc.Options{
 		Methods: []string{newReads, newReads + "_stream", newReads + "_hang", newReads + "_page", newReads + "_huge"},
 	}}))(t)
@@ -51,14 +47,14 @@ func startNewerNode(t *testing.T, timeout time.Duration) *newerService {
 	return s
 }
 
-func (s *newerService) advance(t *testing.T) {
+func (s *newerNode) advance(t *testing.T) {
 	t.Helper()
 	s.Advance(1)
 	expect.NoError(t, s.pool.WaitHeight(t.Context(), s.Height()))
 }
 
-// ask sends a GET for a path, or with a name that does not begin with a slash calls a method by POST.
-func (s *newerService) ask(t *testing.T, name string) (status int, body string) {
+// ask sends a GET for a path that begins with a slash, and otherwise calls a method by POST.
+func (s *newerNode) ask(t *testing.T, name string) (status int, body string) {
 	t.Helper()
 	method, target, content := http.MethodGet, s.rest.URL+name, ""
 	if name[0] != '/' {
@@ -71,10 +67,8 @@ func (s *newerService) ask(t *testing.T, name string) (status int, body string) 
 	return resp.StatusCode, string(text)
 }
 
-// The handlers of a later release, by what they do.
-
-// says answers a body of a type, by JSON-RPC as the result of the call.
-func says(typ, body string) http.HandlerFunc {
+// respondWith responds with a body of a type. In JSON-RPC the body is the result of the call.
+func respondWith(typ, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", typ)
 		call, _ := io.ReadAll(r.Body)
@@ -86,8 +80,8 @@ func says(typ, body string) http.HandlerFunc {
 	}
 }
 
-// neverEnds sends a chunk and then holds the response open.
-func neverEnds(typ, chunk string) http.HandlerFunc {
+// respondForever sends a chunk and does not end the response.
+func respondForever(typ, chunk string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", typ)
 		_, _ = io.WriteString(w, chunk)
@@ -96,36 +90,36 @@ func neverEnds(typ, chunk string) http.HandlerFunc {
 	}
 }
 
-func hangs(_ http.ResponseWriter, r *http.Request) {
+func hang(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
 }
 
-// huge sends 100 MB, until the reader leaves.
-func huge(w http.ResponseWriter, _ *http.Request) {
+// respondHuge sends data until the reader closes the connection.
+func respondHuge(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_, err := io.WriteString(w, `{"code":200,"msg":"`)
 	for chunk := strings.Repeat("x", 1<<20); err == nil; _, err = io.WriteString(w, chunk) {
 	}
 }
 
-// Twenty routes and methods that no table has are answered as the node answers, or refused. Nothing of them is kept
-// beyond the block, and the other paths go on.
-func TestRoutesOfNewerNodesAreAnsweredOrRefused(t *testing.T) {
+// Routes and methods that no table describes are answered with the node's response, or refused. Their responses are
+// cached for one block only, and other paths are not affected.
+func TestUnknownRoutesOfNewerNodesAreAnsweredOrRefused(t *testing.T) {
 	s := startNewerNode(t, time.Second)
 	const good = `{"code":200,"msg":{"a":1},"error":""}`
-	var clock atomic.Int64
-	counts := func(w http.ResponseWriter, r *http.Request) {
-		says("application/json", fmt.Sprintf(`{"code":200,"msg":{"n":"%d"},"error":""}`, clock.Add(1)))(w, r)
+	var count atomic.Int64
+	counter := func(w http.ResponseWriter, r *http.Request) {
+		respondWith("application/json", fmt.Sprintf(`{"code":200,"msg":{"n":"%d"},"error":""}`, count.Add(1)))(w, r)
 	}
 	for name, h := range map[string]http.HandlerFunc{
-		"/new/one": says("application/json", good), "/new/two": says("application/json", good), newReads: says("application/json", good),
-		"/new/clock": counts, "/new/mempool": counts, "/new/version": counts,
-		"/new/events": neverEnds("text/event-stream", "data: 1\n\n"), "/new/lines": neverEnds("text/plain", "1\n"), "/new/feed": neverEnds("application/json", `{"code":200,`), newReads + "_stream": neverEnds("application/json", `{"result":`),
-		"/new/query": says("application/json", good), "new_unnamed": says("application/json", good),
-		"/new/hang": hangs, newReads + "_hang": hangs,
-		"/new/page": says("text/html", "<html>"), newReads + "_page": says("text/html", "<html>"), "/new/huge": huge, newReads + "_huge": huge,
-		"/new/moved": http.RedirectHandler("/new/one", http.StatusMovedPermanently).ServeHTTP, "/new/missing": says("text/plain", "?"),
+		"/new/one": respondWith("application/json", good), "/new/two": respondWith("application/json", good), newReads: respondWith("application/json", good),
+		"/new/clock": counter, "/new/mempool": counter, "/new/version": counter,
+		"/new/events": respondForever("text/event-stream", "data: 1\n\n"), "/new/lines": respondForever("text/plain", "1\n"), "/new/feed": respondForever("application/json", `{"code":200,`), newReads + "_stream": respondForever("application/json", `{"result":`),
+		"/new/query": respondWith("application/json", good), "new_unnamed": respondWith("application/json", good),
+		"/new/hang": hang, newReads + "_hang": hang,
+		"/new/page": respondWith("text/html", "<html>"), newReads + "_page": respondWith("text/html", "<html>"), "/new/huge": respondHuge, newReads + "_huge": respondHuge,
+		"/new/moved": http.RedirectHandler("/new/one", http.StatusMovedPermanently).ServeHTTP, "/new/missing": respondWith("text/plain", "?"),
 	} {
 		s.Node().Handle(name, h)
 	}
@@ -143,7 +137,7 @@ func TestRoutesOfNewerNodesAreAnsweredOrRefused(t *testing.T) {
 		} {
 			all.Go(func() {
 				if status, body := s.ask(t, name); !strings.HasPrefix(fmt.Sprint(status, " ", body), want) && status != http.StatusTooManyRequests {
-					t.Errorf("%s: %d %.200s, want %s", name, status, body, want)
+					t.Errorf("response to %s = %d %.200s, want %s", name, status, body, want)
 				}
 			})
 		}
@@ -151,70 +145,68 @@ func TestRoutesOfNewerNodesAreAnsweredOrRefused(t *testing.T) {
 		s.advance(t)
 	}
 	for _, path := range []string{"/new/clock", "/new/hang", "/new/feed"} {
-		s.Node().Handle(path, counts)
+		s.Node().Handle(path, counter)
 		_, before := s.ask(t, path)
 		_, again := s.ask(t, path)
 		s.advance(t)
 		if _, after := s.ask(t, path); before != again || after == before || !strings.HasPrefix(after, `{"code":200`) {
-			t.Errorf("%s: %s, %s, and %s at the next block; want a value for each block", path, before, again, after)
+			t.Errorf("responses to %s = %s, %s, and %s at the next block; want one value for each block", path, before, again, after)
 		}
 	}
 	resp := expect.Value(http.Post(s.rest.URL+"/new/query", "application/json", strings.NewReader("{}")))(t)
-	if _ = resp.Body.Close(); resp.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("a POST: %d, want 405", resp.StatusCode)
-	}
+	_ = resp.Body.Close()
+	expect.Equal(t, resp.StatusCode, http.StatusMethodNotAllowed, "status of a POST")
 }
 
-// A client that asks for random paths, on many connections, takes neither turns nor entries from others. Some
-// paths hang, and the node says of the others that it does not have them, or answers at length.
-func TestRandomPathsTakeNothingFromOthers(t *testing.T) {
+// Requests for random paths on many connections use neither the node slots nor the cache memory of other requests. Some
+// of the paths hang, the node does not have others, and some have long responses.
+func TestRandomPathsDoNotAffectOtherPaths(t *testing.T) {
 	paths := 10_000
 	if raced {
 		paths = 1000
 	}
 	s := startNewerNode(t, 100*time.Millisecond)
 	for i := range 20 {
-		s.Node().Handle(fmt.Sprint("/hang/", i), hangs)
-		s.Node().Handle(fmt.Sprint("/good/", i), says("application/json", `{"code":200,"msg":"`+strings.Repeat("x", 100_000)+`","error":""}`))
+		s.Node().Handle(fmt.Sprint("/hang/", i), hang)
+		s.Node().Handle(fmt.Sprint("/good/", i), respondWith("application/json", `{"code":200,"msg":"`+strings.Repeat("x", 100_000)+`","error":""}`))
 	}
-	known := []string{"/staking/pool", "/staking/params", "/mint/params", "/staking/validators", "/auth/params"}
+	knownPaths := []string{"/staking/pool", "/staking/params", "/mint/params", "/staking/validators", "/auth/params"}
 	flooding, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
-	var asked, broken atomic.Int64
+	var requests, internalErrors atomic.Int64
 	for range 50 {
 		clients.Go(func() {
-			for asked.Add(1) < int64(paths) && flooding.Err() == nil {
+			for requests.Add(1) < int64(paths) && flooding.Err() == nil {
 				first := [...]string{"good", "none", fmt.Sprint(rand.Uint64())}[rand.IntN(3)]
 				if rand.IntN(500) == 0 {
 					first = "hang"
 				}
 				path := fmt.Sprintf("/%s/%d?n=%d", first, rand.IntN(20), rand.IntN(1000))
 				if status, _ := s.ask(t, path); status == http.StatusInternalServerError {
-					broken.Add(1)
+					internalErrors.Add(1)
 				}
 			}
 		})
 	}
 	for range 5 {
 		s.advance(t)
-		for _, path := range known {
+		for _, path := range knownPaths {
 			for range 2 { // from the node and from memory
-				if status, body := s.ask(t, path); status != http.StatusOK {
-					t.Errorf("%s during the flood: %d %.200s, want 200", path, status, body)
-				}
+				status, body := s.ask(t, path)
+				expect.Equal(t, status, http.StatusOK, "status of %s during the flood (%.200s)", path, body)
 			}
 		}
 	}
 	clients.Wait()
 	stop()
 	s.advance(t)
-	for _, path := range known {
+	for _, path := range knownPaths {
 		s.ask(t, path)
 	}
-	for _, path := range known {
+	for _, path := range knownPaths {
 		resp := expect.Value(http.Get(s.rest.URL + path))(t)
 		_ = resp.Body.Close()
 		expect.Contains(t, resp.Header.Get("Cache-Status"), "hit", "Cache-Status of %s after the flood", path)
 	}
-	expect.Equal(t, broken.Load(), 0, "internal errors")
+	expect.Equal(t, internalErrors.Load(), 0, "internal errors")
 }

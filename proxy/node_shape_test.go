@@ -4,11 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -19,22 +18,20 @@ func TestNodeShapeReturnsNodesBytes(t *testing.T) {
 			continue
 		}
 		t.Run(r.Name, func(t *testing.T) {
-			s.chain.does(func(node.Request) (*node.Answer, error) { return r.answer(), nil })
+			s.chain.answerWith(func(node.Request) (*node.Answer, error) { return r.answer(), nil })
 			s.chain.grow(1000)
 			got := s.get(t, r.target())
-			if diff := cmp.Diff(r.Raw, got.body); diff != "" || got.status != r.Status {
-				t.Errorf("status %d, want %d; body (-want +got):\n%s", got.status, r.Status, diff)
-			}
+			expect.Equal(t, got.status, r.Status, "status")
+			expect.NoDiff(t, got.body, r.Raw, "body")
 		})
 	}
 }
 
-func TestNodeShapeHasNodesNotFoundError(t *testing.T) {
+func TestNodeShapeHasErrorsOfTheNode(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
 	got := s.get(t, "/nowhere")
-	if got.status != 404 || got.body != "404 page not found\n" {
-		t.Errorf("status %d: %s", got.status, got.body)
-	}
-	s.chain.fails(&upstream.Error{Kind: upstream.Timeout, Msg: "too late"})
-	s.get(t, anyPath).refuses(t, 504, `{"code":504,"msg":{},"error":"too late"}`+"\n")
+	got.expect(t, 404)
+	expect.Equal(t, got.body, "404 page not found\n", "body")
+	s.chain.failWith(&upstream.Error{Kind: upstream.Timeout, Msg: "too late"})
+	s.get(t, anyPath).expectRefusal(t, 504, `{"code":504,"msg":{},"error":"too late"}`+"\n")
 }

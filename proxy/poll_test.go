@@ -16,12 +16,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// nextOf is the query of the URL at which a client that polls goes on.
-func nextOf(t *testing.T, e exchange) string {
+// nextPoll returns the query of the URL for the next poll.
+func nextPoll(t *testing.T, e exchange) string {
 	t.Helper()
 	next, ok := strings.CutSuffix(strings.TrimPrefix(e.header.Get("Link"), "<"), `>; rel="next"`)
 	if !ok || !strings.HasPrefix(next, "?") {
-		t.Fatalf("%d, Link: %q", e.status, e.header["Link"])
+		t.Fatalf("response to a poll = %d with Link %q, want a link to the next poll", e.status, e.header["Link"])
 	}
 	return next
 }
@@ -31,61 +31,56 @@ func TestPollResponseLinksToNextPoll(t *testing.T) {
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &lines, Logger: slog.Default()}})
 	const path = "/staking/validators"
 	first := s.get(t, path+"?Since=0&pagination.limit=2&x-min-block-height=227&stream.blocks=1")
-	first.has(t, "X-Block-Height", "228")
-	first.has(t, "Cache-Control", "public, max-age=1")
-	first.has(t, "Age", "")
-	first.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding, X-Session")
-	next := nextOf(t, first)
+	first.expectHeader(t, "X-Block-Height", "228")
+	first.expectHeader(t, "Cache-Control", "public, max-age=1")
+	first.expectHeader(t, "Age", "")
+	first.expectHeader(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding, X-Session")
+	next := nextPoll(t, first)
 	if !strings.HasPrefix(next, "?pagination.limit=2&since=228.") {
-		t.Fatalf("goes on with %s", next)
+		t.Fatalf("next poll = %s, want one since 228 with the same limit", next)
 	}
 	tags := map[string]bool{}
 	for _, coding := range []string{"gzip", "br", "zstd"} {
 		again := s.get(t, path+"?pagination.limit=2&since=0", "Accept-Encoding", coding)
-		again.has(t, "Content-Encoding", coding)
+		again.expectHeader(t, "Content-Encoding", coding)
 		tags[again.header.Get("Etag")] = true
-		if nextOf(t, again) != next {
-			t.Errorf("in %s it goes on with %v", coding, again.header)
-		}
+		expect.Equal(t, nextPoll(t, again), next, "next poll in %s", coding)
 	}
-	if len(tags) != 3 {
-		t.Errorf("validators %v of three codings", tags)
-	}
-	s.get(t, path+"?since=0&pagination.limit=2", "If-None-Match", first.header.Get("Etag")).has(t, "Link", first.header.Get("Link"))
+	expect.Equal(t, len(tags), 3, "ETags of three codings")
+	s.get(t, path+"?since=0&pagination.limit=2", "If-None-Match", first.header.Get("Etag")).expectHeader(t, "Link", first.header.Get("Link"))
 	got := make(chan exchange)
 	go func() { got <- s.get(t, path+next) }()
-	s.chain.says(200, `{"code":200,"msg":{"validators":[],"pagination":{"next_key":null,"total":"0"}},"error":""}`)
+	s.chain.reply(200, `{"code":200,"msg":{"validators":[],"pagination":{"next_key":null,"total":"0"}},"error":""}`)
 	s.chain.grow(1)
 	changed := <-got
-	changed.has(t, "X-Block-Height", "229")
-	if !strings.HasPrefix(nextOf(t, changed), "?pagination.limit=2&since=229.") || changed.status != http.StatusOK {
-		t.Errorf("%d goes on with %v", changed.status, changed.header)
-	}
+	changed.expect(t, http.StatusOK)
+	changed.expectHeader(t, "X-Block-Height", "229")
+	expect.Contains(t, nextPoll(t, changed), "?pagination.limit=2&since=229.", "next poll after a change")
 	want := node.Request{Path: path, Query: "pagination.limit=2", Height: node.AtTip, Cost: node.Page, Client: "127.0.0.1", Miss: true}
-	expect.NoDiff(t, s.chain.asked[0], want, "request to the node")
+	expect.NoDiff(t, s.chain.requests[0], want, "request to the node")
 	s.Close()
 	if strings.Contains(strings.ToLower(lines.String()), "since") {
-		t.Errorf("the log has it:\n%s", &lines)
+		t.Errorf("log = %s, want no since parameter", &lines)
 	}
 }
 
-func TestPollTakesPartInSession(t *testing.T) {
+func TestPollContinuesSession(t *testing.T) {
 	s := startChain(t, proxy.Options{Streams: stream.Options{LongPoll: time.Millisecond}})
-	s.chain.hashed("A")
+	s.chain.setHashes("A")
 	for token, want := range map[string][2]string{"100": {"", "public, max-age=1"}, at228: {"", "public, max-age=1"}, lostAt228: {"true", "private, max-age=1"}} {
 		next := "?since=0"
-		for range 2 { // an answer, and a 204
+		for range 2 { // a 200 and a 204
 			s.chain.grow(1)
 			e := s.get(t, poolPath+next, "X-Session", token)
-			e.has(t, "X-Session", e.header.Get("X-Block-Height")+".A00000000000")
-			e.has(t, "X-Session-Reset", want[0])
-			e.has(t, "Cache-Control", want[1])
-			next = nextOf(t, e)
+			e.expectHeader(t, "X-Session", e.header.Get("X-Block-Height")+".A00000000000")
+			e.expectHeader(t, "X-Session-Reset", want[0])
+			e.expectHeader(t, "Cache-Control", want[1])
+			next = nextPoll(t, e)
 		}
 	}
 }
 
-func TestRefusalsOfPollsMayBeSharedForASecond(t *testing.T) {
+func TestRefusedPollsMayBeCachedForOneSecond(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	for target, want := range map[string]string{
 		"/staking/pool?since=228":                     `since is \"228\"; expected 0, or the id of an answer of this chain, as its Link names it`,
@@ -93,31 +88,27 @@ func TestRefusalsOfPollsMayBeSharedForASecond(t *testing.T) {
 		"/staking/pool?since=0&x-block-height=latest": `x-block-height is \"latest\"; expected a positive integer`,
 	} {
 		got := s.get(t, target)
-		got.refuses(t, http.StatusBadRequest, `{"code":400,"msg":{},"error":"`+want+"\"}\n")
-		got.has(t, "Cache-Control", "max-age=1")
+		got.expectRefusal(t, http.StatusBadRequest, `{"code":400,"msg":{},"error":"`+want+"\"}\n")
+		got.expectHeader(t, "Cache-Control", "max-age=1")
 	}
 }
 
-func TestNodesOfTheSDKArePolled(t *testing.T) {
+func TestSDKPathsCanBePolled(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	s.advance(t)
-	poll := func(target string) exchange {
-		resp, body := s.get(t, target)
-		return exchange{status: resp.StatusCode, header: resp.Header, body: body}
-	}
 	for _, path := range []string{sdkPool, "/cosmos/base/tendermint/v1beta1/blocks/latest", "/no/such/module"} {
-		got := poll(path + "?since=0&%3E=%22")
-		if next := nextOf(t, got); !strings.HasPrefix(next, "?%3E=%22&since=") {
-			t.Errorf("%s goes on with %s", path, next)
-		}
-		got.has(t, "Cache-Control", "public, max-age=1")
+		got := s.get(t, path+"?since=0&%3E=%22")
+		expect.Contains(t, nextPoll(t, got), "?%3E=%22&since=", "next poll of %s", path)
+		got.expectHeader(t, "Cache-Control", "public, max-age=1")
 	}
-	next := nextOf(t, poll(sdkPool+"?since=0"))
+	next := nextPoll(t, s.get(t, sdkPool+"?since=0"))
 	got := make(chan exchange)
-	go func() { got <- poll(sdkPool + next) }()
+	go func() { got <- s.get(t, sdkPool+next) }()
 	s.advance(t)
-	if changed := <-got; changed.status != http.StatusOK || nextOf(t, changed) == next {
-		t.Errorf("%d %v", changed.status, changed.header)
+	changed := <-got
+	changed.expect(t, http.StatusOK)
+	if nextPoll(t, changed) == next {
+		t.Errorf("next poll after a change = %s, want another one", next)
 	}
-	poll("/cosmos/base/tendermint/v1beta1/node_info?since=x").wants(t, http.StatusOK)
+	s.get(t, "/cosmos/base/tendermint/v1beta1/node_info?since=x").expect(t, http.StatusOK) // has no such parameter
 }

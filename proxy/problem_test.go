@@ -11,11 +11,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func wantHeader(t *testing.T, res *http.Response, name, want string) {
-	t.Helper()
-	expect.Equal(t, res.Header.Get(name), want, "%s", name)
-}
-
 func TestSlowBodyTimesOut(t *testing.T) {
 	t.Parallel()
 	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Web.RequestTimeout = 200 * time.Millisecond })
@@ -26,5 +21,5 @@ func TestSlowBodyTimesOut(t *testing.T) {
 	res := expect.Value(s.Client().Do(r))(t)
 	defer res.Body.Close()
 	expect.Equal(t, res.StatusCode, http.StatusRequestTimeout, "status")
-	wantHeader(t, res, "Content-Type", "application/problem+json")
+	expect.Equal(t, res.Header.Get("Content-Type"), "application/problem+json", "Content-Type")
 }

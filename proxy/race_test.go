@@ -2,5 +2,5 @@
 
 package proxy_test
 
-// raced tells that the race detector watches.
+// raced reports whether the race detector is enabled.
 const raced = true

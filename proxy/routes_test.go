@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"net/url"
 	"regexp"
 	"slices"
 	"testing"
@@ -17,7 +18,7 @@ const pubkey = "0x0320b5268d4d2367c052d0a0acb3cb7a3dd4496dfc656d47f91c852e1a0452
 
 const requesterKey = "04abababababababababababababababababababababababababababababababababababababababababababababababababababababababababababababababab"
 
-// readPaths has at least one request for each row, by its cost. A new row needs one.
+// readPaths has at least one request for each row, by cost.
 var readPaths = map[node.Cost][]string{
 	node.Cheap: {
 		"/auth/params", "/bank/params", "/bank/supply/by_denom?denom=stake", "/bank/balances/" + del0 + "/by_denom?denom=stake",
@@ -50,7 +51,7 @@ var readPaths = map[node.Cost][]string{
 	},
 }
 
-func TestEveryReadPathOfTheNodeIsServed(t *testing.T) {
+func TestReadPathsReachTheNodeWithTheirCosts(t *testing.T) {
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
 		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
 		for cost, targets := range readPaths {
@@ -58,31 +59,32 @@ func TestEveryReadPathOfTheNodeIsServed(t *testing.T) {
 				before := s.chain.calls()
 				s.get(t, target)
 				if s.chain.calls() != before+1 {
-					t.Errorf("%s: %s did not ask the node", shape, target)
+					t.Errorf("%s: node requests for %s = %d, want 1", shape, target, s.chain.calls()-before)
 					continue
 				}
-				if got := s.chain.last(); got.Cost != cost || got.Height != node.AtTip {
-					t.Errorf("%s: %s costs %s at %d, want %s at the tip", shape, target, got.Cost, got.Height, cost)
+				r := s.chain.lastRequest()
+				if r.Cost != cost || r.Height != node.AtTip {
+					t.Errorf("%s: node request for %s costs %s at %d, want %s at the tip", shape, target, r.Cost, r.Height, cost)
 				}
-				expect.NoDiff(t, asked(s.chain), target, "%s: request to the node", shape)
+				expect.NoDiff(t, (&url.URL{Path: r.Path, RawQuery: r.Query}).String(), target, "%s: target of the node request", shape)
 			}
 		}
 	}
 }
 
-// A method costs what the paths of any dialect cost that give the same.
-func TestNoMethodHasTwoCosts(t *testing.T) {
+// Paths of all dialects that read the same method have the same cost.
+func TestMethodHasOneCost(t *testing.T) {
 	seen := map[string]node.Cost{}
 	for _, row := range slices.Concat(story.Rows(nil), cosmos.Rows(nil)) {
 		if before, ok := seen[row.Method]; ok && before != row.Cost {
-			t.Errorf("%s costs %s and, as the row %s has it, %s", row.Method, before, row.Name, row.Cost)
+			t.Errorf("cost of %s in row %s = %s, want %s as in another row", row.Method, row.Name, row.Cost, before)
 		}
 		if row.Method == "" {
 			continue
 		}
 		seen[row.Method] = row.Cost
 		if service := regexp.MustCompile(`^/[a-z0-9_.]+\.v[0-9a-z.]+\.Service/[A-Za-z]+$`); !state.ReadsState(row.Method) && !service.MatchString(row.Method) {
-			t.Errorf("%s has the method %q", row.Name, row.Method)
+			t.Errorf("method of row %s = %q, want one of a Query or Service", row.Name, row.Method)
 		}
 	}
 	for method, want := range map[string]node.Cost{
@@ -91,7 +93,7 @@ func TestNoMethodHasTwoCosts(t *testing.T) {
 		"/story.evmstaking.v1.types.Query/GetWithdrawalQueue": node.Page, "/cosmwasm.wasm.v1.Query/ContractInfo": node.Cheap,
 	} {
 		if got, ok := seen[method]; !ok || got != want {
-			t.Errorf("%s costs %s, known: %t", method, got, ok)
+			t.Errorf("cost of %s = %s, known: %t; want %s", method, got, ok, want)
 		}
 	}
 }

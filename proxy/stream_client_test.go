@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// An eventStream is what a client has of a stream.
+// eventStream is an open stream of a client.
 type eventStream struct {
 	t    *testing.T
 	resp *http.Response
@@ -43,8 +43,7 @@ func (es *eventStream) close() {
 	_ = es.resp.Body.Close()
 }
 
-// next is the next event, as its lines; comments are passed over, and ids alone, which
-// an EventSource notes without an event. It is empty at the end.
+// next returns the lines of the next event, "" at the end of the stream. It skips comments, and ids without an event.
 func (es *eventStream) next() string {
 	es.t.Helper()
 	var event strings.Builder
@@ -64,7 +63,7 @@ func (es *eventStream) next() string {
 	}
 }
 
-// isID tells an id alone.
+// isID reports whether an event is an id without data.
 func isID(event string) bool {
 	return strings.HasPrefix(event, "id: ") && strings.Count(event, "\n") == 1
 }

@@ -15,7 +15,7 @@ func TestStreamOutlivesRequestTimeout(t *testing.T) {
 	t.Parallel()
 	const least = 100 * time.Millisecond
 	s := startChain(t, proxy.Options{Streams: stream.Options{KeepAlive: least / 2}, Web: web.Options{RequestTimeout: least}})
-	saysPool(s, 1)
+	answerPool(s, 1)
 	es := s.stream(t, anyPath)
 	for comments := 0; comments < 4; {
 		line := expect.Value(es.text.ReadString('\n'))(t)
@@ -23,7 +23,7 @@ func TestStreamOutlivesRequestTimeout(t *testing.T) {
 			comments++
 		}
 	}
-	body := saysPool(s, 2)
+	body := answerPool(s, 2)
 	s.chain.grow(1)
 	for event := ""; !strings.HasSuffix(event, "\ndata: "+body+"\n"); {
 		if event = es.next(); event == "" {

@@ -17,15 +17,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestStreamOfLaterPageContinuesAtTipOnceItsBlockIsPruned(t *testing.T) {
+func TestStreamOfLaterPageContinuesAtTipAfterPruning(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	readsPages(t, s)
+	answerPages(t, s)
 	next := nextPage(s.get(t, firstPage))
 	s.chain.grow(1000)
 	var n atomic.Int64
-	s.chain.does(func(r node.Request) (*node.Answer, error) {
+	s.chain.answerWith(func(r node.Request) (*node.Answer, error) {
 		if r.Height != node.AtTip {
-			return recorded(t, "pruned_height_1").answer(), nil
+			return findRecording(t, "pruned_height_1").answer(), nil
 		}
 		return recording{Status: 200, Raw: fmt.Sprintf(`{"code":200,"msg":{"validators":[],"pagination":{"next_key":null,"total":"%d"}},"error":""}`, n.Add(1))}.answer(), nil
 	})
@@ -33,18 +33,18 @@ func TestStreamOfLaterPageContinuesAtTipOnceItsBlockIsPruned(t *testing.T) {
 	for height := 1228; height <= 1230; height++ {
 		id, total := fmt.Sprintf("id: %d.", height), fmt.Sprintf(`"total":"%d"`, height-1227)
 		if got := es.next(); !strings.HasPrefix(got, id) || !strings.Contains(got, total) {
-			t.Errorf("event %q, want %s and %s", got, id, total)
+			t.Errorf("event = %q, want %s and %s", got, id, total)
 		}
 		if got := live.next(); !strings.HasPrefix(got, id) || !strings.Contains(got, total) {
-			t.Errorf("event of several %q, want %s and %s", got, id, total)
+			t.Errorf("event of /live = %q, want %s and %s", got, id, total)
 		}
 		s.chain.grow(1)
 	}
 }
 
-func TestStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
+func TestStreamOfLaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	readsPages(t, s)
+	answerPages(t, s)
 	next := nextPage(s.get(t, firstPage))
 	s.chain.grow(1000)
 	es := s.stream(t, next+"&stream.blocks=true")
@@ -55,38 +55,32 @@ func TestStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
 
 func TestStreamOfSeveralPagesAwaitsBlockOfTheirWalkOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, nodes := newChainProxy(t, proxy.Options{})
-		page := recorded(t, "page_validators_limit_2")
-		nodes.does(func(node.Request) (*node.Answer, error) { return page.answer(), nil })
-		next := url.QueryEscape(nextPage(exchange{body: inProcess(p, "/staking/validators", "pagination.limit=2").Body.String()}))
-		nodes.grow(-1)
+		p, chain := newChainProxy(t, proxy.Options{})
+		next := url.QueryEscape(nextPage(exchange{body: serveGET(p, "/staking/validators", "pagination.limit=2").Body.String()}))
+		chain.grow(-1)
 		began, w := time.Now(), httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/live?path="+next+strings.Repeat("&path="+next, 19), nil)
 		r.Header.Set("Accept", "text/event-stream")
 		p.ServeHTTP(w, r)
 		if waited := time.Since(began); w.Code != http.StatusOK || waited != 4*time.Second {
-			t.Errorf("status %d after %v, want one wait of two blocks", w.Code, waited)
+			t.Errorf("status = %d after %v, want 200 after one wait of two blocks", w.Code, waited)
 		}
 	})
 }
 
 func TestStreamIgnoresChangesOfThePageKeyAlone(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	page := recorded(t, "page_validators_limit_2")
-	s.chain.does(func(node.Request) (*node.Answer, error) { return page.answer(), nil })
+	page := findRecording(t, "page_validators_limit_2")
+	s.chain.reply(page.Status, page.Raw)
 	es := s.stream(t, firstPage)
 	es.next()
 	for calls := 1; calls <= 9; calls++ { // the key names a later block after 8
-		expect.Eventually(t, "the page is read", func() bool { return s.chain.calls() == calls })
+		expect.Eventually(t, "a read of the page", func() bool { return s.chain.calls() == calls })
 		s.chain.grow(1)
 	}
-	changed := page // the one before may be read yet
-	changed.Raw = strings.Replace(page.Raw, `"next_key"`, `"newest":1,"next_key"`, 1)
-	s.chain.does(func(node.Request) (*node.Answer, error) { return changed.answer(), nil })
+	s.chain.reply(page.Status, strings.Replace(page.Raw, `"next_key"`, `"newest":1,"next_key"`, 1))
 	s.chain.grow(1)
-	if got := es.next(); !strings.Contains(got, `"newest":1`) {
-		t.Errorf("event %q, want the page that another validator is on", got)
-	}
+	expect.Contains(t, es.next(), `"newest":1`, "event after a change of the page")
 }
 
 func TestSDKStreamOutlivesItsFirstRequest(t *testing.T) {
@@ -97,11 +91,11 @@ func TestSDKStreamOutlivesItsFirstRequest(t *testing.T) {
 	first.close()
 	for block := 1001; block <= 1010; block++ {
 		for range 5 {
-			s.get(t, sdkWide) // takes what the server has for a request
+			s.get(t, sdkWide) // reuses the objects of the first request
 		}
 		s.Advance(1)
 		if got := several.next(); !strings.HasPrefix(got, fmt.Sprintf("id: %d.", block)) {
-			t.Fatalf("event %q, want one of block %d", got, block)
+			t.Fatalf("event = %q, want one of block %d", got, block)
 		}
 	}
 }

@@ -23,21 +23,21 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// An unreadService answers each path with a large text of its own.
+// unreadService answers each path with another large body.
 type unreadService struct {
 	*httptest.Server
 	memory   *account.Account
 	registry *prometheus.Registry
-	repeats  int // of a request on its connection, before the one whose answer is not read
+	repeats  int // how often a response is read before it is left unread
 }
 
-// unreadText is more than the kernel holds of an answer that is not read.
+// unreadText is the length of a body, which exceeds the socket buffers.
 const unreadText = 16 << 20
 
-func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest.Server)) *unreadService {
+func startUnreadService(t *testing.T, memory int64, fast web.Lane, start func(*httptest.Server)) *unreadService {
 	t.Helper()
 	p, nodes := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})
-	nodes.does(func(r node.Request) (*node.Answer, error) {
+	nodes.answerWith(func(r node.Request) (*node.Answer, error) {
 		text := `"` + strings.Repeat(r.Path[len(r.Path)-1:], unreadText) + `"`
 		return &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: respond.JSON, Height: standstill, Body: []byte(text)}, nil
 	})
@@ -51,8 +51,8 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 	return s
 }
 
-// ask asks on a connection of its own, for which the kernel keeps little, and reads no text. What is
-// to be repeated is read by others before.
+// ask sends a request on a new connection with a small receive buffer, and does not read the body. Before, it reads the
+// response s.repeats times on another connection.
 func (s *unreadService) ask(t *testing.T, path string) (unread io.Reader) {
 	t.Helper()
 	get := func(by *http.Client) io.Reader {
@@ -77,42 +77,40 @@ func (s *unreadService) ask(t *testing.T, path string) (unread io.Reader) {
 	return get(&http.Client{Transport: own})
 }
 
-// settled returns once so many bytes are set aside, or about that.
-func (s *unreadService) settled(t *testing.T, bytes int64) {
+// waitReserved waits until about the given number of bytes is reserved.
+func (s *unreadService) waitReserved(t *testing.T, bytes int64) {
 	t.Helper()
-	expect.Eventually(t, fmt.Sprintf("about %d bytes are set aside", bytes), func() bool {
-		taken := s.memory.Used()
-		return taken >= bytes && taken <= bytes+bytes/4
+	expect.Eventually(t, fmt.Sprintf("about %d reserved bytes", bytes), func() bool {
+		used := s.memory.Used()
+		return used >= bytes && used <= bytes+bytes/4
 	})
 }
 
-// What clients have not read takes memory, one text once; where there is too little the longest
-// stalled client makes room.
-func TestUnreadAnswersReserveMemory(t *testing.T) {
-	fast := func() web.Lane { return lane.New(lane.Options{}) }
+// Responses that clients have not read reserve memory, once for each body. If memory is short, the connection that has
+// been stalled longest is closed.
+func TestUnreadResponsesReserveMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lane    web.Lane
 		start   func(*httptest.Server)
 		repeats int
 	}{
 		"by net/http": {nil, (*httptest.Server).Start, 0},
-		"in the lane": {fast(), (*httptest.Server).Start, 3},
+		"in the lane": {lane.New(lane.Options{}), (*httptest.Server).Start, 3},
 		"over TLS":    {nil, (*httptest.Server).StartTLS, 0},
 		"over HTTP/2": {nil, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startUnread(t, 3*unreadText, tt.lane, tt.start)
+			s := startUnreadService(t, 3*unreadText, tt.lane, tt.start)
 			s.repeats = tt.repeats
 			first := s.ask(t, "/staking/validators/a")
-			s.settled(t, unreadText)
+			s.waitReserved(t, unreadText)
 			s.ask(t, "/staking/validators/a")
 			s.ask(t, "/staking/validators/b")
-			s.settled(t, 2*unreadText)
-			s.ask(t, "/staking/validators/c") // with what is allocated beside, there is no room for three
-			expect.Eventually(t, "a client that does not read makes room", func() bool {
-				closed := strings.Join(counted(t, s.registry, "tipcache_http_connections_closed_total"), "\n")
-				return !strings.Contains(closed, `cause:"memory" 0`) && s.memory.Limit()-s.memory.Used() < unreadText
+			s.waitReserved(t, 2*unreadText)
+			s.ask(t, "/staking/validators/c") // three bodies exceed the limit with other reservations
+			expect.Eventually(t, "a connection closed because of memory", func() bool {
+				return expect.Metric(t, s.registry, "tipcache_http_connections_closed_total", "memory") > 0 && s.memory.Limit()-s.memory.Used() < unreadText
 			})
 			if _, err := io.Copy(io.Discard, first); err == nil {
 				t.Error("longest stalled connection still open, want it closed")

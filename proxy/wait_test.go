@@ -23,15 +23,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// broadcastHash is the transaction that broadcast sends.
+// broadcastHash is the hash of the transaction that broadcast sends.
 const broadcastHash = "0968D876F8216096C37D6ED3640AAE6C070CA1C1D8D65A37AAA4E3DBC0BFFAE4"
 
-// A txAPI is an interface that waits for a transaction.
+// txAPI is an API by which a request can wait for a transaction.
 type txAPI struct {
 	name    string
 	read    func(t *testing.T, hash, wait string) exchange
-	counted func(hash string) string // how the node counts reads
-	missing int                      // status of a transaction that the node does not find
+	counted func(hash string) string // name of its reads in the statistics of the node
+	missing int                      // status if the node does not find the transaction
 }
 
 type waitingService struct {
@@ -39,11 +39,7 @@ type waitingService struct {
 	metrics *prometheus.Registry
 }
 
-func (s *waitingService) waiting(t *testing.T) string {
-	return strings.Join(counted(t, s.metrics, "tipcache_proxy_streams"), " ")
-}
-
-// startWaiting starts a service of the SDK with its RPC, and returns it with its interfaces.
+// startWaiting starts an SDK service with its RPC, and returns it with its APIs.
 func startWaiting(t *testing.T, o stream.Options) (*waitingService, []txAPI) {
 	t.Helper()
 	s := &waitingService{metrics: prometheus.NewRegistry()}
@@ -83,13 +79,16 @@ func startWaiting(t *testing.T, o stream.Options) (*waitingService, []txAPI) {
 	}
 }
 
-func (s *sdkService) broadcast(t *testing.T) {
+// broadcast sends the recorded transaction.
+func (s *sdkService) broadcast(t *testing.T) exchange {
 	t.Helper()
 	for _, x := range nodetest.Exchanges(t, "../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		if x.Name == "post_broadcast_sync_ok" {
-			s.do(t, http.MethodPost, sdkTxs, x.Body)
+			return s.do(t, http.MethodPost, sdkTxs, x.Body)
 		}
 	}
+	t.Fatal("no recording has the name post_broadcast_sync_ok")
+	return exchange{}
 }
 
 func isFound(e exchange) bool {
@@ -106,9 +105,10 @@ func TestOneReadPerBlockAnswersAllTransactionWaits(t *testing.T) {
 				go func() { answers <- api.read(t, hash, "wait=20s") }()
 			}
 			reads := func() int64 { return s.reads(api.counted(hash)) }
-			expect.Eventually(t, "all wait, and the node was read", func() bool { return s.waiting(t) == "30" && reads() == 1 })
+			waitForStreams(t, s.metrics, 30)
+			expect.Eventually(t, "a read of the node", func() bool { return reads() == 1 })
 			s.advance(t)
-			expect.Eventually(t, "the node was read at the next block", func() bool { return reads() == 2 })
+			expect.Eventually(t, "a read of the node at the next block", func() bool { return reads() == 2 })
 			if s.broadcast(t); len(answers) > 0 {
 				t.Fatalf("response before the transaction is in a block: %v", <-answers)
 			}
@@ -145,15 +145,15 @@ func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 			}
 			expect.Equal(t, reads(), 1, "node reads in a block")
 			go func() { held <- api.read(t, broadcastHash, "wait=19s") }()
-			expect.Eventually(t, "two requests wait", func() bool { return s.waiting(t) == "2" })
-			api.read(t, broadcastHash, "wait=1s").wants(t, http.StatusServiceUnavailable, "too many requests wait")
+			waitForStreams(t, s.metrics, 2)
+			api.read(t, broadcastHash, "wait=1s").expect(t, http.StatusServiceUnavailable, "too many requests wait")
 			s.proxy.Drain()
 			for range 2 {
 				if got := <-held; got.status != api.missing || got.body != want || got.header.Get("Retry-After") != "1" {
 					t.Errorf("response of a drained server = %d %s %v, want the node's with Retry-After: 1", got.status, got.body, got.header)
 				}
 			}
-			api.read(t, broadcastHash, "wait=1s").wants(t, http.StatusServiceUnavailable, "about to stop")
+			api.read(t, broadcastHash, "wait=1s").expect(t, http.StatusServiceUnavailable, "about to stop")
 		})
 	}
 }
@@ -177,18 +177,16 @@ func TestInvalidWaitIsRefused(t *testing.T) {
 		sdkTxs + "/" + sdk.DelegateTx + "?wait=20s":        http.StatusOK,
 		sdkTxs + "/xyz?wait=20s":                           http.StatusInternalServerError,
 	} {
-		if resp, body := s.get(t, target); resp.StatusCode != want {
-			t.Errorf("%s = %d %s, want %d", target, resp.StatusCode, body, want)
-		}
+		s.get(t, target).expect(t, want)
 	}
-	for _, asked := range s.Stats().Node.ReadCounts {
-		if strings.Contains(strings.ToLower(asked.URI), "wait") || strings.Contains(asked.URI, "%57") {
-			t.Errorf("the node was asked for %s, want no wait", asked.URI)
+	for _, read := range s.Stats().Node.ReadCounts {
+		if strings.Contains(strings.ToLower(read.URI), "wait") || strings.Contains(read.URI, "%57") {
+			t.Errorf("node request = %s, want no wait in it", read.URI)
 		}
 	}
 }
 
-func TestCallThatOthersWouldWaitForIsRefused(t *testing.T) {
+func TestWaitIsRefusedInBatchesAndOverWebSockets(t *testing.T) {
 	s, _ := startWaiting(t, stream.Options{})
 	const call = `{"hash":"AAAA","wait":"20s"}`
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil)
@@ -196,20 +194,13 @@ func TestCallThatOthersWouldWaitForIsRefused(t *testing.T) {
 	s.proxy.RPC().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(`[{"id":1,"method":"tx","params":`+call+`},{"id":2,"method":"health"}]`)))
 	for _, got := range []string{string(s.proxy.RPC().Call(r, "tx", json.RawMessage(call)).Member), w.Body.String()} {
 		if !strings.Contains(got, "wait is accepted in a single call") {
-			t.Errorf("answer in a batch or over a WebSocket = %s, want a refusal of wait", got)
+			t.Errorf("response in a batch or over a WebSocket = %s, want a refusal of wait", got)
 		}
 	}
-}
-
-func TestPathThatWaitsIsRefusedInLiveAndBatch(t *testing.T) {
-	s, _ := startWaiting(t, stream.Options{})
-	want := `has the parameter wait; request it alone`
-	for _, all := range []string{"/live", "/batch"} {
+	for _, path := range []string{"/live", "/batch"} {
 		for _, wait := range []string{"wait", "WAIT"} {
-			target := all + "?path=" + url.QueryEscape(sdkTxs+"/"+broadcastHash+"?"+wait+"=20s")
-			if resp, body := s.get(t, target); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, want) {
-				t.Errorf("GET %s = %d %s, want 400 with %q", target, resp.StatusCode, body, want)
-			}
+			target := path + "?path=" + url.QueryEscape(sdkTxs+"/"+broadcastHash+"?"+wait+"=20s")
+			s.get(t, target).expect(t, http.StatusBadRequest, "has the parameter wait; request it alone")
 		}
 	}
 }
