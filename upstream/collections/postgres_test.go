@@ -117,44 +117,12 @@ func TestPostgresOpensWhileAnotherProcessCreatesTheSchema(t *testing.T) {
 	expect.NoError(t, s.Close())
 }
 
-func TestPostgresChangesByOthersMoveGeneration(t *testing.T) {
-	url := postgresURL(t)
-	s := open(t, url, collections.Options{})
-	load(t, s, some(10))
-	generation := list(t, s, collections.Query{}).Generation
-	for _, step := range []struct {
-		sql  string
-		want int64
-	}{
-		{"DELETE FROM collections WHERE key IN (SELECT key FROM collections LIMIT 3)", 7},
-		{"UPDATE collections SET asset_count = 5", 7},
-		{"TRUNCATE collections", 0},
-	} {
-		postgrestest.Execute(t, url, step.sql)
-		page := list(t, s, collections.Query{})
-		if page.Total != step.want || page.Generation <= generation {
-			t.Errorf("%s: total %d, generation %d after %d; want total %d", step.sql, page.Total, page.Generation, generation, step.want)
-		}
-		generation = page.Generation
-	}
-}
-
 func TestPostgresWithoutTablesIsUnusable(t *testing.T) {
 	url := postgresURL(t)
 	s := open(t, url, collections.Options{})
 	postgrestest.Execute(t, url, "DROP TABLE collections CASCADE")
 	_, err := s.List(t.Context(), collections.Query{})
 	wantSilence(t, err, upstream.BadAnswer)
-}
-
-func TestFailedPostgresImportKeepsForeignTables(t *testing.T) {
-	url := postgresURL(t)
-	s := open(t, url, collections.Options{})
-	postgrestest.Execute(t, url, "CREATE TABLE staged (); DROP TABLE collections CASCADE")
-	if _, err := s.Import(t.Context(), each(some(3))); err == nil {
-		t.Error("Import without the table collections = nil, want an error")
-	}
-	postgrestest.Execute(t, url, "SELECT FROM staged")
 }
 
 func TestPostgresNameHasNoCredentials(t *testing.T) {

@@ -20,16 +20,17 @@ type database struct {
 	url     string
 	execute func(t *testing.T, statement string)
 	version string // format of the statement that sets the version of the schema
+	clear   string // statement that deletes all collections
 }
 
 func testEachDatabase(t *testing.T, test func(t *testing.T, d database)) {
 	t.Run("sqlite", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "c.db")
-		test(t, database{"sqlite:" + path, func(t *testing.T, statement string) { run(t, connect(t, path), statement) }, "PRAGMA user_version = %d"})
+		test(t, database{"sqlite:" + path, func(t *testing.T, statement string) { run(t, connect(t, path), statement) }, "PRAGMA user_version = %d", "DELETE FROM collections"})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		url := postgresURL(t)
-		test(t, database{url, func(t *testing.T, statement string) { postgrestest.Execute(t, url, statement) }, "UPDATE collections_schema SET version = %d"})
+		test(t, database{url, func(t *testing.T, statement string) { postgrestest.Execute(t, url, statement) }, "UPDATE collections_schema SET version = %d", "TRUNCATE collections"})
 	})
 }
 
@@ -65,6 +66,41 @@ func TestSchemaIsCreatedCompletelyOrNotAtAll(t *testing.T) {
 		}
 		d.execute(t, "DROP TABLE index_steps")
 		load(t, open(t, d.url, collections.Options{}), some(3))
+	})
+}
+
+func TestChangesByOthersMoveGeneration(t *testing.T) {
+	testEachDatabase(t, func(t *testing.T, d database) {
+		s := open(t, d.url, collections.Options{})
+		load(t, s, some(10))
+		generation := list(t, s, collections.Query{}).Generation
+		for _, step := range []struct {
+			statement string
+			total     int64
+		}{
+			{"DELETE FROM collections WHERE key IN (SELECT key FROM collections LIMIT 3)", 7},
+			{"UPDATE collections SET asset_count = 5", 7},
+			{d.clear, 0},
+		} {
+			d.execute(t, step.statement)
+			page := list(t, s, collections.Query{})
+			if page.Total != step.total || page.Generation <= generation {
+				t.Errorf("%s: total %d, generation %d, want total %d and more than %d", step.statement, page.Total, page.Generation, step.total, generation)
+			}
+			generation = page.Generation
+		}
+	})
+}
+
+func TestFailedImportKeepsForeignTables(t *testing.T) {
+	testEachDatabase(t, func(t *testing.T, d database) {
+		s := open(t, d.url, collections.Options{})
+		d.execute(t, "CREATE TABLE staged (a integer)")
+		d.execute(t, "DROP TABLE collections")
+		if _, err := s.Import(t.Context(), each(some(3))); err == nil {
+			t.Error("Import without the table collections = nil, want an error")
+		}
+		d.execute(t, "SELECT a FROM staged")
 	})
 }
 

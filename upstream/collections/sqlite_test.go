@@ -125,32 +125,6 @@ func TestSQLiteIsWrittenAfterInterruptedImports(t *testing.T) {
 	wantStored(t, open(t, url, collections.Options{}), some(300))
 }
 
-func TestSQLiteChangesByOthersMoveGeneration(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
-	s := open(t, "sqlite:"+path, collections.Options{})
-	load(t, s, some(10))
-	before := list(t, s, collections.Query{})
-	other := connect(t, path)
-	run(t, other, "DELETE FROM collections WHERE key IN (SELECT key FROM collections LIMIT 3)")
-	run(t, other, "UPDATE collections SET asset_count = 5")
-	after := list(t, s, collections.Query{})
-	if after.Total != 7 || after.Generation <= before.Generation {
-		t.Errorf("total %d, generation %d after %d; want total 7", after.Total, after.Generation, before.Generation)
-	}
-}
-
-func TestFailedSQLiteImportKeepsForeignTables(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
-	s := open(t, "sqlite:"+path, collections.Options{})
-	other := connect(t, path)
-	run(t, other, "CREATE TABLE staged (a)")
-	run(t, other, "DROP TABLE collections")
-	if _, err := s.Import(t.Context(), each(some(3))); err == nil {
-		t.Error("Import without the table collections = nil, want an error")
-	}
-	run(t, other, "SELECT a FROM staged")
-}
-
 func TestOpenRefusesUnusableURLs(t *testing.T) {
 	foreign := filepath.Join(t.TempDir(), "foreign.db")
 	run(t, connect(t, foreign), "CREATE TABLE collections (mine)")

@@ -2,6 +2,7 @@ package indexer_test
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 func TestLaggingEndpointIsNotTrustedBeyondItsHead(t *testing.T) {
@@ -162,14 +164,22 @@ func TestFailingEndpointIsReplaced(t *testing.T) {
 		"requires a key":      {status: http.StatusUnauthorized},
 		"limits requests":     {status: http.StatusTooManyRequests},
 		"logs are not a list": {listless: true},
+		"other chain":         {chainID: 1},
+		"no access":           {status: http.StatusForbidden},
+		"no client":           {status: http.StatusNotFound},
 		"lags":                {lag: 90},
 	} {
 		first, second := serveEVM(t, h, f), serveEVM(t, h, faults{})
-		store := openMemory(t)
+		store, log := openMemory(t), &logtest.Log{}
 		run(t, quick(store, second))
 		h.grow(10)
-		run(t, quick(store, first, second))
+		o := quick(store, first, second)
+		o.Logger = slog.New(slog.NewTextHandler(log, nil))
+		run(t, o)
 		checkStore(t, store, h.count(0))
+		if f.lag == 0 {
+			awaitLine(t, log, `msg="execution client failed, using the next one"`)
+		}
 		if t.Failed() {
 			t.Fatal(name)
 		}

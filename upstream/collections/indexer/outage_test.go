@@ -50,22 +50,6 @@ func TestIndexerWaitsForClientBehindStore(t *testing.T) {
 	checkStore(t, store, h.count(0))
 }
 
-func TestUnusableEndpointIsReplaced(t *testing.T) {
-	h := newHistory(9, 30)
-	for name, f := range map[string]faults{"another chain": {chainID: 1}, "no access": {status: http.StatusForbidden}, "no client": {status: http.StatusNotFound}} {
-		store := openMemory(t)
-		log := &logtest.Log{}
-		o := quick(store, serveEVM(t, h, f), serveEVM(t, h, faults{}))
-		o.Logger = slog.New(slog.NewTextHandler(log, nil))
-		run(t, o)
-		checkStore(t, store, h.count(0))
-		if t.Failed() {
-			t.Fatal(name)
-		}
-		awaitLine(t, log, `msg="execution client failed, using the next one"`)
-	}
-}
-
 func TestOutageOfClientIsLoggedAtStartAndEnd(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9, 30)

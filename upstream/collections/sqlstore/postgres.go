@@ -134,11 +134,9 @@ func postgresError(err error) error {
 	}
 	refusal, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return upstream.Silence(collections.OriginName, err)
 	case errors.Is(err, collections.ErrSchemaVersion):
 		return collections.Unusable(err)
-	case !ok:
+	case !ok || errors.Is(err, context.DeadlineExceeded):
 		return upstream.Silence(collections.OriginName, err)
 	}
 	switch class := fmt.Sprintf("%.2s", refusal.Code); class {
