@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -35,7 +36,7 @@ func testEachDriver(t *testing.T, test func(t *testing.T, f fixture)) {
 	drivers := map[string]func(t *testing.T) fixture{
 		"sqlite file":   writable(sqliteFile),
 		"sqlite memory": writable(func(testing.TB) string { return "sqlite::memory:" }),
-		"postgres":      writable(postgresURL),
+		"postgres":      writable(postgrestest.Schema),
 		"http":          httpFixture,
 	}
 	for name, fixture := range drivers {

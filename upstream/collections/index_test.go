@@ -14,7 +14,7 @@ import (
 
 // testEachLedger runs a test with each driver that supports an indexer.
 func testEachLedger(t *testing.T, test func(t *testing.T, url string)) {
-	for name, url := range map[string]func(testing.TB) string{"sqlite": sqliteFile, "postgres": postgresURL} {
+	for name, url := range map[string]func(testing.TB) string{"sqlite": sqliteFile, "postgres": postgrestest.Schema} {
 		t.Run(name, func(t *testing.T) { test(t, url(t)) })
 	}
 }
@@ -208,7 +208,7 @@ func TestAPIStoreIsNotIndexed(t *testing.T) {
 
 func TestAnotherIndexerTakesOver(t *testing.T) {
 	t.Parallel()
-	url := postgresURL(t)
+	url := postgrestest.Schema(t)
 	a, b := open(t, url, collections.Options{}), open(t, url, collections.Options{})
 	lead := func(ctx context.Context, s *collections.Store, began chan<- struct{}) <-chan error {
 		ended := make(chan error, 1)
@@ -243,7 +243,7 @@ func TestAnotherIndexerTakesOver(t *testing.T) {
 
 func TestEachSchemaHasItsOwnLeader(t *testing.T) {
 	for range 2 {
-		s := open(t, postgresURL(t), collections.Options{})
+		s := open(t, postgrestest.Schema(t), collections.Options{})
 		began := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -309,7 +309,7 @@ func TestStoreStepsBackOverBlocksWithoutEvents(t *testing.T) {
 }
 
 func TestTrailEndsAtUnrecordedCursorMove(t *testing.T) {
-	url := postgresURL(t)
+	url := postgrestest.Schema(t)
 	s := open(t, url, collections.Options{})
 	for block, prev := int64(1), (ledger.Cursor{}); block < 4; block++ {
 		expect.NoError(t, s.Apply(t.Context(), prev, emptyTo(block)))

@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m, cluster.stop) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // wantSilence returns the error of an unusable store. It fails unless its message has no details about the store.
 func wantSilence(t *testing.T, err error, kind upstream.Kind) *upstream.Error {

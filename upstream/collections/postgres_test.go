@@ -23,7 +23,7 @@ import (
 )
 
 func TestPostgresRecoversAfterOutage(t *testing.T) {
-	url, server := behindProxy(t, postgresURL(t))
+	url, server := behindProxy(t, postgrestest.Schema(t))
 	s := open(t, url, collections.Options{})
 	load(t, s, some(30))
 	var readers sync.WaitGroup // leave several connections in the pool
@@ -48,7 +48,7 @@ func TestPostgresRecoversAfterOutage(t *testing.T) {
 // If a pooler assigns connections to sessions, an idle connection is lost for others.
 func TestConnectionsToPostgresAreBoundedAndReleased(t *testing.T) {
 	t.Parallel()
-	url := postgresURL(t)
+	url := postgrestest.Schema(t)
 	s := open(t, url+"&application_name=few", collections.Options{Connections: 3})
 	load(t, s, some(300))
 	connections := func() (n int) {
@@ -82,7 +82,7 @@ func TestConnectionsToPostgresAreBoundedAndReleased(t *testing.T) {
 }
 
 func TestPostgresAbsentAtStart(t *testing.T) {
-	url, server := behindProxy(t, postgresURL(t))
+	url, server := behindProxy(t, postgrestest.Schema(t))
 	server.down()
 	var log bytes.Buffer
 	s := open(t, url, collections.Options{Timeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -109,7 +109,7 @@ func TestHangingPostgresDoesNotDelayStart(t *testing.T) {
 
 func TestPostgresOpensWhileAnotherProcessCreatesTheSchema(t *testing.T) {
 	t.Parallel()
-	url := postgresURL(t)
+	url := postgrestest.Schema(t)
 	conn := expect.Value(pgx.Connect(t.Context(), url))(t)
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	expect.Value(conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(0x7469706361636865)))(t)
@@ -118,7 +118,7 @@ func TestPostgresOpensWhileAnotherProcessCreatesTheSchema(t *testing.T) {
 }
 
 func TestPostgresWithoutTablesIsUnusable(t *testing.T) {
-	url := postgresURL(t)
+	url := postgrestest.Schema(t)
 	s := open(t, url, collections.Options{})
 	postgrestest.Execute(t, url, "DROP TABLE collections CASCADE")
 	_, err := s.List(t.Context(), collections.Query{})

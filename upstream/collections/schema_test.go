@@ -29,7 +29,7 @@ func testEachDatabase(t *testing.T, test func(t *testing.T, d database)) {
 		test(t, database{"sqlite:" + path, func(t *testing.T, statement string) { run(t, connect(t, path), statement) }, "PRAGMA user_version = %d", "DELETE FROM collections"})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		url := postgresURL(t)
+		url := postgrestest.Schema(t)
 		test(t, database{url, func(t *testing.T, statement string) { postgrestest.Execute(t, url, statement) }, "UPDATE collections_schema SET version = %d", "TRUNCATE collections"})
 	})
 }

@@ -15,19 +15,14 @@ import (
 // Variable is the environment variable with the URL of a database for tests.
 const Variable = "TIPCACHE_TEST_POSTGRES"
 
-// Schema creates an empty schema in the database of Variable and returns its URL. It skips the test if Variable is not set.
+// Schema creates an empty schema in the database of Variable and returns its URL. The schema is dropped when the test ends.
+// Schema skips the test if Variable is not set.
 func Schema(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(Variable)
 	if server == "" {
 		t.Skipf("no PostgreSQL: set %s to the URL of a database to run this test", Variable)
 	}
-	return SchemaOf(t, server)
-}
-
-// SchemaOf creates an empty schema in the database at a URL and returns its URL. The schema is dropped when the test ends.
-func SchemaOf(t testing.TB, server string) string {
-	t.Helper()
 	schema := "test_" + strings.ToLower(rand.Text())
 	Execute(t, server, "CREATE SCHEMA "+schema)
 	t.Cleanup(func() { Execute(t, server, "DROP SCHEMA "+schema+" CASCADE") })
