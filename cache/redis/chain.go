@@ -35,7 +35,7 @@ func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (ups
 	if err != nil {
 		return upstream.Agreement{}, err
 	}
-	return upstream.Agreement{Epoch: l.epoch, Anchors: l.byHeight(), Confirmed: l.sinceConfirmed()}, nil
+	return upstream.Agreement{Epoch: l.epoch, Anchors: l.byHeight(), SinceConfirmed: l.sinceConfirmed()}, nil
 }
 
 // NextEpoch moves the chain from one epoch to another, unless another replica was faster. It returns the epoch in force.

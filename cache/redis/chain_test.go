@@ -76,7 +76,7 @@ func TestAgreementReturnsAgeOfLastConfirmation(t *testing.T) {
 	hash := strings.Repeat("a", maxHash)
 	expect.NoError(t, s.AddAnchor(t.Context(), "story-1", 0, 10, hash))
 	server.SetTime(time.Now().Add(time.Hour))
-	if a := s.mustAgree(t, 0); a.Anchors[10] != hash || a.Confirmed < 59*time.Minute || a.Confirmed > 61*time.Minute {
+	if a := s.mustAgree(t, 0); a.Anchors[10] != hash || a.SinceConfirmed < 59*time.Minute || a.SinceConfirmed > 61*time.Minute {
 		t.Errorf("%+v", a)
 	}
 }

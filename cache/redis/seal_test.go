@@ -120,7 +120,7 @@ func TestReplicasWithSameKeyAgree(t *testing.T) {
 	}
 	expect.NoError(t, first.AddAnchor(t.Context(), "story-1", 5, 10, "aa"))
 	got := second.mustAgree(t, 0)
-	got.Confirmed = 0
+	got.SinceConfirmed = 0
 	expect.NoDiff(t, got, upstream.Agreement{Epoch: 5, Anchors: map[int64]string{10: "aa"}}, "agreement")
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestNewestHashesAreKept(t *testing.T) {
-	var a anchors
+	var a hashTable
 	for height := int64(1); height <= 3*rememberedHashes; height++ {
 		a.add(height, fmt.Sprint("hash of ", height))
 	}
@@ -30,11 +30,11 @@ func TestReplacedAfterRollback(t *testing.T) {
 	c.Add(&Node{Name: "a", Logger: slog.New(slog.DiscardHandler)})
 	addBlocks := func(from, to int64, chain string) {
 		for height := from; height <= to; height++ {
-			c.anchors.add(height, fmt.Sprintf("%sABCDEF%04d", chain, height))
+			c.hashes.add(height, fmt.Sprintf("%sABCDEF%04d", chain, height))
 		}
 	}
 	addBlocks(90, 99, "A0")
-	c.anchors.beginEpoch(func() {})
+	c.hashes.beginEpoch(func() {})
 	addBlocks(80, 94, "B0")
 	for _, tt := range []struct {
 		height   int64
@@ -57,7 +57,7 @@ func TestReplacedAfterRollback(t *testing.T) {
 }
 
 func TestHashesAreForgottenBeforeTheirEpochEnds(t *testing.T) {
-	a, over := new(anchors), false
+	a, over := new(hashTable), false
 	current := func() bool { return !over }
 	a.addAll(map[int64]string{7: "old"}, current)
 	if got := a.at(7); got != "old" {

@@ -36,7 +36,7 @@ type Chain struct {
 	changing sync.Mutex      // guards writes of members, and running
 	running  context.Context //nolint:containedctx // of Run; nil while it does not run
 
-	anchors anchors
+	hashes  hashTable
 	epochs  sync.Mutex // held while an epoch begins
 	entered bool       // OnEpoch was called; guarded by epochs
 
@@ -236,7 +236,8 @@ func (c *Chain) contradict() (settle func()) {
 	return func() { settled(); c.moved.notify() }
 }
 
-// unconfirmedGrace is how long the tip may be unconfirmed before a log line reports it. A read usually takes less.
+// unconfirmedGrace is how long the tip may be unconfirmed before a log line reports it. The read that settles a contradiction
+// usually takes less.
 const unconfirmedGrace = 500 * time.Millisecond
 
 // logUnconfirmed logs when the tip becomes unconfirmed, and when it is confirmed again.
@@ -277,7 +278,7 @@ type broadcast struct {
 	change chan struct{}
 }
 
-// next returns a channel that is closed by the next notify, or by the end function of the next begin.
+// next returns a channel that is closed by the next notify, or by the function that the next take returns.
 func (b *broadcast) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -287,10 +288,10 @@ func (b *broadcast) next() <-chan struct{} {
 	return b.change
 }
 
-func (b *broadcast) notify() { b.begin()() }
+func (b *broadcast) notify() { b.take()() }
 
-// begin returns a function that wakes the goroutines that wait at the time of the call to begin.
-func (b *broadcast) begin() (end func()) {
+// take returns a function that wakes the goroutines that wait now, and not later ones.
+func (b *broadcast) take() (wake func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change := b.change

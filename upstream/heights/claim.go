@@ -44,14 +44,16 @@ func (s *heightSource) guard(work func() error) error {
 // claim passes a claim of the source to the tracker if it is plausible or proved, and reports whether it
 // is. hashes are the hashes of earlier blocks that were read in epoch.
 func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, hashes map[int64]string) bool {
-	if s.falls(claim.Height) {
+	falls := s.falls(claim.Height)
+	if falls {
 		defer s.chain.contradict()()
 	}
-	if !s.isPlausible(claim) && !s.prove(ctx, &claim) {
+	needsProof := falls || !claim.Proved && !s.chain.tip.Offer(s.source, claim.Height)
+	if needsProof && !s.prove(ctx, &claim, falls) {
 		return false
 	}
 	restored := s.chain.tip.Accept(s.source, claim)
-	s.chain.anchors.addAll(hashes, func() bool { return s.chain.Tip().Epoch == epoch })
+	s.chain.hashes.addAll(hashes, func() bool { return s.chain.Tip().Epoch == epoch })
 	s.node.update(func(v *State) {
 		v.Height, v.Heard, v.Distrusted = claim.Height, time.Now(), v.Distrusted && !restored
 		if !claim.Time.IsZero() {
@@ -65,18 +67,6 @@ func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, 
 	return true
 }
 
-// isPlausible reports whether a claim needs no proof.
-func (s *heightSource) isPlausible(claim tip.Claim) bool {
-	switch {
-	case s.falls(claim.Height):
-		return false
-	case claim.Proved:
-		return true
-	default:
-		return s.chain.tip.Plausible(s.source, claim.Height)
-	}
-}
-
 // falls reports whether a height is below the node's known height. If that is unknown, as it is after
 // distrust, falls compares with the highest proved height of the chain.
 func (s *heightSource) falls(height int64) bool {
@@ -84,14 +74,14 @@ func (s *heightSource) falls(height int64) bool {
 	return height < known || known == 0 && height < s.chain.tip.Proved()
 }
 
-// prove proves an implausible claim by a read at its height. If the read fails, only the first
-// claim of the chain is accepted, and the source of any other claim is distrusted.
-func (s *heightSource) prove(ctx context.Context, claim *tip.Claim) bool {
+// prove proves an implausible claim by a read at its height. If the node does not have the block, the source is distrusted.
+// So it is if the read fails, unless no tip is known yet: the claim is then accepted without a proof.
+func (s *heightSource) prove(ctx context.Context, claim *tip.Claim, falls bool) bool {
 	if time.Since(s.tried) < s.pollInterval() && s.chain.tip.Distrusts(s.source) {
 		return false
 	}
 	s.tried = time.Now()
-	if s.falls(claim.Height) {
+	if falls {
 		return s.proveFall(ctx, claim)
 	}
 	has, err := s.node.has(ctx, s.chain, claim.Height)
@@ -116,7 +106,8 @@ func (s *heightSource) prove(ctx context.Context, claim *tip.Claim) bool {
 
 // proveFall checks a claim below a known height. It reads the node at its known height and at the proved
 // height of the chain. If a read succeeds, the claim is wrong or slightly late (see acceptLate). The lower
-// claim of a distrusted source is accepted only if no node can read the proved height.
+// claim of a distrusted source is accepted only if no node can read the proved height. If the node does not serve the
+// probe, the claim is accepted without a read.
 func (s *heightSource) proveFall(ctx context.Context, claim *tip.Claim) bool {
 	epoch, proved := s.chain.Tip().Epoch, s.chain.tip.Proved()
 	if s.chain.tip.Distrusts(s.source) && claim.Height < proved {
@@ -193,7 +184,7 @@ func (c *Chain) proveTip(ctx context.Context, height int64) {
 }
 
 // RecordReading updates the tip and the node's state from a read that began in epoch. A refusal at or above the tip does not
-// move Lowest, because a client may have chosen the height.
+// move Lowest, which is never above the tip.
 func (c *Chain) RecordReading(n *Node, epoch int64, r Reading) {
 	tip := c.Tip()
 	switch {
@@ -205,7 +196,7 @@ func (c *Chain) RecordReading(n *Node, epoch int64, r Reading) {
 	case r.Outcome == Answered:
 		n.update(func(s *State) { s.Lowest = min(s.Lowest, r.Height) })
 		c.tip.Prove(epoch, r.Height)
-	case r.Height <= tip.Height:
+	case r.Height <= tip.Height: // Future
 		select {
 		case c.doubts <- struct{}{}:
 		default:

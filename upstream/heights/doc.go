@@ -5,10 +5,10 @@
 //
 //   - CometBFT (rpcfollower.go): NewBlockHeader events while the WebSocket is connected, and
 //     /abci_info, which is polled every few blocks in any case. The height of /status can be ahead
-//     of the newest readable block, so it only shows that a node is alive while /abci_info hangs,
-//     as it does when the chain halts.
-//   - The REST server (restfollower.go), while CometBFT is absent, does not respond, is distrusted
-//     or is late with a block that can be read. It refuses to read the block after its newest one.
+//     of the newest readable block, so it only shows that a node is alive when /abci_info hangs.
+//     That happens when the chain halts.
+//   - The REST server (restfollower.go) is read while CometBFT is absent, does not respond, is distrusted
+//     or is late with a block that can be read. Its newest block is the last one before it refuses a read.
 //
 // An implausible claim (claim.go) must be proved by a read at its height. If the read fails, the
 // source is distrusted until a read proves it right, and the log records this once. If a request
@@ -16,9 +16,9 @@
 //
 // An epoch (epoch.go) is the time between two resets of the chain. It ends when every source has
 // claimed lower heights for RollbackAfter and no node answered a read at the proved height, or when
-// the hash of a block changes. If a node answers such a read, the fall ends and the lower sources are
-// distrusted. When an epoch begins, Options.OnEpoch is called before the tip falls. Replicas agree on
-// the epoch through a Ledger: the highest epoch of any replica applies. Anchors (hashes.go), the
-// hashes of some blocks, show a starting replica which chain the others have read. A node with
+// the hash of a block changes (hashes.go). If a node answers such a read, the epoch goes on and the
+// lower sources are distrusted. When an epoch begins, Options.OnEpoch is called before the tip falls.
+// Replicas agree on the epoch through a Ledger: the highest epoch of any replica applies. Its anchors,
+// the hashes of some blocks, show a starting replica which chain the others have read. A node with
 // another hash is on a fork (rollback.go).
 package heights

@@ -11,7 +11,7 @@ import (
 // A Ledger lets the replicas of one cache agree on the epoch of a chain. Its methods return within a
 // fraction of a second, or fail.
 type Ledger interface {
-	// Agreement publishes this replica's epoch, and returns the highest epoch of all replicas.
+	// Agreement publishes this replica's epoch, and returns the highest epoch of all replicas with its anchors.
 	Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error)
 
 	// NextEpoch moves the chain from one epoch to another, unless another replica was faster. It returns the
@@ -30,13 +30,13 @@ func (c *Chain) changeEpoch(ctx context.Context, from int64, cause string) {
 	if c.Tip().Epoch != from { // another goroutine was faster
 		return
 	}
-	next := max(from+1, time.Now().Unix())
+	next := max(from+1, time.Now().Unix()) // a time is also higher than earlier epochs that this replica does not know
 	if c.o.Ledger != nil {
 		if agreed, err := c.o.Ledger.NextEpoch(ctx, c.ChainID(), from, next); err == nil {
 			next = agreed
 		}
 	}
-	c.begin(next, cause)
+	c.beginEpoch(next, cause)
 }
 
 // adopt begins a newer epoch of another replica. It reports whether epoch differs from this replica's. The first call also
@@ -52,20 +52,20 @@ func (c *Chain) adopt(epoch int64) (differs bool) {
 		c.o.OnEpoch(c.ChainID(), c.Tip().Epoch)
 		return true
 	case epoch > current:
-		c.begin(epoch, "another replica changed the epoch")
+		c.beginEpoch(epoch, "another replica changed the epoch")
 	}
 	return epoch != current
 }
 
-// begin begins an epoch. It calls OnEpoch first, so that no cached entry of the old epoch is served as
+// beginEpoch begins an epoch. It calls OnEpoch first, so that no cached entry of the old epoch is served as
 // current. The caller must hold epochs.
-func (c *Chain) begin(epoch int64, cause string) {
+func (c *Chain) beginEpoch(epoch int64, cause string) {
 	before := c.Tip()
 	c.entered = true
 	c.o.OnEpoch(c.ChainID(), epoch)
-	c.anchors.beginEpoch(func() { c.tip.Begin(epoch) })
+	c.hashes.beginEpoch(func() { c.tip.Begin(epoch) })
 	for _, s := range c.sources() {
-		s.node.Forget()
+		s.node.ForgetLowest()
 		s.startPoll()
 	}
 	c.o.EpochChanged()
@@ -81,7 +81,7 @@ func (c *Chain) agree(ctx context.Context) {
 		moved, pause := c.moved.next(), c.o.RollbackAfter/5
 		c.guard(func() {
 			if r.reconcile(ctx) {
-				moved = nil
+				moved = nil // the next round begins after pause; after a failure also when the tip moves
 			}
 		})
 		select {
@@ -99,11 +99,12 @@ type reconciler struct {
 	epoch    int64     // epoch of the three fields below
 	verified int64     // highest anchor with a matching hash
 	above    int64     // highest anchor above the tip; 0 if there is none
-	since    time.Time // since when it is the highest anchor above the tip
+	since    time.Time // when above took this value
 	changed  time.Time // when an anchor last made this replica begin an epoch
 }
 
-// reconcile reports whether it could read the ledger.
+// reconcile adopts a newer epoch from the ledger, compares the anchors, and adds this replica's newest hash to them. It returns
+// false if the chain is not known yet or the ledger could not be read.
 func (r *reconciler) reconcile(ctx context.Context) bool {
 	c := r.chain
 	chainID, now := c.ChainID(), c.Tip()
@@ -127,14 +128,14 @@ func (r *reconciler) reconcile(ctx context.Context) bool {
 	if now.Known && !now.CatchingUp {
 		r.compare(ctx, agreed, now)
 	}
-	if height, hash := c.anchors.newest(); hash != "" {
+	if height, hash := c.hashes.newest(); hash != "" {
 		_ = c.o.Ledger.AddAnchor(ctx, chainID, now.Epoch, height, hash) // retried in the next round
 	}
 	return true
 }
 
-// compare changes the epoch if the anchors belong to another chain, but only once per interval: otherwise a
-// faulty writer of the ledger could make this replica drop its cache again and again.
+// compare changes the epoch if the anchors belong to another chain, but at most once in six times RollbackAfter. Otherwise
+// a faulty writer of the ledger could make this replica drop its cache again and again.
 func (r *reconciler) compare(ctx context.Context, agreed upstream.Agreement, now tip.Tip) {
 	cause := r.difference(ctx, agreed, now)
 	if cause == "" || time.Since(r.changed) < 6*r.chain.o.RollbackAfter {
@@ -143,16 +144,16 @@ func (r *reconciler) compare(ctx context.Context, agreed upstream.Agreement, now
 	r.changed = time.Now()
 	r.chain.changeEpoch(ctx, now.Epoch, cause)
 	if r.chain.Tip().Epoch > now.Epoch {
-		r.chain.anchors.addPrevious(agreed.Anchors)
+		r.chain.hashes.addPrevious(agreed.Anchors)
 	}
 }
 
 // difference returns why the anchors belong to another chain, or "" if they do not. Either the newest anchor
-// below the tip has another hash, or an anchor stays above the tip and no replica confirms it.
+// below the tip has another hash, or for RollbackAfter an anchor was above the tip and no replica confirmed it.
 func (r *reconciler) difference(ctx context.Context, agreed upstream.Agreement, now tip.Tip) string {
 	var below, above int64
 	for height := range agreed.Anchors {
-		if height < now.Height { // the next block contains its hash
+		if height < now.Height { // the hash of the tip itself is in the next block
 			below = max(below, height)
 		} else if height > now.Height {
 			above = max(above, height)
@@ -162,7 +163,7 @@ func (r *reconciler) difference(ctx context.Context, agreed upstream.Agreement, 
 		r.above, r.since = above, time.Now()
 	}
 	after := r.chain.o.RollbackAfter
-	if above > 0 && agreed.Confirmed >= after && time.Since(r.since) >= after {
+	if above > 0 && agreed.SinceConfirmed >= after && time.Since(r.since) >= after {
 		return "replicas have read at a height above the tip"
 	}
 	if below > r.verified {

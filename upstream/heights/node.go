@@ -24,8 +24,8 @@ type cometClient interface {
 type reader interface {
 	// Read makes a cheap request at a height. 0 means the node's latest height.
 	Read(ctx context.Context, height int64) (Reading, error)
-	// BlockHash returns the hash in hex of a block that is not the newest, or "" if such a node's REST
-	// server has no hashes.
+	// BlockHash returns the hash in hex of a block that is not the newest, or "" if REST servers of the dialect have no
+	// hashes.
 	BlockHash(ctx context.Context, height int64) (string, error)
 }
 
@@ -44,7 +44,7 @@ const (
 	Answered Outcome = iota // the node has the height
 	Pruned                  // it no longer has it
 	Future                  // it does not have it yet
-	Unknown                 // the response does not show it
+	Unknown                 // the response does not show whether the node has the height
 )
 
 // A Node is one node of the chain with the state of its blocks.
@@ -103,17 +103,8 @@ func (n *Node) update(change func(*State)) {
 	change(&n.state)
 }
 
-// Forget resets Lowest. It is called when the node may have been restarted with other blocks.
-func (n *Node) Forget() { n.update(func(s *State) { s.Lowest = 0 }) }
-
-// suggestLowest sets Lowest to the node's oldest block, unless reads have already set it.
-func (n *Node) suggestLowest(height int64) {
-	n.update(func(s *State) {
-		if s.Lowest == 0 {
-			s.Lowest = max(0, height)
-		}
-	})
-}
+// ForgetLowest resets Lowest. It is called when the node may have been restarted with other blocks.
+func (n *Node) ForgetLowest() { n.update(func(s *State) { s.Lowest = 0 }) }
 
 // has reports whether the node has the block of a height, or had it before it pruned it.
 func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {
@@ -161,7 +152,8 @@ func (d *delays) add(delay time.Duration, now time.Time, interval time.Duration)
 	if d.last.Count >= minDelays && delay > d.last.Value()+interval/2 {
 		late = max(late, 1)
 	}
-	if d.late += late; late == 0 {
+	d.late += late
+	if late == 0 {
 		d.punctual++
 	}
 	d.last.Add(delay)

@@ -17,34 +17,28 @@ const (
 
 var errNoHeights = errors.New("REST server answers at any height")
 
-// A restFollower finds a node's newest block through the REST server, which refuses reads above it. It is
-// active while isNeeded returns true.
+// A restFollower finds a node's newest block through the REST server, which refuses reads above it. It
+// polls while isNeeded returns true.
 type restFollower struct {
 	*heightSource
-	known  int64 // newest height that was read
-	polls  int   // since it became active
-	active bool  // it has made claims since CometBFT last provided heights
+	known   int64 // newest height that was read
+	polls   int   // with a known height, since CometBFT last provided heights
+	claimed bool  // it has made claims since then
 }
 
-// run polls until ctx ends.
 func (f *restFollower) run(ctx context.Context) {
 	f.nextPoll = time.NewTimer(0)
 	f.keepPolling(ctx, f.poll)
 }
 
-// yield retires the source, because CometBFT provides heights again.
-func (f *restFollower) yield(v State) {
-	if f.active {
-		f.chain.tip.Retire(f.source)
-	}
-	f.active, f.known, f.polls = false, v.Height, 0
-}
-
 // poll polls once if needed, and returns the time until the next poll.
 func (f *restFollower) poll(ctx context.Context) time.Duration {
-	defer f.polled.begin()()
+	defer f.polled.take()()
 	if v := f.node.State(); !f.isNeeded(v) {
-		f.yield(v)
+		if f.claimed { // CometBFT provides heights again
+			f.chain.tip.Retire(f.source)
+		}
+		f.claimed, f.known, f.polls = false, v.Height, 0
 	} else if err := f.check(ctx); errors.Is(err, errNoHeights) {
 		return maxSilence
 	} else if err != nil {
@@ -58,17 +52,18 @@ func (f *restFollower) isNeeded(v State) bool {
 	return !v.Unseen && !v.Foreign() && (f.node.Comet == nil || v.CometDown || v.Distrusted || v.Late)
 }
 
+// check claims the newest height.
 func (f *restFollower) check(ctx context.Context) error {
 	height, err := f.newest(ctx)
 	if err != nil || height == 0 {
 		return err
 	}
-	read := height != f.known || f.polls%recheck == 1
+	read := height != f.known || f.polls%recheck == 1 // newest reads a known height again only at such polls
 	claim := tip.Claim{Height: height, Proved: read, CatchingUp: f.node.State().CatchingUp}
 	if height > f.known && f.known > 0 {
 		claim.Time = time.Now() // approximately
 	}
-	f.known, f.active = height, true
+	f.known, f.claimed = height, true
 	f.claimHashed(ctx, f, claim)
 	return nil
 }
@@ -101,7 +96,7 @@ func (f *restFollower) newest(ctx context.Context) (int64, error) {
 	return f.known, err
 }
 
-// findNewest finds the newest height without a known one. If the first block is pruned, its refusal names the newest height.
+// findNewest finds the newest height when no readable height is known. If the first block is pruned, its refusal names the newest height.
 func (f *restFollower) findNewest(ctx context.Context) (int64, error) {
 	has, err := f.node.has(ctx, f.chain, impossibleHeight)
 	if has || err != nil {

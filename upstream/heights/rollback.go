@@ -10,7 +10,7 @@ import (
 
 // hashOf returns the hash of a block, known or read from a node, or "" if no node provides it.
 func (c *Chain) hashOf(ctx context.Context, height int64) string {
-	if hash := c.anchors.at(height); hash != "" {
+	if hash := c.hashes.at(height); hash != "" {
 		return hash
 	}
 	for _, m := range c.all() {
@@ -37,12 +37,12 @@ func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 	return n.Reader.BlockHash(ctx, height)
 }
 
-// isOurs reports whether a block with this hash belongs to the chain. If the hash differs from the known one,
+// checkHash reports whether a block with this hash belongs to the chain. If the hash differs from the known one,
 // either the node is on a fork or the chain was reset. It is a fork if another node still has the known block.
-// isOurs then excludes the node until it has a block with a known hash. Otherwise it begins a new epoch. If
+// checkHash then excludes the node until it has a block with a known hash. Otherwise it begins a new epoch. If
 // hash is "", the node remains as it is.
-func (f *rpcFollower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
-	known := f.chain.anchors.at(height)
+func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
+	known := f.chain.hashes.at(height)
 	switch {
 	case hash == "":
 		return f.fork == 0
@@ -50,10 +50,10 @@ func (f *rpcFollower) isOurs(ctx context.Context, epoch, height int64, hash stri
 		f.rejoin()
 		return true
 	case known == "":
-		height = f.fork // only this node has the block, so compare the forked block again
-		known = f.chain.anchors.at(height)
+		height = f.fork // there is no hash to compare with, so check the block of the fork again, if any
+		known = f.chain.hashes.at(height)
 	}
-	if known != "" && f.isForked(ctx, epoch, height, known) {
+	if known != "" && f.decideFork(ctx, epoch, height, known) {
 		f.excludeFork(height)
 		return false
 	}
@@ -61,9 +61,9 @@ func (f *rpcFollower) isOurs(ctx context.Context, epoch, height int64, hash stri
 	return true
 }
 
-// isForked reports whether another node still has the known block at a height, at which this node has another one. If
-// none has it, the chain was reset, and isForked begins a new epoch.
-func (s *heightSource) isForked(ctx context.Context, epoch, height int64, known string) bool {
+// decideFork decides what it means that this node has another block at a height than the known one. If another node still has
+// the known block, this node is on a fork. Otherwise the chain was reset, and decideFork begins a new epoch.
+func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, known string) (forked bool) {
 	defer s.chain.contradict()()
 	if s.chain.othersHave(ctx, s.node, height, known) {
 		return true
@@ -75,12 +75,12 @@ func (s *heightSource) isForked(ctx context.Context, epoch, height int64, known 
 // checkFork compares the hash of a block at a node, which may have been restarted, with the known hash.
 func (f *rpcFollower) checkFork(ctx context.Context) {
 	epoch := f.chain.Tip().Epoch
-	height := f.chain.anchors.atOrBelow(f.node.State().Height - 1)
+	height := f.chain.hashes.atOrBelow(f.node.State().Height - 1)
 	if height == 0 {
 		return
 	}
 	if hash, err := f.node.Comet.Hash(ctx, height); err == nil {
-		f.isOurs(ctx, epoch, height, hash)
+		f.checkHash(ctx, epoch, height, hash)
 	}
 }
 
@@ -118,13 +118,13 @@ func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash
 	return false
 }
 
-// isOurs decides like rpcFollower.isOurs, but distrusts the source of a forked node instead of excluding the node.
-func (f *restFollower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
-	known := f.chain.anchors.at(height)
+// checkHash decides like rpcFollower.checkHash, but distrusts the source of a forked node instead of excluding the node.
+func (f *restFollower) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
+	known := f.chain.hashes.at(height)
 	if known == "" || hash == "" || known == hash {
 		return true
 	}
-	if f.isForked(ctx, epoch, height, known) {
+	if f.decideFork(ctx, epoch, height, known) {
 		f.distrust(height+1, errFork)
 		return false
 	}
@@ -139,7 +139,11 @@ func (c *Chain) watchFall(ctx context.Context) {
 		var retry <-chan time.Time
 		if height, since := c.tip.Falling(); height > 0 {
 			c.guard(func() { c.checkFall(ctx, height, since) })
-			moved, retry = nil, time.After(c.nextFallCheck(since))
+			pause := c.fallGrace()
+			if left := c.o.RollbackAfter - time.Since(since); left > 0 {
+				pause = min(pause, left)
+			}
+			moved, retry = nil, time.After(pause)
 		}
 		select {
 		case <-ctx.Done():
@@ -155,16 +159,8 @@ func (c *Chain) fallGrace() time.Duration {
 	return min(c.Tip().Interval, maxSilence, c.o.RollbackAfter/2)
 }
 
-// nextFallCheck returns the time to the next read at the proved height, or to the end of RollbackAfter.
-func (c *Chain) nextFallCheck(since time.Time) time.Duration {
-	pause := c.fallGrace()
-	if left := c.o.RollbackAfter - time.Since(since); left > 0 {
-		pause = min(pause, left)
-	}
-	return pause
-}
-
-// checkFall reads at a height above all claims.
+// checkFall reads at the proved height, which is above all claims. If a node answers, it distrusts the lower sources. If none
+// has answered for RollbackAfter, it begins an epoch.
 func (c *Chain) checkFall(ctx context.Context, height int64, since time.Time) {
 	epoch, lasted := c.Tip().Epoch, time.Since(since)
 	if lasted < c.fallGrace() {

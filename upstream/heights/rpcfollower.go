@@ -70,8 +70,7 @@ func (f *rpcFollower) takeTurn() (end func()) {
 	return func() { <-f.turn }
 }
 
-// recordLoss logs why a subscription ended, unless no header has arrived since the last time. It returns the number of
-// accepted headers.
+// recordLoss logs why a subscription ended, once until a header arrives again. It returns the number of accepted headers.
 func (f *rpcFollower) recordLoss(err error) (headers int) {
 	defer f.takeTurn()()
 	if !f.loggedLoss {
@@ -90,9 +89,9 @@ func (f *rpcFollower) follow(ctx context.Context) error {
 		f.node.update(func(v *State) { v.CometErr = err })
 		return err
 	}
-	f.node.Forget()
+	f.node.ForgetLowest()
 	defer subscription.Close()
-	if err := f.begin(ctx, end); err != nil {
+	if err := f.beginStream(ctx, end); err != nil {
 		return err
 	}
 	defer f.disconnect()
@@ -112,9 +111,9 @@ func (f *rpcFollower) follow(ctx context.Context) error {
 	}
 }
 
-// begin begins a subscription with a poll, because headers may have been missed. The subscription ends when end is called.
-func (f *rpcFollower) begin(ctx context.Context, end context.CancelCauseFunc) error {
-	defer f.polled.begin()()
+// beginStream begins a subscription with a poll, because headers may have been missed. The subscription ends when end is called.
+func (f *rpcFollower) beginStream(ctx context.Context, end context.CancelCauseFunc) error {
+	defer f.polled.take()()
 	p := f.read(ctx)
 	defer f.takeTurn()()
 	if err := f.accept(ctx, p); err != nil {
@@ -137,7 +136,7 @@ func (f *rpcFollower) disconnect() {
 	f.node.recordDisconnect()
 }
 
-// silenceLimit returns the time between two polls while headers arrive: three blocks, or one
+// silenceLimit returns the time between two polls while headers arrive: three block intervals, or one
 // poll interval for a node that catches up.
 func (f *rpcFollower) silenceLimit() time.Duration {
 	if f.node.State().CatchingUp {
@@ -149,14 +148,16 @@ func (f *rpcFollower) silenceLimit() time.Duration {
 func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 	defer f.takeTurn()()
 	epoch, known := f.chain.Tip().Epoch, f.node.State()
-	switch {
-	case h.Height == 0:
+	if h.Height == 0 {
 		return nil
-	case !f.chain.admit(f.node, h.ChainID):
+	}
+	if !f.chain.admit(f.node, h.ChainID) {
 		return errWrongChain
-	case !f.isOurs(ctx, epoch, h.Height-1, h.Last.Hash), known.CatchingUp:
+	}
+	if ours := f.checkHash(ctx, epoch, h.Height-1, h.Last.Hash); !ours || known.CatchingUp {
 		return nil
-	case h.Height < known.Height && known.Height <= f.chain.tip.Proved():
+	}
+	if h.Height < known.Height && known.Height <= f.chain.tip.Proved() { // claim decides if known was not proved
 		if f.settle == nil { // the next poll shows whether the header is right
 			f.settle = f.chain.contradict()
 			f.startPoll()
@@ -187,7 +188,7 @@ type pollResult struct {
 
 // poll polls once, and returns the time until the next poll. Headers are handled while it reads.
 func (f *rpcFollower) poll(ctx context.Context) (next time.Duration) {
-	defer f.polled.begin()()
+	defer f.polled.take()()
 	p := f.read(ctx)
 	defer f.takeTurn()()
 	streams := f.headers > f.seen
@@ -221,12 +222,11 @@ func (f *rpcFollower) checkStream(ctx context.Context, p pollResult, streams boo
 	if err := f.accept(ctx, p); err != nil {
 		return err
 	}
-	// The headers of a node that catches up are ignored, so none was missed.
-	// A node that was rolled back streams lower ones.
 	now := f.node.State()
 	if now.Height < f.streamed {
 		f.checkFork(ctx)
 	}
+	// The headers of a node that catches up are ignored, and those of one that was rolled back are lower: none was missed.
 	if before.CatchingUp || now.Height < f.streamed {
 		f.streamed = now.Height
 	}
@@ -269,9 +269,13 @@ func (f *rpcFollower) accept(ctx context.Context, p pollResult) error {
 	}
 	if err == nil {
 		f.claimHashed(ctx, f, tip.Claim{Height: p.height, CatchingUp: p.status.CatchingUp})
-		f.node.suggestLowest(min(p.status.Earliest, f.chain.Tip().Height))
 	}
-	f.node.update(func(v *State) { v.CometErr, v.CometDown, v.Unseen = err, err != nil, false })
+	f.node.update(func(v *State) {
+		v.CometErr, v.CometDown, v.Unseen = err, err != nil, false
+		if err == nil && v.Lowest == 0 { // reads have not set it
+			v.Lowest = max(0, min(p.status.Earliest, f.chain.Tip().Height))
+		}
+	})
 	f.chain.moved.notify()
 	return err
 }

@@ -174,7 +174,7 @@ func (e *endpoint) recordREST(err error) {
 		return
 	}
 	if isDialError(err) {
-		e.blocks.Forget() // the node may be restarting
+		e.blocks.ForgetLowest() // the node may be restarting
 	}
 	e.update(func(v *view) {
 		if upstream.KindOf(err) == upstream.Unreachable { // another release may replace the node

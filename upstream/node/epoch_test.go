@@ -38,7 +38,7 @@ func (l *memoryLedger) Agreement(_ context.Context, _ string, epoch int64) (a up
 	err = l.do(func() {
 		l.raise(epoch)
 		a = l.agreed
-		a.Anchors, a.Confirmed = maps.Clone(a.Anchors), time.Since(l.confirmed)
+		a.Anchors, a.SinceConfirmed = maps.Clone(a.Anchors), time.Since(l.confirmed)
 	})
 	return a, err
 }

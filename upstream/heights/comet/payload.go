@@ -14,7 +14,7 @@ import (
 const maxBlock = 16 << 20
 
 // ErrNoPayload is the error for a block without a payload of an execution client.
-var ErrNoPayload = errors.New("block has no block of an execution client")
+var ErrNoPayload = errors.New("block contains no execution payload")
 
 // ExecutionBlock returns the number of the execution client's block in a block. The chain applies the deposits of
 // execution block N with the block that contains execution block N+1.
@@ -39,7 +39,7 @@ func (c *Client) ExecutionBlock(ctx context.Context, height int64) (int64, error
 	return payloadNumber(reply.Block.Data.Txs[0])
 }
 
-// Numbers of the protobuf fields from a transaction to the number of its payload.
+// Protobuf field numbers of tx.body.messages[0].value.execution_payload.number, and the type of that message.
 const (
 	txBody, bodyMessages     = 1, 1
 	anyType, anyValue        = 1, 2
@@ -64,5 +64,5 @@ func payloadNumber(tx []byte) (int64, error) {
 			break
 		}
 	}
-	return 0, fmt.Errorf("%w: unknown form of the payload", ErrNoPayload)
+	return 0, fmt.Errorf("%w in a known form", ErrNoPayload)
 }

@@ -5,7 +5,7 @@
 //
 //   - plausible: at most the last proved height, plus the blocks made since then at the learned
 //     pace, plus [Slack],
-//   - confirmed: another source claims the same height within Slack, or
+//   - confirmed: another source claims a height within Slack of it, or
 //   - proved: a read at that height was answered.
 //
 // If a claim is none of these, its source is distrusted: the tracker ignores its claims until a read
@@ -14,7 +14,8 @@
 // and is withdrawn if no source of this process confirms it in time. Such claims prove nothing, so a
 // series of them cannot raise the tip faster than the pace.
 //
-// The tip falls below a proved height only with a new epoch. An epoch ends when all usable sources,
-// except nodes that catch up, have been lower for the rollback time and no read at the proved height
-// was answered meanwhile, or when a block's hash changes.
+// The tip falls below a proved height only with a new epoch. An epoch ends when all usable sources have
+// claimed lower heights for the rollback time and no read at the proved height was answered meanwhile,
+// or when a block's hash changes. A source is usable if it is trusted, has a recent claim and does not
+// catch up with its peers.
 package tip

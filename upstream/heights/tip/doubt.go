@@ -13,7 +13,7 @@ func (t *Tracker) Distrust(source int) bool {
 	if s.distrusted {
 		return false
 	}
-	s.distrusted, s.claim = true, Claim{}
+	s.distrusted, s.accepted = true, Claim{}
 	t.resolve(time.Now(), false)
 	return true
 }
@@ -30,7 +30,7 @@ func (t *Tracker) Retire(source int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &t.sources[source]
-	s.accepted, s.claimedAt = time.Time{}, time.Time{}
+	s.acceptedAt, s.latestAt = time.Time{}, time.Time{}
 	t.resolve(time.Now(), false)
 }
 
@@ -39,7 +39,7 @@ func (t *Tracker) Doubtful() (height int64, doubtful bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v := t.value.Load()
-	return v.Height, !t.unproved.IsZero() && time.Since(t.unproved) >= grace(v.Interval)
+	return v.Height, !t.unprovedSince.IsZero() && time.Since(t.unprovedSince) >= grace(v.Interval)
 }
 
 // Contradict records that a source contradicts the tip. The caller calls settle when it has found out which is right.
@@ -58,7 +58,7 @@ func (t *Tracker) Contradict() (settle func()) {
 }
 
 // unconfirmed reports whether a contradiction is unsettled, or all usable sources are below the proved height and one of
-// them has lowered its claim. A source that is merely late has not. The caller must hold mu.
+// them has lowered its claim. Late sources are below it, but they have not lowered their claims. The caller must hold mu.
 func (t *Tracker) unconfirmed() bool {
 	return *t.contradictions > 0 || t.fell && !t.lowerSince.IsZero()
 }
@@ -75,14 +75,14 @@ func (t *Tracker) publishUnconfirmed() {
 func (t *Tracker) Claims(source int, height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sources[source].claim.Height >= height
+	return t.sources[source].accepted.Height >= height
 }
 
 // ClaimsLower reports whether the accepted claim of a source is below the proved height, and the source is not catching up.
 func (t *Tracker) ClaimsLower(source int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	claim := t.sources[source].claim
+	claim := t.sources[source].accepted
 	return 0 < claim.Height && claim.Height < t.proved && !claim.CatchingUp
 }
 
@@ -139,7 +139,7 @@ func (t *Tracker) RolledBack() bool {
 	return true
 }
 
-// Begin begins an epoch, in which nothing is proved. It keeps the claims below the old proved height, and the
+// Begin begins an epoch, in which nothing is proved. It keeps the recent claims below the old proved height, and the
 // highest of them becomes the tip. Without one there is no tip.
 func (t *Tracker) Begin(epoch int64) {
 	t.mu.Lock()
@@ -152,13 +152,13 @@ func (t *Tracker) Begin(epoch int64) {
 	t.contradictions = new(int)
 	for i, s := range t.sources {
 		t.sources[i].high = 0
-		if !t.isRecent(s, now) || t.proved > 0 && s.claim.Height >= t.proved {
-			t.sources[i].claim = Claim{}
+		if !t.isRecent(s, now) || t.proved > 0 && s.accepted.Height >= t.proved {
+			t.sources[i].accepted = Claim{}
 		}
 	}
 	v.Epoch, v.Time = epoch, time.Time{}
 	t.value.Store(&v)
-	t.proved, t.raised, t.lowerSince, t.unproved = 0, 0, time.Time{}, time.Time{}
+	t.proved, t.raised, t.lowerSince, t.unprovedSince = 0, 0, time.Time{}, time.Time{}
 	t.pace.height = 0 // keeps the interval
 	t.base, t.baseAt = t.best(now).Height, now
 	t.resolve(now, false)

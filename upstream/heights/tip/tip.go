@@ -32,13 +32,12 @@ type Claim struct {
 	Proved     bool      // a read at the height was answered
 }
 
-// A source is a source of claims.
 type source struct {
-	claim      Claim // last accepted claim
-	high       int64 // highest accepted claim of this epoch
-	claimed    int64 // last claimed height, accepted or not
-	claimedAt  time.Time
-	accepted   time.Time // when claim was accepted
+	accepted   Claim     // the last accepted one
+	acceptedAt time.Time // zero if another source of the node has replaced this one
+	latest     int64     // last claimed height, accepted or not
+	latestAt   time.Time
+	high       int64 // highest accepted height of this epoch
 	distrusted bool
 }
 
@@ -51,23 +50,23 @@ type Tracker struct {
 	pace             pace
 	sources          []source
 	proved           int64     // highest height of this epoch at which a read was answered
-	base             int64     // reference of plausible heights: the last proved height or the first accepted one
+	base             int64     // height from which limit counts: the last proved one or the first accepted one; 0 if there is none
 	baseAt           time.Time // when base was set
-	unproved         time.Time // when the tip rose above proved; zero if it is not above
+	unprovedSince    time.Time // when the tip rose above proved; zero if it is not above
 	raised           int64     // newest claim of other replicas; 0 if there is none
 	raisedFrom       int64     // their oldest claim that the sources have not confirmed
 	raisedAt         time.Time // when replicas claimed raisedFrom
 	ignorePeersUntil time.Time // set after an unconfirmed claim of a replica
 	lowerSince       time.Time // when all usable sources fell below proved; zero if they are not below
 	lowerFrom        int64     // the highest claim at that time
-	fell             bool      // one of these sources was higher before
+	fell             bool      // a usable source below proved was higher before in this epoch
 	contradictions   *int      // number of unsettled ones in this epoch
 }
 
 // New returns a tracker with a number of sources. interval is the assumed time between two blocks until it has
 // been learned.
 func New(sources int, interval, rollback time.Duration) *Tracker {
-	t := &Tracker{pace: pace{usual: interval}, rollback: rollback, sources: make([]source, sources), contradictions: new(int)}
+	t := &Tracker{pace: pace{assumed: interval}, rollback: rollback, sources: make([]source, sources), contradictions: new(int)}
 	t.value.Store(&Tip{Interval: interval})
 	return t
 }
@@ -108,17 +107,17 @@ func ClaimLifetime(interval time.Duration) time.Duration {
 // grace returns how long the tip may be unproved before it is doubtful.
 func grace(interval time.Duration) time.Duration { return max(interval, time.Second) }
 
-// Plausible records a source's claim, and reports whether its height needs no proof. Claims of distrusted sources always need
-// one.
-func (t *Tracker) Plausible(source int, height int64) bool {
+// Offer records the height that a source claims, and reports whether it is plausible or confirmed, so that the claim needs no
+// proof. Claims of distrusted sources always need one.
+func (t *Tracker) Offer(source int, height int64) (acceptable bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, s := time.Now(), &t.sources[source]
-	s.claimed, s.claimedAt = height, now
+	s.latest, s.latestAt = height, now
 	return !s.distrusted && t.base > 0 && (height <= t.limit(now) || t.confirmed(source, height, now))
 }
 
-// limit returns the highest plausible height.
+// limit returns the highest plausible height at a time.
 func (t *Tracker) limit(now time.Time) int64 {
 	return t.base + int64(now.Sub(t.baseAt)/t.pace.interval()) + Slack
 }
@@ -126,7 +125,7 @@ func (t *Tracker) limit(now time.Time) int64 {
 // confirmed reports whether another source claims about the same height.
 func (t *Tracker) confirmed(source int, height int64, now time.Time) bool {
 	for i, s := range t.sources {
-		if i != source && s.claimed > 0 && now.Sub(s.claimedAt) <= ClaimLifetime(t.pace.interval()) && max(height-s.claimed, s.claimed-height) <= Slack {
+		if i != source && s.latest > 0 && now.Sub(s.latestAt) <= ClaimLifetime(t.pace.interval()) && max(height-s.latest, s.latest-height) <= Slack {
 			return true
 		}
 	}
@@ -139,10 +138,10 @@ func (t *Tracker) Accept(source int, c Claim) (restored bool) {
 	defer t.mu.Unlock()
 	now, s := time.Now(), &t.sources[source]
 	restored = s.distrusted
-	if c.Time.IsZero() && s.claim.Height == c.Height {
-		c.Time = s.claim.Time
+	if c.Time.IsZero() && s.accepted.Height == c.Height {
+		c.Time = s.accepted.Time
 	}
-	s.claim, s.claimed, s.claimedAt, s.accepted, s.distrusted = c, c.Height, now, now, false
+	s.accepted, s.acceptedAt, s.latest, s.latestAt, s.distrusted = c, now, c.Height, now, false
 	s.high = max(s.high, c.Height)
 	if !c.CatchingUp {
 		t.pace.advance(c.Height, now)
@@ -174,7 +173,7 @@ func (t *Tracker) prove(height int64, now time.Time) {
 		t.lowerSince = time.Time{}
 	}
 	if t.value.Load().Height <= t.proved {
-		t.unproved = time.Time{}
+		t.unprovedSince = time.Time{}
 	}
 }
 
@@ -223,15 +222,16 @@ func (t *Tracker) resolve(now time.Time, accepted bool) {
 	if accepted {
 		v.Seen = now
 	}
-	if v.Limit = 0; t.base > 0 {
-		v.Limit = max(t.base+Slack+int64(v.Seen.Sub(t.baseAt)/v.Interval), v.Height)
+	v.Limit = 0
+	if t.base > 0 {
+		v.Limit = max(t.limit(v.Seen), v.Height) // Read adds the blocks since Seen
 	}
 	v.CatchingUp = t.watchLower(now)
 	v.Unconfirmed = t.unconfirmed()
 	if v.Height <= t.proved {
-		t.unproved = time.Time{}
-	} else if t.unproved.IsZero() {
-		t.unproved = now
+		t.unprovedSince = time.Time{}
+	} else if t.unprovedSince.IsZero() {
+		t.unprovedSince = now
 	}
 	t.value.Store(&v)
 }
@@ -240,18 +240,18 @@ func (t *Tracker) resolve(now time.Time, accepted bool) {
 // keep the tip at a height that the others do not claim.
 func (t *Tracker) best(now time.Time) (best Claim) {
 	recent := func(s source) bool { return t.isRecent(s, now) }
-	some := slices.ContainsFunc(t.sources, recent)
+	anyRecent := slices.ContainsFunc(t.sources, recent)
 	for _, s := range t.sources {
-		if c := s.claim; (recent(s) || !some) && (c.Height > best.Height || c.Height == best.Height && best.Time.IsZero()) {
+		if c := s.accepted; (recent(s) || !anyRecent) && (c.Height > best.Height || c.Height == best.Height && best.Time.IsZero()) {
 			best = c
 		}
 	}
 	return best
 }
 
-// isRecent reports whether a claim of the source was accepted recently.
+// isRecent is false for a distrusted source, which has no accepted claim.
 func (t *Tracker) isRecent(s source, now time.Time) bool {
-	return s.claim.Height > 0 && now.Sub(s.accepted) <= ClaimLifetime(t.pace.interval())
+	return s.accepted.Height > 0 && now.Sub(s.acceptedAt) <= ClaimLifetime(t.pace.interval())
 }
 
 // watchLower updates lowerSince, lowerFrom and fell. It reports whether all sources with a recent claim are
@@ -261,14 +261,14 @@ func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 	t.fell = false
 	for _, s := range t.sources {
 		switch {
-		case s.distrusted || !t.isRecent(s, now):
-		case s.claim.CatchingUp:
+		case !t.isRecent(s, now):
+		case s.accepted.CatchingUp:
 			behind++
 		default:
 			usable++
-			if s.claim.Height < t.proved {
+			if s.accepted.Height < t.proved {
 				lower++
-				t.fell = t.fell || s.claim.Height < s.high
+				t.fell = t.fell || s.accepted.Height < s.high
 			}
 		}
 	}
@@ -284,7 +284,7 @@ func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 // A pace learns the time between two blocks as the median of the latest samples, because an absent proposer makes
 // some blocks late.
 type pace struct {
-	usual   time.Duration // used until there are three samples
+	assumed time.Duration // used until there are three samples
 	samples Median
 	height  int64
 	at      time.Time
@@ -308,7 +308,7 @@ func (p *pace) advance(height int64, at time.Time) {
 
 func (p *pace) interval() time.Duration {
 	if p.samples.Count < 3 {
-		return p.usual
+		return p.assumed
 	}
 	return min(max(p.samples.Value(), minInterval), maxInterval)
 }

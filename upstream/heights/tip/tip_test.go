@@ -10,7 +10,7 @@ import (
 
 // claimHeight accepts a claim of a height if it is plausible, as a follower does, and reports whether it is.
 func (t *Tracker) claimHeight(source int, height int64) bool {
-	plausible := t.Plausible(source, height)
+	plausible := t.Offer(source, height)
 	if plausible {
 		t.Accept(source, Claim{Height: height})
 	}
