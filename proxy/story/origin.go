@@ -67,7 +67,7 @@ const lately = time.Minute
 func (g *goodInputs) judge(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
 	if prev != nil && prev.Status == http.StatusOK {
 		g.forget()
-	} else if a.Sound && g.has(q, now) {
+	} else if a.NodeWorks && g.has(q, now) {
 		rejected := *a
 		rejected.Reason, rejected.Status = node.Rejected, node.Rejected.Status()
 		return &rejected

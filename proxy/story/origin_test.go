@@ -83,8 +83,8 @@ func TestFailureIsRejectedIfTheRowAnsweredAnotherInputLately(t *testing.T) {
 		return "/bank/balances/0x" + strings.Repeat(digit, 40) + "/by_denom?denom=" + denom
 	}
 	this, other := balance("a", "stake"), balance("a", "other")
-	sound := answer(node.Other, 100)
-	sound.Sound = true
+	working := answer(node.Other, 100)
+	working.NodeWorks = true
 	for name, tt := range map[string]struct {
 		answered []string
 		pause    time.Duration
@@ -92,14 +92,14 @@ func TestFailureIsRejectedIfTheRowAnsweredAnotherInputLately(t *testing.T) {
 		before   int // status of this input's answer before, 0 for none
 		status   int
 	}{
-		"another input":                {[]string{other}, 0, sound, 0, 400},
-		"another path":                 {[]string{balance("b", "stake")}, 0, sound, 0, 400},
-		"another input before this":    {[]string{other, this, this}, lately - 1, sound, 0, 400},
-		"another input too long ago":   {[]string{other}, lately, sound, 0, 502},
-		"this input alone":             {[]string{this}, 0, sound, 0, 502},
+		"another input":                {[]string{other}, 0, working, 0, 400},
+		"another path":                 {[]string{balance("b", "stake")}, 0, working, 0, 400},
+		"another input before this":    {[]string{other, this, this}, lately - 1, working, 0, 400},
+		"another input too long ago":   {[]string{other}, lately, working, 0, 502},
+		"this input alone":             {[]string{this}, 0, working, 0, 502},
 		"a node that reads nothing":    {[]string{other}, 0, answer(node.Other, 100), 0, 502},
-		"this input has a good answer": {[]string{other}, 0, sound, 200, 502},
-		"this input has none":          {[]string{other}, 0, sound, 404, 400},
+		"this input has a good answer": {[]string{other}, 0, working, 200, 502},
+		"this input has none":          {[]string{other}, 0, working, 404, 400},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			nodes := &answering{}

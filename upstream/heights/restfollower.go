@@ -10,10 +10,12 @@ import (
 )
 
 const (
-	maxPollInterval  = 2 * time.Second
-	recheck          = 4              // every fourth poll reads the known height again
-	impossibleHeight = int64(1) << 62 // above every chain's tip
+	maxPollInterval = 2 * time.Second
+	recheck         = 4 // every fourth poll reads the known height again
 )
+
+// ImpossibleHeight is above every chain's tip.
+const ImpossibleHeight = int64(1) << 62
 
 var errNoHeights = errors.New("REST server answers at any height")
 
@@ -98,7 +100,7 @@ func (f *restFollower) newest(ctx context.Context) (int64, error) {
 
 // findNewest finds the newest height when no readable height is known. If the first block is pruned, its refusal names the newest height.
 func (f *restFollower) findNewest(ctx context.Context) (int64, error) {
-	has, err := f.node.has(ctx, f.chain, impossibleHeight)
+	has, err := f.node.has(ctx, f.chain, ImpossibleHeight)
 	if has || err != nil {
 		return 0, cmp.Or(err, errNoHeights)
 	}

@@ -25,7 +25,7 @@ type Call struct {
 	Block  int64                              // block named in the parameters; 0 if none
 	Write  bool                               // it may change state, so it is sent to one node, once
 	Slow   bool                               // it waits for a block, so it does not queue with reads
-	Size   int                                // size of the parameters in bytes, for which memory is reserved; 0 if the memory of the client's message covers them
+	Size   int                                // size of the parameters in bytes, for which memory is reserved; 0 if the caller has reserved it
 }
 
 // queryMethod is the method that reads state. Only its results contain a height.
@@ -125,26 +125,15 @@ func (a *Answer) readState(result []byte, asked int64) {
 	a.Text = text
 }
 
-// JSON-RPC codes of CometBFT for calls that it cannot decode, and for calls that fail.
-const (
-	parseError    = -32700
-	invalidParams = -32602
-	invalidCall   = -32600
-	internalError = -32603
-	serverError   = -32000
-)
-
-// isFromComet reports whether a JSON-RPC error comes from CometBFT and not from a server in front of it.
+// isFromComet reports whether a JSON-RPC error comes from CometBFT and not from a server in front of it. Such servers also
+// use the codes of calls that fail, so the text decides then.
 func isFromComet(rpcError []byte) bool {
 	code := gjson.GetBytes(rpcError, "code").Int()
-	switch {
-	case code == parseError, invalidParams <= code && code <= invalidCall:
-		return true
-	case code == internalError, code == serverError:
+	if code == comet.InternalError || code == comet.ServerError {
 		_, known := classify(cometRPC, gjson.GetBytes(rpcError, "data").String(), 0)
 		return known
 	}
-	return false
+	return comet.IsOwnCode(code)
 }
 
 // refusedCall interprets an error of the RPC. block is the block named in the call, or 0. A block above the tip is the

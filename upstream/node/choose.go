@@ -15,25 +15,26 @@ const (
 
 // choose returns the best endpoint for the request, or nil if the request has to wait or cannot be sent. hope reports
 // whether an unsuitable endpoint may become suitable soon. Before the deadline, choose returns nil if the best endpoint is
-// the one to avoid and there is hope, or if an endpoint with a better priority should have the height soon.
+// the one to avoid and there is hope, or if an endpoint with a better priority should have the height soon. It sets broken,
+// far and newest.
 func (f *fetch) choose() (best *endpoint, hope bool) {
 	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
 	var bestRank [6]int
 	soonest := math.MaxInt // priority of the endpoints that should have the height soon
-	form := f.pool.knownForm(f.request.Keys)
+	formIsKnown := f.pool.knownForm(f.request.Keys)
 	f.broken, f.far, f.newest = false, false, 0
 	for _, e := range f.pool.endpoints() {
 		v := e.snapshot()
 		reach := v.reach(height, tip.Interval)
 		switch {
 		case v.Foreign() || !f.allows(e, chain):
-		case form && v.keys.form != f.request.Keys:
+		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
 		case e.serverOf(f.request).isOpen():
 			f.broken = true
 		case v.Unseen || slices.Contains(f.lagging, e):
 			hope = true
-		case reach == behind && height <= tip.Height: // a node must refuse a height above the tip itself
+		case reach == behind && height <= tip.Height: // a height above the tip is sent, so that the node refuses it
 			soon := height-v.Height <= maxWaitLag
 			hope, f.far, f.newest = hope || soon, f.far || !soon, max(f.newest, v.Height)
 			if soon && time.Since(v.failed) >= penaltyTime {
@@ -60,7 +61,7 @@ func (f *fetch) allows(e *endpoint, chain string) bool {
 	return e.serverOf(r) != nil && (r.Invoke == nil || e.grpc.serves(chain))
 }
 
-// reach is how likely an endpoint can answer at a height.
+// reach is how likely it is that an endpoint can answer at a height.
 type reach int
 
 const (

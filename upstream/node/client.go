@@ -42,7 +42,7 @@ func newClient(base *url.URL, headers http.Header, o Options, p *protocol) *clie
 	transport := transport.New(base, transport.Options{
 		Dial:    min(o.Timeout, maxDial),
 		Idle:    idleClose,
-		MaxIdle: cmp.Or(o.InFlight, queue.MostRequests), // the maximum number of concurrent requests
+		MaxIdle: cmp.Or(o.InFlight, queue.MaxRequests), // the maximum number of concurrent requests
 		MaxHead: 64 << 10,
 	})
 	hide := upstream.NewRedactor(base, upstream.HeaderValues(headers)...)

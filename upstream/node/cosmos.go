@@ -79,7 +79,7 @@ func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a 
 		return nil, badAnswer(ErrNoLatest)
 	case height == 0 || !e.snapshot().withoutGRPC && a.Reason != Ambiguous:
 		return a, nil
-	case a.Reason == NotFound || a.Reason == BadInput && a.NodeStatus != http.StatusNotImplemented:
+	case a.Reason == NotFound || a.Reason == BadInput && a.NodeStatus != http.StatusNotImplemented: // without gRPC: an error of the state
 		a.Reason, a.Height = Refused, height
 		return a, nil
 	case a.Reason != Ambiguous:

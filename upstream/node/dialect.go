@@ -37,7 +37,7 @@ func (d Dialect) protocol() (*protocol, error) {
 	case Story, "":
 		return &protocol{height: "X-Block-Height", probe: "/auth/params", keyProbe: "/staking/validators", executes: true, read: readStory}, nil
 	case Cosmos:
-		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, hasHeights: true}, nil
+		return &protocol{height: heightHeader, probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, hasHeights: true}, nil
 	}
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
 }
@@ -93,10 +93,7 @@ func detect(ctx context.Context, e Endpoint) (Dialect, error) {
 	defer cancel()
 	o := Options{}.WithDefaults()
 	for _, d := range []Dialect{Story, Cosmos} {
-		p, err := d.protocol()
-		if err != nil {
-			return "", err
-		}
+		p, _ := d.protocol()
 		c := newClient(base, e.Headers, o, p)
 		a, err := c.get(ctx, Request{Path: p.probe}, 0)
 		c.http.CloseIdleConnections()

@@ -8,9 +8,9 @@
 //     adapts to the node: a small one works best with two to four, and announces its blocks late with
 //     more than eight.
 //  3. AtTip is replaced by a height when the request leaves the queue.
-//  4. The endpoint (endpoint.go) sends it to one of the node's servers, each behind a circuit breaker of its
-//     own (server.go): the REST server (client.go, whose responses story.go or cosmos.go interprets), CometBFT's RPC
-//     (call.go), or gRPC (grpc.go; stream.go for streams). One table (texts.go) maps the texts of errors to reasons.
+//  4. The endpoint (endpoint.go) sends it to one of the node's servers: REST (client.go), CometBFT's RPC (call.go)
+//     or gRPC (grpc.go, invoke.go, stream.go). Each is behind a circuit breaker of its own (server.go). story.go
+//     and cosmos.go interpret REST responses. One table (texts.go) maps the texts of errors to reasons.
 //  5. If the endpoint does not respond, has pruned the height or lags, the request goes to another
 //     endpoint. If no endpoint reaches the newest block, the newest block of an endpoint is read.
 //     unanswered.go holds the errors for requests that no endpoint could answer.

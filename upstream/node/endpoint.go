@@ -22,8 +22,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-// slowCall is the timeout of a call that waits for a block.
-const slowCall = time.Minute
+const (
+	slowCall  = time.Minute // timeout of a call that waits for a block
+	smoothing = 8           // a new sample counts 1/smoothing in the mean latency
+)
 
 // An endpoint is one node with its clients, breakers and queue.
 type endpoint struct {
@@ -44,7 +46,7 @@ type endpoint struct {
 	rpcServer  *server // nil without an RPC server
 	grpcServer *server // nil without a gRPC server
 
-	sound      atomic.Int64  // last height that a probe could read after a failure
+	worksAt    atomic.Int64  // last height that a probe could read after a failure
 	testing    chan struct{} // holds a value while a caller tests the form of page keys
 	testFailed time.Time     // when such a test last failed; only used while testing
 
@@ -145,7 +147,7 @@ func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *A
 	if r.rest() {
 		e.recordREST(err)
 		if answer != nil && r.Cost == Cheap {
-			e.update(func(v *view) { v.latency += (time.Since(start) - v.latency) / 8 })
+			e.update(func(v *view) { v.latency += (time.Since(start) - v.latency) / smoothing })
 		}
 	}
 	return answer, err
@@ -162,7 +164,7 @@ func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, 
 	case err == nil && e.client.protocol.hasHeights:
 		return e.disambiguate(ctx, r, r.sentHeight(height), answer)
 	case err == nil && answer.Reason == Other && r.Cost != Unknown:
-		answer.Sound = e.isSound(ctx, r, r.sentHeight(height))
+		answer.NodeWorks = e.works(ctx, r, r.sentHeight(height))
 	}
 	return answer, err
 }
@@ -177,7 +179,7 @@ func (e *endpoint) recordREST(err error) {
 		e.blocks.ForgetLowest() // the node may be restarting
 	}
 	e.update(func(v *view) {
-		if upstream.KindOf(err) == upstream.Unreachable { // another release may replace the node
+		if upstream.KindOf(err) == upstream.Unreachable { // the node may be restarted with another release
 			v.keys.tested = time.Time{}
 		}
 		if isNodeFailure(err) || errors.Is(err, errTipRefused) {

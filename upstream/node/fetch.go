@@ -74,7 +74,7 @@ type fetch struct {
 
 	newest   int64     // newest height of the endpoints that were skipped because they lag
 	lower    int64     // height to read instead of the tip
-	deadline time.Time // until when the fetch waits for the tip
+	deadline time.Time // when it stops waiting for the tip
 }
 
 // height returns the height to read at now. 0 means the node's latest.
@@ -92,8 +92,8 @@ func (f *fetch) height() int64 {
 	}
 }
 
-// heightAt returns the height to read at an endpoint now. A parent is read at its newest block, unless its answer had no
-// height.
+// heightAt returns the height to read at an endpoint now. A parent is read at its newest block. If an answer to that had no
+// height, it is read at a height like other nodes.
 func (f *fetch) heightAt(e *endpoint) int64 {
 	if f.request.Height == AtTip && !f.request.Unpinned && f.heightless == nil && e.client.isParent.Load() {
 		return 0
@@ -105,7 +105,11 @@ func (f *fetch) heightAt(e *endpoint) int64 {
 // While an endpoint should reach the tip soon, it does nothing before the deadline.
 func (f *fetch) tryLowerHeight(hope bool) bool {
 	soon := hope && f.failure == nil && !f.pool.Tip().CatchingUp
-	if f.request.Height != AtTip || f.newest == 0 || f.lower > 0 && f.newest >= f.lower || soon && time.Now().Before(f.deadline) {
+	switch {
+	case f.request.Height != AtTip,
+		f.newest == 0,                         // no endpoint was skipped
+		f.lower > 0 && f.newest >= f.lower,    // it was tried
+		soon && time.Now().Before(f.deadline): // wait
 		return false
 	}
 	f.lower = f.newest
@@ -134,7 +138,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		if err == nil && r.sentHeight(result.height) == 0 {
 			answer.dropHeight(f.pool.Tip().Limit)
 		}
-		if err == nil && !answer.Cached && r.Cost != Unknown && (r.rest() || !r.Unpinned) { // reads of blocks reveal nothing about the state
+		if err == nil && !answer.Cached && r.readsState() {
 			f.pool.RecordReading(e.blocks, now.Epoch, answer.reading())
 		}
 		return answer, err

@@ -45,9 +45,9 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
 	for round := 0; ; round++ {
 		if v := e.snapshot(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.restServer.outage.Failing()) {
-			p.guard(func() { _ = f.send(ctx, e).err }) // recorded in the endpoint's health
+			p.guard(func() { f.send(ctx, e) }) // records the result in the endpoint's health
 		}
-		if v := e.snapshot(); !v.Foreign() && round%int(probeEvery/p.options.retry) == 0 {
+		if v := e.snapshot(); !v.Foreign() && round%int(probeEvery/p.options.retry) == 0 { // every probeEvery
 			p.guard(func() { p.followKeys(ctx, e) })
 		}
 		if upstream.Sleep(ctx, p.options.retry) != nil {

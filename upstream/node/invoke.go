@@ -62,8 +62,8 @@ const tooLarge = "grpc: received message larger than max"
 // notGRPC matches grpc-go's errors for a response that is not gRPC, such as an HTML page.
 var notGRPC = regexp.MustCompile(`^(?:unexpected HTTP status code received from server|malformed header: missing HTTP content-type|transport: received unexpected content-type)`)
 
-// gatewayStatus returns the error for a status without a height that did not come from a node, and nil for a node's. md
-// is the response's metadata. It is empty if grpc-go made the status because there was no response.
+// gatewayStatus interprets a status without a height. It returns nil if a node sent the status, and an error otherwise. md is
+// the response's metadata. It is empty if grpc-go made the status because there was no response.
 func (e *endpoint) gatewayStatus(st *status.Status, md metadata.MD) error {
 	_, known := classify(grpcUnrun, st.Message(), 0)
 	switch code := st.Code(); {

@@ -63,7 +63,7 @@ func (p *Pool) SetEndpoints(configured []Endpoint) error {
 	return nil
 }
 
-// retireTimeout limits the requests in flight to a removed node.
+// retireTimeout is how long requests in flight to a removed node may take.
 const retireTimeout = time.Minute
 
 // retire closes the connections of a removed endpoint once its requests have ended.

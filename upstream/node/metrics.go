@@ -58,7 +58,7 @@ func (m *metrics) forget(node string) {
 const auditLabel = "audit"
 
 func (m *metrics) countRequest(node string, r Request, start time.Time, answer *Answer, err error) {
-	cost, reason := r.Cost.String(), outcome(answer, err)
+	cost, reason := r.Cost.String(), labelOf(answer, err)
 	if r.Audit {
 		cost, reason = auditLabel, auditLabel
 	}
@@ -66,8 +66,8 @@ func (m *metrics) countRequest(node string, r Request, start time.Time, answer *
 	m.answers.WithLabelValues(node, reason).Inc()
 }
 
-// outcome returns the label for the answer's reason or the kind of error.
-func outcome(answer *Answer, err error) string {
+// labelOf returns the label for the answer's reason or the kind of error.
+func labelOf(answer *Answer, err error) string {
 	switch kind := upstream.KindOf(err); {
 	case err == nil:
 		return answer.Reason.String()

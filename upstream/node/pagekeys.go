@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,12 +179,10 @@ func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
 // knownForm reports whether a node is known to read page keys in a form. If so, keys in this form must not be sent to
 // nodes of the other form, which would return an empty or a wrong page.
 func (p *Pool) knownForm(form KeyForm) bool {
-	for _, e := range p.endpoints() {
-		if v := e.snapshot(); !v.Foreign() && v.keys.form == form {
-			return form != UnknownKeys
-		}
-	}
-	return false
+	return form != UnknownKeys && slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool {
+		v := e.snapshot()
+		return !v.Foreign() && v.keys.form == form
+	})
 }
 
 // MixedKeys reports whether page keys are sent verbatim although some nodes read them raw and others in base64.

@@ -10,9 +10,9 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// The address of a node may belong to another tipcache, such as the one of another region, which is called a parent. Its
-// responses have Cache-Status. A parent is read at its newest block, not at a height: so readers at slightly
-// different heights share one of its entries. Its responses contain their height and age.
+// The address of a node may belong to another tipcache, called a parent, for example in another region. Its responses
+// have Cache-Status. A parent is read at its newest block and not at a height, so that readers at slightly different
+// heights share one of its entries. Its responses contain their height and age.
 
 // detectParent records whether the server is a parent. Refusals have no Cache-Status and leave it unchanged.
 func (c *client) detectParent(r *http.Response) {

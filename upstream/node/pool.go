@@ -27,12 +27,12 @@ type Options struct {
 	ChainID   string     // the chain every endpoint must serve; "" accepts the chain of the first endpoint
 
 	Timeout  time.Duration // for a response of one endpoint, without queueing; default 5s
-	maxBody  int64         // maximum size of a response in bytes; default 64 MiB
+	maxBody  int64         // maximum size of a response in bytes; default 64 MiB, changed only by tests
 	InFlight int           // maximum number of concurrent requests per endpoint; 0 adapts it to the endpoint's capacity
-	retry    time.Duration // between two probes of a server after a failed request; default 1s
+	retry    time.Duration // between two probes of a server after a failed request; default 1s, changed only by tests
 	Queue    time.Duration // how long a foreground request waits for its turn; default 2s
 
-	VerbatimKeys bool // page keys are sent unchanged; the pool then tests in advance which form each node reads, for Request.Keys
+	VerbatimKeys bool // page keys are sent as clients send them; the pool keeps testing which form each node reads, so that Request.Keys can select one
 
 	MaxBlockAge   time.Duration // a node whose newest block is older is not ready; default 30s
 	BlockInterval time.Duration // assumed time between blocks until it has been learned; default 2.1s

@@ -33,6 +33,9 @@ type Request struct {
 
 func (r Request) rest() bool { return r.Call == nil && r.Invoke == nil }
 
+// readsState reports whether an answer reveals which heights of the state a node has. Unpinned calls read blocks.
+func (r Request) readsState() bool { return r.Cost != Unknown && (r.rest() || !r.Unpinned) }
+
 // slow reports whether a request waits for a block. It does not queue with reads.
 func (r Request) slow() bool { return r.Call != nil && r.Call.Slow }
 
@@ -86,7 +89,7 @@ type Answer struct {
 	NoPath     bool          // the node does not have the path of a request of cost Unknown
 	Cached     bool          // another tipcache sent it, perhaps from its cache, so it proves no height
 	Age        time.Duration // time since it was read, if Cached
-	Sound      bool          // Story only, if Reason is Other: a probe can read this height, so the request may have caused the failure
+	NodeWorks  bool          // Story only, if Reason is Other: a probe can read this height, so the request may have caused the failure
 }
 
 // Reason classifies an answer.
@@ -101,8 +104,8 @@ const (
 	FutureHeight        // this node does not have the height yet
 	Other               // a failure of the node
 	Refused             // Cosmos only: an error of the state, at Height
-	Ambiguous           // Cosmos only: an error whose cause cannot be determined from the response; its metric label is "unread"
-	Rejected            // Story only, set by callers of a Pool: a failure caused by the input ([Answer].Sound)
+	Ambiguous           // Cosmos only: an error whose cause the response does not show; its metric label is "unread", which must not change
+	Rejected            // Story only, set by callers of a Pool: a failure caused by the input ([Answer].NodeWorks)
 )
 
 // String returns the metric label of the reason.

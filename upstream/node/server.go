@@ -33,11 +33,11 @@ func newServer(outage *upstream.Outage, isNodeFailure func(error) bool, exchange
 // maxExcerpt limits the bytes of a node's text in an outage.
 const maxExcerpt = 200
 
-// recordOutcome extends the outage after a failed request, and ends it after another one. A failure that the node
+// recordOutcome extends the outage after a failed request, and ends it after a successful one. A failure that the node
 // reports (Other) counts like a missing response. An error caused by the request does not count.
 func (s *server) recordOutcome(a *Answer, err error) {
 	switch {
-	case err == nil && (a.Reason != Other || a.Sound):
+	case err == nil && (a.Reason != Other || a.NodeWorks):
 		s.outage.End()
 	case err == nil:
 		s.outage.Record(fmt.Errorf("status %d: %.*s", a.NodeStatus, maxExcerpt, a.Text))

@@ -3,10 +3,9 @@ package node
 import (
 	"fmt"
 	"strconv"
-)
 
-// impossibleHeight is above every chain's tip.
-const impossibleHeight = int64(1) << 62
+	"github.com/tipcache/tipcache/upstream/heights"
+)
 
 // invalidHeight is the Height of an answer that states an invalid height or two different ones.
 const invalidHeight = -1
@@ -17,7 +16,7 @@ func statedHeight(values ...string) (stated int64) {
 		height, err := strconv.ParseInt(value, 10, 64)
 		switch {
 		case value == "":
-		case err != nil || height < 0 || height >= impossibleHeight || stated > 0 && stated != height:
+		case err != nil || height < 0 || height >= heights.ImpossibleHeight || stated > 0 && stated != height:
 			return invalidHeight
 		default:
 			stated = height

@@ -56,17 +56,17 @@ func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {
 	return a, ok
 }
 
-// isSound reports whether a probe can read a height. After a success, it does not probe this height again.
-func (e *endpoint) isSound(ctx context.Context, r Request, height int64) bool {
+// works reports whether a probe can read a height. After a success, it does not probe this height again.
+func (e *endpoint) works(ctx context.Context, r Request, height int64) bool {
 	if r.Path == e.client.protocol.probe {
 		return false
 	}
-	if height > 0 && e.sound.Load() == height {
+	if height > 0 && e.worksAt.Load() == height {
 		return true
 	}
-	sound, _ := e.readable(ctx, height)
-	if sound {
-		e.sound.Store(height)
+	readable, _ := e.readable(ctx, height)
+	if readable {
+		e.worksAt.Store(height)
 	}
-	return sound
+	return readable
 }

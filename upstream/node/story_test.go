@@ -57,7 +57,7 @@ func TestEveryRecordedFailureIsClassified(t *testing.T) {
 				}
 			})
 			answer, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
-			if got := outcome(answer, err); got != r.Want {
+			if got := labelOf(answer, err); got != r.Want {
 				t.Fatalf("got %s (answer %+v, error %v), want %s", got, answer, err, r.Want)
 			}
 			if err == nil && string(answer.Body) != r.Raw {
@@ -100,9 +100,9 @@ func TestAnswersAreClassified(t *testing.T) {
 		{"the text is decoded", 500, `{"code":500,"msg":null,"error":"cannot query with height \u003c 0"}`,
 			&Answer{Status: 400, NodeStatus: 500, Reason: BadInput, Text: "cannot query with height < 0"}},
 		{"a failure nobody has seen", 500, `{"code":500,"msg":null,"error":"disk full"}`,
-			&Answer{Status: 502, NodeStatus: 500, Reason: Other, Sound: true, Text: "disk full"}},
+			&Answer{Status: 502, NodeStatus: 500, Reason: Other, NodeWorks: true, Text: "disk full"}},
 		{"an encoding failure", 502, `{"code":502,"msg":null,"error":"json: unsupported value"}`,
-			&Answer{Status: 502, NodeStatus: 502, Reason: Other, Sound: true, Text: "json: unsupported value"}},
+			&Answer{Status: 502, NodeStatus: 502, Reason: Other, NodeWorks: true, Text: "json: unsupported value"}},
 		{"a path this node does not have", 404, "404 page not found\n",
 			&Answer{Status: 404, NodeStatus: 404, Reason: NotFound, Text: "the chain node has no such path"}},
 		{"a load balancer's 404", 404, "<html>nginx</html>", nil},

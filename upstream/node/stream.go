@@ -208,7 +208,7 @@ func (s *Stream) read(body *io.LimitedReader, compressed bool) (message []byte, 
 		defer func() { _ = z.Close() }()
 		message, err = s.held.ReadAll(io.LimitReader(z, s.maxBody+1), s.maxBody+1)
 	}
-	if err == nil && body.N > 0 && int64(len(message)) <= s.maxBody { // of a message that is too large, a part is unread
+	if err == nil && body.N > 0 && int64(len(message)) <= s.maxBody { // a message that is too large was not read to its end
 		err = io.ErrUnexpectedEOF
 	}
 	return message, err

@@ -19,7 +19,7 @@ const (
 )
 
 // unreadable matches the beginning of an error for an unreadable height, with the prefixes of the interfaces. Quoted
-// input cannot match, because the prefixes have neither digits nor punctuation.
+// input cannot match, because prefixes other than the codespace have neither digits nor punctuation.
 const unreadable = `^(?:codespace sdk code \d+: )?(?:[a-z ]+: )*`
 
 // errorTexts maps error texts to reasons. The first matching row of the interface decides. Rows of storyREST whose texts
@@ -55,7 +55,7 @@ var errorTexts = []struct {
 
 	{grpcUnrun, regexp.MustCompile(`^grpc: error unmarshalling request: |^grpc: received message larger than max`), BadInput},
 
-	{storyREST, regexp.MustCompile(`illegal base64 data`), BadInput},    // a page key, since Base64Keys
+	{storyREST, regexp.MustCompile(`illegal base64 data`), BadInput},    // a raw page key, at a node of Base64Keys
 	{storyREST, regexp.MustCompile("decode `"), BadInput},               // a parameter of the wrong type
 	{storyREST, regexp.MustCompile(`code = InvalidArgument`), BadInput}, // an empty address, a bad denom, an unknown status
 	{storyREST, regexp.MustCompile(`strconv\.`), BadInput},              // a height in the path that is not a number

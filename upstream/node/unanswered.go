@@ -77,7 +77,6 @@ func (p *Pool) noEndpoint() error {
 	return err
 }
 
-// unreachable returns the error if no endpoint could be reached.
 func unreachable(err error) *upstream.Error {
 	return &upstream.Error{
 		Kind: upstream.Unreachable, Msg: nodeName + " cannot be reached", Err: err, RetryAfter: breakerOpen,

@@ -49,7 +49,7 @@ func TestUnknownPathsAreClassified(t *testing.T) {
 		"/html502": "bad_answer", "/text": "bad_answer", "/stream": "bad_answer", "/bare": "bad_answer", "/long": "bad_answer",
 	} {
 		a, err := p.Fetch(t.Context(), Request{Path: path, Height: AtTip, Unpinned: true, Cost: Unknown})
-		got := outcome(a, err)
+		got := labelOf(a, err)
 		if a != nil && a.NoPath {
 			got = "no path"
 		}

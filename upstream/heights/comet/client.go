@@ -59,9 +59,15 @@ type Refusal struct {
 // Error returns the node's message and data.
 func (e *Refusal) Error() string { return e.Message + ": " + e.Data }
 
-// isFromNode reports whether the code is one of CometBFT's, so that the node refused and not a server in front of it.
-func (e *Refusal) isFromNode() bool {
-	return e.Code == -32700 || e.Code >= -32603 && e.Code <= -32600 || e.Code == -32000
+// JSON-RPC codes of CometBFT for calls that fail.
+const (
+	InternalError = -32603
+	ServerError   = -32000
+)
+
+// IsOwnCode reports whether a JSON-RPC code is one of CometBFT's: that of a failed call, of an invalid one, or of invalid JSON.
+func IsOwnCode(code int64) bool {
+	return code == -32700 || InternalError <= code && code <= -32600 || code == ServerError
 }
 
 // shutdownError matches the errors of a node that shuts down: it closes its databases before its RPC server.
@@ -183,7 +189,7 @@ func (c *Client) Call(ctx context.Context, method string, params any, maxBytes i
 func (c *Client) recordOutcome(err error) {
 	switch refusal, ok := errors.AsType[*Refusal](err); {
 	case errors.Is(err, context.Canceled): // the caller's cancellation says nothing about the node
-	case ok && refusal.isFromNode():
+	case ok && IsOwnCode(refusal.Code):
 		c.Outage.End()
 	default:
 		c.Outage.Record(err)

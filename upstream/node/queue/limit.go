@@ -24,38 +24,34 @@ var weights = [costs]float64{Cheap: .5, Page: 1, Scan: 1, Unknown: 1}
 // The bounds and the start of an adaptive limit, in requests for lists. Two to four requests keep a small node busy.
 // Twice the upper bound made a node with two cores stop producing blocks.
 const (
-	Least = 2
-	First = 4
-	Most  = 32
+	minLimit   = 2
+	firstLimit = 4
+	maxLimit   = 32
 
-	MostRequests = 2 * Most // if all requests are for single items
+	MaxRequests = 2 * maxLimit // if all requests are for single items
 )
 
 const (
-	calm      = Least                 // load up to which reads take their base duration
-	tolerance = 1.5                   // a read is slow if it takes more than this multiple of its base duration
-	slack     = time.Millisecond      // plus this time, which schedulers need
+	calmLoad  = minLimit              // load up to which reads take their base duration
+	tolerance = 1.5                   // a read is slow if it takes more than this multiple of its base duration, plus slack
+	slack     = time.Millisecond      // time that schedulers need
 	fall      = .75                   // factor by which the limit falls
 	relieved  = .9                    // a fall has helped if durations fall below this fraction
-	smoothing = 8                     // weight of a mean against a new sample
+	smoothing = 8                     // a new sample counts 1/smoothing in a mean
 	leastBase = 50 * time.Microsecond // minimum base duration
 )
-
-// Headers returns the number of an endpoint's block headers that arrived with the usual delay, and of those that arrived
-// later or are overdue. The counts never decrease.
-type Headers func() (punctual, late int64)
 
 // A limit is the maximum number of concurrent requests of an endpoint. It is fixed or adapts to the endpoint's capacity.
 // An adaptive limit grows by one for every window of answers that took about as long as under low load. It falls
 // by a quarter if more than half of the answers were slow in two consecutive windows. A single slow window may
 // only mean that this machine was busy. If reads take as long after a fall as before, something else slows the
-// endpoint: the limit stays and the base durations are learned again. A late header while the endpoint is busy
-// also makes the limit fall, once. Above that limit it then grows by one per block that is in time.
+// endpoint: the limit stays and the base durations are learned again. The limit also falls at the end of a window in
+// which a header was late and the load was high. From there it grows by at most one per block that is in time.
 type limit struct {
 	adapts  bool
 	now     float64
 	ceiling float64 // above it the limit grows by one per block
-	headers Headers
+	headers func() (punctual, late int64)
 
 	recent [costs]time.Duration // smoothed duration of reads
 	seen   [costs]time.Time     // when recent last changed
@@ -71,11 +67,11 @@ type limit struct {
 	fell           time.Time
 }
 
-func newLimit(fixed int, headers Headers) limit {
+func newLimit(fixed int, headers func() (punctual, late int64)) limit {
 	if fixed > 0 {
 		return limit{now: float64(fixed)}
 	}
-	return limit{adapts: true, now: First, ceiling: Most, headers: headers}
+	return limit{adapts: true, now: firstLimit, ceiling: maxLimit, headers: headers}
 }
 
 func (l *limit) weight(c Cost) float64 {
@@ -110,7 +106,8 @@ func (l *limit) observe(c Cost, began, now time.Time, calm bool) {
 		l.slow++
 	}
 	l.took, l.due = l.took+took, l.due+l.base[c]
-	if l.answers++; float64(l.answers) >= 2*l.now/weights[Cheap] {
+	l.answers++
+	if float64(l.answers) >= 2*l.now/weights[Cheap] { // a window: twice as many answers as single items fit the limit
 		l.adapt(now)
 		l.answers, l.slow, l.busy, l.full, l.took, l.due = 0, 0, 0, false, 0, 0
 	}
@@ -134,21 +131,21 @@ func (l *limit) adapt(now time.Time) {
 	l.before, l.slowBefore = 0, slow
 	switch {
 	case isLate && 2*l.busy > l.answers: // otherwise the load is not the cause
-		l.now, l.fell = max(l.now*fall, Least), now
+		l.now, l.fell = max(l.now*fall, minLimit), now
 		l.ceiling = l.now
 	case slow && before > 0 && slowness > relieved*before:
 		l.before = slowness
 		for c, base := range l.base {
 			l.base[c] = stepTowards(base, l.recent[c])
 		}
-	case slow && !repeated:
+	case slow && !repeated: // wait for a second window
 	case slow:
-		l.now, l.fell, l.before = max(l.now*fall, Least), now, slowness
-	case !l.full || 4*l.slow > l.answers:
+		l.now, l.fell, l.before = max(l.now*fall, minLimit), now, slowness
+	case !l.full || 4*l.slow > l.answers: // no request waited, or too many were slow
 	case l.now+1 <= l.ceiling:
 		l.now++
 	case isPunctual:
-		l.ceiling = min(l.ceiling+1, Most)
+		l.ceiling = min(l.ceiling+1, maxLimit)
 		l.now = min(l.now+1, l.ceiling)
 	}
 }

@@ -91,20 +91,20 @@ func TestLimitFindsTheNodesCapacity(t *testing.T) {
 		bears    int
 		from, to float64 // in lists
 	}{
-		"lists, as many as the bound":          {Page, 100, Most, Most},
-		"items, twice as many":                 {Cheap, 100, Most, Most},
+		"lists, as many as the bound":          {Page, 100, maxLimit, maxLimit},
+		"items, twice as many":                 {Cheap, 100, maxLimit, maxLimit},
 		"lists, until they take longer":        {Page, 8, 8, 16},
 		"items, until they take longer":        {Cheap, 32, 16, 30},
-		"a node that does one thing at a time": {Page, 1, Least, First + 1},
-		"scans, which have slots of their own": {Scan, 100, First, First},
+		"a node that does one thing at a time": {Page, 1, minLimit, firstLimit + 1},
+		"scans, which have slots of their own": {Scan, 100, firstLimit, firstLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newSlowNode(tt.bears)
-				n.wantLimit(t, First, First)
+				n.wantLimit(t, firstLimit, firstLimit)
 				n.blocks(20, Request{Cost: tt.cost}, 500)
 				n.wantLimit(t, tt.from, tt.to)
-				want := map[Cost]int{Cheap: MostRequests, Page: Most, Scan: 1}[tt.cost]
+				want := map[Cost]int{Cheap: MaxRequests, Page: maxLimit, Scan: 1}[tt.cost]
 				if n.most > want {
 					t.Errorf("concurrent requests = %d, want at most %d", n.most, want)
 				}
@@ -117,13 +117,13 @@ func TestLimitFollowsTheNodesCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		n.blocks(10, Request{Cost: Page}, 500)
-		n.wantLimit(t, Most, Most)
+		n.wantLimit(t, maxLimit, maxLimit)
 		n.bears = 4
 		n.blocks(3, Request{Cost: Page}, 500)
-		n.wantLimit(t, Least, 8)
+		n.wantLimit(t, minLimit, 8)
 		n.bears = 64
 		n.blocks(10, Request{Cost: Page}, 500)
-		n.wantLimit(t, Most, Most)
+		n.wantLimit(t, maxLimit, maxLimit)
 	})
 }
 
@@ -135,7 +135,7 @@ func TestLimitRecoversAfterTheNodeBecomesSlower(t *testing.T) {
 		n.takes *= 4
 		n.flood(Request{Cost: Page}, 50, 2*time.Second)
 		n.blocks(40, Request{Cost: Page}, 500)
-		n.wantLimit(t, Most, Most)
+		n.wantLimit(t, maxLimit, maxLimit)
 	})
 }
 
@@ -147,10 +147,10 @@ func TestLimitStopsFallingWhenItDoesNotHelp(t *testing.T) {
 		for range 5 {
 			n.takes *= 3 // while it executes a block
 			n.flood(Request{Cost: Page}, 100, 500*time.Millisecond)
-			n.wantLimit(t, Most/2, Most)
+			n.wantLimit(t, maxLimit/2, maxLimit)
 			n.takes /= 3
 			n.flood(Request{Cost: Page}, 100, time.Second)
-			n.wantLimit(t, Most-4, Most)
+			n.wantLimit(t, maxLimit-4, maxLimit)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestSingleSlowWindowDoesNotLowerTheLimit(t *testing.T) {
 			n.flood(Request{Cost: Page}, 100, 40*time.Millisecond)
 			n.takes /= 4
 			n.flood(Request{Cost: Page}, 100, 100*time.Millisecond+time.Duration(i)*time.Millisecond)
-			n.wantLimit(t, Most, Most)
+			n.wantLimit(t, maxLimit, maxLimit)
 		}
 	})
 }
@@ -174,18 +174,18 @@ func TestLateHeadersLowerTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		n.flood(Request{Cost: Page}, 100, 5*time.Second)
-		n.wantLimit(t, Most, Most)
+		n.wantLimit(t, maxLimit, maxLimit)
 		begun := time.Now()
 		punctual := n.punctual()
 		n.punctual, n.late = func() int64 { return punctual }, func() int64 { return int64(time.Since(begun) / n.block) }
 		n.flood(Request{Cost: Page}, 100, 1500*time.Millisecond)
-		n.wantLimit(t, Most*fall, Most*fall) // once a header
+		n.wantLimit(t, maxLimit*fall, maxLimit*fall) // once a header
 		n.flood(Request{Cost: Page}, 100, 20*time.Second)
-		n.wantLimit(t, Least, Least+1)
+		n.wantLimit(t, minLimit, minLimit+1)
 		late, again := n.late(), time.Now()
 		n.punctual, n.late = func() int64 { return punctual + int64(time.Since(again)/n.block) }, func() int64 { return late }
 		n.flood(Request{Cost: Page}, 100, 5500*time.Millisecond)
-		n.wantLimit(t, Least+4, Least+7) // one a block
+		n.wantLimit(t, minLimit+4, minLimit+7) // one a block
 	})
 }
 
@@ -196,7 +196,7 @@ func TestLateHeadersUnderLowLoadDoNotLowerTheLimit(t *testing.T) {
 		begun := time.Now()
 		n.late = func() int64 { return int64(time.Since(begun) / n.block) }
 		n.flood(Request{Cost: Page}, 1, 20*time.Second)
-		n.wantLimit(t, First, First)
+		n.wantLimit(t, firstLimit, firstLimit)
 	})
 }
 

@@ -31,7 +31,7 @@ type line struct {
 	misses  list.List     // of *waiter; these go first
 	run     int           // consecutive turns of misses while another request waits
 	in      *list.List    // fresh or served of the queue
-	place   *list.Element // in in
+	place   *list.Element // its element in that list
 }
 
 type waiter struct {
@@ -39,8 +39,8 @@ type waiter struct {
 	calm  bool          // the load was low at the waiter's turn
 	turn  chan struct{} // closed at the waiter's turn
 	line  *line
-	in    *list.List    // a list of line
-	place *list.Element // in in
+	in    *list.List    // waiters or misses of line
+	place *list.Element // its element in that list
 }
 
 func (q *queue) push(r Request) *waiter {

@@ -28,9 +28,12 @@ type Request struct {
 
 // Options of Slots.
 type Options struct {
-	Limit   int           // maximum number of concurrent requests; 0 adapts it to the endpoint, from [Least] to [Most]
+	Limit   int           // maximum number of concurrent requests; 0 adapts it to the endpoint
 	MaxWait time.Duration // how long foreground requests wait; background requests wait until their context ends
-	Headers Headers       // required if Limit is 0
+
+	// Headers returns the number of the endpoint's block headers that arrived with the usual delay, and of those that
+	// arrived later or are overdue. The counts never decrease. Required if Limit is 0.
+	Headers func() (punctual, late int64)
 }
 
 // Slots hands out the slots of an endpoint. Clients take turns (lines.go), and the foreground precedes the background.
@@ -44,7 +47,7 @@ type Slots struct {
 	foreground, background queue
 	unknown                queue
 	run                    int              // consecutive slots of the foreground while the background waits
-	known                  int              // slots since the last one of an Unknown request
+	sinceUnknown           int              // slots since the last one of an Unknown request
 	progress               [costs]time.Time // when a request of the cost last ended, or the first one in flight began
 }
 
@@ -59,16 +62,16 @@ type load [costs]int
 func (n *load) requests() int { return n[Cheap] + n[Page] + n[Scan] + n[Unknown] }
 
 func (n *load) weight(l *limit) (sum float64) {
-	for c, some := range n {
-		sum += float64(some) * l.weight(Cost(c))
+	for c, count := range n {
+		sum += float64(count) * l.weight(Cost(c))
 	}
 	return sum
 }
 
 // work returns the total duration of the requests, weighted.
 func (n *load) work(l *limit) (sum float64) {
-	for c, some := range n {
-		sum += float64(some) * l.weight(Cost(c)) * float64(l.recent[c])
+	for c, count := range n {
+		sum += float64(count) * l.weight(Cost(c)) * float64(l.recent[c])
 	}
 	return sum
 }
@@ -122,7 +125,7 @@ func (s *Slots) Spare() bool {
 }
 
 func (s *Slots) hasSpare() bool {
-	return s.foreground.waits.requests()+s.background.waits.requests() == 0 && s.limit.now-s.taken.weight(&s.limit) >= 2
+	return s.waiting() == 0 && s.limit.now-s.taken.weight(&s.limit) >= 2
 }
 
 // End releases the slot. answered reports whether the endpoint answered or timed out.
@@ -152,8 +155,11 @@ func (s *Slots) grant() {
 		s.countTurn(q)
 		q.grant(w)
 	}
-	s.limit.full = s.limit.full || s.foreground.waits.requests()+s.background.waits.requests() > 0
+	s.limit.full = s.limit.full || s.waiting() > 0
 }
+
+// waiting returns the number of waiting requests, except those of unknown cost.
+func (s *Slots) waiting() int { return s.foreground.waits.requests() + s.background.waits.requests() }
 
 // fits reports whether a request may begin. A single request always may.
 func (s *Slots) fits(c Cost) bool {
@@ -167,14 +173,14 @@ func (s *Slots) begin(c Cost) (isCalm bool) {
 		s.progress[c] = time.Now()
 	}
 	s.taken[c]++
-	return s.taken.weight(&s.limit) <= calm
+	return s.taken.weight(&s.limit) <= calmLoad
 }
 
 // next returns the waiter whose turn it is and its queue. The waiter is nil if none can run now.
 func (s *Slots) next() (*queue, *waiter) {
 	scans := s.taken[Scan] == 0
 	front, back := s.foreground.next(scans), s.background.next(scans)
-	if front == nil && back == nil || s.known >= foregroundRun {
+	if front == nil && back == nil || s.sinceUnknown >= foregroundRun {
 		if w := s.nextUnknown(); w != nil {
 			return &s.unknown, w
 		}
@@ -195,12 +201,12 @@ func (s *Slots) nextUnknown() *waiter {
 	return s.unknown.next(true)
 }
 
-// countTurn updates run and known for a turn of a queue.
+// countTurn updates run and sinceUnknown for a turn of a queue.
 func (s *Slots) countTurn(q *queue) {
-	s.known++
+	s.sinceUnknown++
 	switch {
 	case q == &s.unknown:
-		s.known = 0
+		s.sinceUnknown = 0
 	case q == &s.background:
 		s.run = 0
 	case s.background.waits.requests() > 0:
@@ -218,7 +224,7 @@ type Load struct {
 func (s *Slots) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Load{s.taken.requests(), s.foreground.waits.requests() + s.background.waits.requests() + s.unknown.waits.requests(), s.limit.now}
+	return Load{s.taken.requests(), s.waiting() + s.unknown.waits.requests(), s.limit.now}
 }
 
 // remembered is how long the durations of reads count, because a slow node may recover.
@@ -261,8 +267,8 @@ func (s *Slots) behindScans(r Request) time.Duration {
 // flight. Scans delay other requests only by the slots that they use.
 func (s *Slots) behind(r Request) time.Duration {
 	waits, taken := s.foreground.waits, s.taken
-	for c, some := range s.background.waits {
-		waits[c] += some
+	for c, count := range s.background.waits {
+		waits[c] += count
 	}
 	waits[Scan], taken[Scan] = 0, 0
 	waiting := waits.requests()

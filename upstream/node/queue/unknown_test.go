@@ -83,11 +83,11 @@ func TestUnknownRequestsDoNotCountForDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		n.blocks(10, Request{Cost: Page}, 500)
-		n.wantLimit(t, Most, Most)
+		n.wantLimit(t, maxLimit, maxLimit)
 		n.takes = time.Minute
 		n.flood(Request{Cost: Unknown, Client: "scanner"}, 100, time.Hour)
 		n.takes = 5 * time.Millisecond
-		n.wantLimit(t, Most, Most)
+		n.wantLimit(t, maxLimit, maxLimit)
 		if got := n.Expected(Request{Cost: Page}); got > 10*time.Millisecond {
 			t.Errorf("expected wait of a page after slow unknown requests = %v, want the duration of a page", got)
 		}

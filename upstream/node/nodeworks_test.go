@@ -7,12 +7,11 @@ import (
 	"testing"
 )
 
-// Of a failure of unknown text it is found out, once for a height, whether the node
-// reads something else there.
-func TestFailureReportsWhetherTheNodeIsSound(t *testing.T) {
+// After a failure with an unknown text, a probe finds out whether the node can read the height. It is sent until it succeeds once.
+func TestFailureReportsWhetherTheNodeWorks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		probe  func(w http.ResponseWriter)
-		sound  bool
+		works  bool
 		probes int64
 	}{
 		"it does":     {func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"code":200,"msg":{},"error":""}`)) }, true, 1},
@@ -32,8 +31,8 @@ func TestFailureReportsWhetherTheNodeIsSound(t *testing.T) {
 			p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL}}})
 			for _, path := range []string{"/slashing/signing_infos/1", "/slashing/signing_infos/2"} {
 				a, err := p.Fetch(t.Context(), Request{Path: path, Height: 7})
-				if err != nil || a.Reason != Other || a.Status != http.StatusBadGateway || a.Sound != tt.sound {
-					t.Errorf("Fetch = %+v, %v, want %v with status 502, sound %t", a, err, Other, tt.sound)
+				if err != nil || a.Reason != Other || a.Status != http.StatusBadGateway || a.NodeWorks != tt.works {
+					t.Errorf("Fetch = %+v, %v, want %v with status 502, NodeWorks %t", a, err, Other, tt.works)
 				}
 			}
 			if n := probes.Load(); n != tt.probes {
