@@ -1,35 +1,37 @@
 package admin_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/tipcache/tipcache/proxy/admin"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// start serves a handler whose process is ready unless store is excluded from
-// what is asked.
-func start(t *testing.T, gatherer prometheus.Gatherer) (*admin.Handler, string) {
-	t.Helper()
-	h := admin.New(admin.Options{
+// newHandler returns a handler of a process that is ready only if checks are excluded.
+func newHandler(gatherer prometheus.Gatherer) *admin.Handler {
+	return admin.New(admin.Options{
 		Gatherer: gatherer, Version: "v1", Profiles: true,
 		Ready: func(_ context.Context, exclude []string) (bool, any) {
 			return len(exclude) > 0, map[string]any{"problems": map[string]string{"store": "away"}}
 		},
 		Calls: map[string]http.HandlerFunc{"POST /admin/purge": func(w http.ResponseWriter, _ *http.Request) { admin.WriteJSON(w, 200, "done") }},
 	})
+}
+
+// start serves a new handler.
+func start(t *testing.T) (*admin.Handler, string) {
+	t.Helper()
+	h := newHandler(prometheus.NewRegistry())
 	server := httptest.NewUnstartedServer(h)
 	server.Config.RegisterOnShutdown(h.Close)
 	server.Start()
@@ -40,7 +42,8 @@ func start(t *testing.T, gatherer prometheus.Gatherer) (*admin.Handler, string) 
 	return h, server.URL
 }
 
-func ask(t *testing.T, method, url string, header ...string) (int, http.Header, string) {
+// request sends a request with pairs of header names and values.
+func request(t *testing.T, method, url string, header ...string) (int, http.Header, string) {
 	t.Helper()
 	req := expect.Value(http.NewRequest(method, url, nil))(t)
 	for i := 0; i < len(header); i += 2 {
@@ -56,35 +59,35 @@ func ask(t *testing.T, method, url string, header ...string) (int, http.Header, 
 }
 
 func TestWithoutTokenOnlyIPAddressesAreServed(t *testing.T) {
-	_, url := start(t, prometheus.NewRegistry())
+	_, url := start(t)
 	tests := []struct {
 		name, method, path, host string
 		status                   int
 	}{
-		{"the page under an address", "GET", "/", "127.0.0.1:9090", 200},
-		{"under an IPv6 address", "GET", "/", "[::1]:9090", 200},
-		{"under localhost", "GET", "/", "localhost:9090", 200},
-		{"not under a name that somebody pointed here", "GET", "/", "evil.example:9090", 403},
-		{"nor a profile", "GET", "/debug/pprof/heap", "evil.example", 403},
-		{"nor a purge", "POST", "/admin/purge", "evil.example", 403},
-		{"nor the stream", "GET", "/status/stream", "localhost.evil.example", 403},
-		{"but what machines ask", "GET", "/metrics", "tipcache.default.svc", 200},
-		{"and whether it lives", "GET", "/healthz", "tipcache.default.svc", 200},
-		{"and whether it is ready", "GET", "/readyz?require=store", "tipcache.default.svc", 200},
-		{"a purge under an address", "POST", "/admin/purge", "127.0.0.1", 200},
-		{"no command line, which may hold keys", "GET", "/debug/pprof/cmdline", "127.0.0.1", 404},
-		{"what is not there", "GET", "/nothing", "127.0.0.1", 404},
-		{"unready", "GET", "/readyz", "127.0.0.1", 503},
+		{"the page by an IPv4 address", "GET", "/", "127.0.0.1:9090", 200},
+		{"the page by an IPv6 address", "GET", "/", "[::1]:9090", 200},
+		{"the page by localhost", "GET", "/", "localhost:9090", 200},
+		{"the page by another name", "GET", "/", "evil.example:9090", 403},
+		{"a profile by another name", "GET", "/debug/pprof/heap", "evil.example", 403},
+		{"a purge by another name", "POST", "/admin/purge", "evil.example", 403},
+		{"the stream by another name", "GET", "/status/stream", "localhost.evil.example", 403},
+		{"metrics by another name", "GET", "/metrics", "tipcache.default.svc", 200},
+		{"liveness by another name", "GET", "/healthz", "tipcache.default.svc", 200},
+		{"readiness by another name", "GET", "/readyz?require=store", "tipcache.default.svc", 200},
+		{"a purge by an address", "POST", "/admin/purge", "127.0.0.1", 200},
+		{"the command line, which may contain keys", "GET", "/debug/pprof/cmdline", "127.0.0.1", 404},
+		{"an unknown path", "GET", "/nothing", "127.0.0.1", 404},
+		{"readiness while a check fails", "GET", "/readyz", "127.0.0.1", 503},
 	}
 	for _, tt := range tests {
-		if status, _, body := ask(t, tt.method, url+tt.path, "Host", tt.host); status != tt.status {
-			t.Errorf("%s: %d %s", tt.name, status, body)
+		if status, _, body := request(t, tt.method, url+tt.path, "Host", tt.host); status != tt.status {
+			t.Errorf("%s: response = %d %s, want %d", tt.name, status, body, tt.status)
 		}
 	}
 }
 
 func TestAllPathsExceptPageRequireToken(t *testing.T) {
-	h, url := start(t, prometheus.NewRegistry())
+	h, url := start(t)
 	const token = "a token that is long"
 	h.SetToken(token)
 	tests := []struct {
@@ -103,36 +106,36 @@ func TestAllPathsExceptPageRequireToken(t *testing.T) {
 		{"POST", "/admin/purge", "Bearer " + token, 200},
 	}
 	for _, tt := range tests {
-		status, header, body := ask(t, tt.method, url+tt.path, "Authorization", tt.authorization, "Host", "admin.example")
+		status, header, body := request(t, tt.method, url+tt.path, "Authorization", tt.authorization, "Host", "admin.example")
 		if status != tt.status || status == 401 && header.Get("WWW-Authenticate") == "" {
-			t.Errorf("%s %s with %q: %d %s", tt.method, tt.path, tt.authorization, status, body)
+			t.Errorf("%s %s with %q: response = %d %s with header %v, want %d", tt.method, tt.path, tt.authorization, status, body, header, tt.status)
 		}
 	}
-	if status, _, _ := ask(t, "POST", url+"/admin/purge", "Authorization", "Bearer "+token, "Sec-Fetch-Site", "cross-site"); status != 403 {
-		t.Errorf("a page of another site may post: %d", status)
+	if status, _, _ := request(t, "POST", url+"/admin/purge", "Authorization", "Bearer "+token, "Sec-Fetch-Site", "cross-site"); status != 403 {
+		t.Errorf("status of a cross-site POST = %d, want 403", status)
 	}
 }
 
-func TestPageNeedsNoOtherServer(t *testing.T) {
-	_, url := start(t, prometheus.NewRegistry())
-	_, header, page := ask(t, "GET", url+"/")
+func TestPageLoadsNothingFromOtherServers(t *testing.T) {
+	_, url := start(t)
+	_, header, page := request(t, "GET", url+"/")
 	if !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") || !strings.HasPrefix(header.Get("Content-Type"), "text/html") {
-		t.Errorf("%v", header)
+		t.Errorf("header = %v, want HTML with a policy that allows nothing by default", header)
 	}
-	if status, _, _ := ask(t, "GET", url+"/", "If-None-Match", header.Get("ETag")); status != 304 {
-		t.Errorf("the page again: %d", status)
+	if status, _, _ := request(t, "GET", url+"/", "If-None-Match", header.Get("ETag")); status != 304 {
+		t.Errorf("status with the current ETag = %d, want 304", status)
 	}
 	for _, link := range []string{"/status/status.css", "/status/theme.js", "/status/status.js", "/status/charts.js", "/status/format.js"} {
-		if status, _, text := ask(t, "GET", url+link); status != 200 || strings.Contains(text, "https://") {
-			t.Errorf("%s: %d", link, status)
+		if status, _, text := request(t, "GET", url+link); status != 200 || strings.Contains(text, "https://") {
+			t.Errorf("%s = %d, want 200 and no URL of another server in it", link, status)
 		}
 	}
 	if strings.Contains(strings.ReplaceAll(page, "http://www.w3.org", ""), "://") {
-		t.Error("page names the wrong server")
+		t.Error("page contains a URL of another server, want none")
 	}
 }
 
-// line is what the page reads of a line of the stream.
+// line has the members of a line of the stream that the tests check.
 type line struct {
 	Samples []struct {
 		Tip     float64
@@ -154,98 +157,88 @@ type line struct {
 	Totals  struct{ Requests float64 }
 }
 
-// streamOf opens the stream of samples of a registry. No sample is taken while changing is held.
-func streamOf(t *testing.T, registry *prometheus.Registry) (changing *sync.Mutex, lines *bufio.Scanner) {
+// pipeWriter is a ResponseWriter that writes the body to a pipe.
+type pipeWriter struct {
+	*httptest.ResponseRecorder
+	body *io.PipeWriter
+}
+
+func (w pipeWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
+
+// streamLines runs a handler in a synctest bubble. It returns a function that reads the next line of the stream of
+// samples.
+func streamLines(t *testing.T, registry *prometheus.Registry) (next func() line) {
 	t.Helper()
-	changing = new(sync.Mutex)
-	h, url := start(t, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		changing.Lock()
-		defer changing.Unlock()
-		return registry.Gather()
-	}))
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	go h.Run(ctx)
-	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url+"/status/stream", nil)
-	resp := expect.Value(http.DefaultClient.Do(req))(t)
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return changing, bufio.NewScanner(resp.Body)
+	h := newHandler(registry)
+	go h.Run(t.Context())
+	body, w := io.Pipe()
+	t.Cleanup(func() { _ = body.Close() })
+	go h.ServeHTTP(pipeWriter{httptest.NewRecorder(), w}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/status/stream", nil))
+	lines := json.NewDecoder(body)
+	return func() (l line) {
+		t.Helper()
+		expect.NoError(t, lines.Decode(&l))
+		return l
+	}
 }
 
 func TestStreamAgreesWithMetrics(t *testing.T) {
-	t.Parallel()
-	registry := prometheus.NewRegistry()
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_proxy_requests_total"}, []string{"outcome"})
-	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tipcache_proxy_request_duration_seconds"}, []string{"route", "outcome"})
-	behind := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tipcache_proxy_staleness_blocks", Buckets: []float64{0, 1, 5}})
-	tip := prometheus.NewGauge(prometheus.GaugeOpts{Name: "tipcache_node_tip_height"})
-	ahead := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_cache_read_ahead_total"}, []string{"result"})
-	registry.MustRegister(requests, took, behind, tip, ahead)
-	for of, open := range map[string]float64{"http": 7, "rpc": 3, "grpc": 2} {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "tipcache_" + of + "_connections"})
-		g.Set(open)
-		registry.MustRegister(g)
-	}
-	changing, lines := streamOf(t, registry)
-	first := next(t, lines)
-	if len(first.Samples) == 0 || first.Version != "v1" || first.State.Problems["store"] != "away" {
-		t.Errorf("the first line is %+v", first)
-	}
-	changing.Lock()
-	tip.Set(1000)
-	requests.WithLabelValues("hit").Add(30)
-	requests.WithLabelValues("miss").Add(10)
-	ahead.WithLabelValues("origin").Add(8)
-	took.WithLabelValues("pool", "hit").Observe(.001)
-	took.WithLabelValues("pool", "miss").Observe(.1)
-	for _, blocks := range []float64{0, 0, 3, 7} {
-		behind.Observe(blocks)
-	}
-	changing.Unlock()
-	second := next(t, lines)
-	for second.Samples[0].Tip == 0 {
-		second = next(t, lines)
-	}
-	if s := second.Samples[0]; s.Tip != 1000 || s.Answers["hit"] < 3*s.Answers["miss"]-1e-6 || s.Answers["miss"] <= 0 {
-		t.Errorf("%+v", s)
-	}
-	if got := second.Samples[0].Ahead["origin"]; got <= 0 {
-		t.Errorf("%v keys a second were read ahead", got)
-	}
-	if s := second.Samples[0]; s.Connections != 12 || s.RPC != 3 || s.GRPC != 2 {
-		t.Errorf("%v connections, %v of the RPC and %v of gRPC", s.Connections, s.RPC, s.GRPC)
-	}
-	if got := second.Samples[0].Behind; len(got) != 4 || got[0] != 2 || got[1] != 0 || got[2] != 1 || got[3] != 1 || len(second.Bounds) != 3 {
-		t.Errorf("blocks behind: %v in %v", got, second.Bounds)
-	}
-	if second.Totals.Requests != 40 || len(second.Routes) != 1 || second.Routes[0].Name != "pool" || second.Routes[0].Hits != .5 {
-		t.Errorf("%+v", second)
-	}
-}
-
-// next reads a line; samples are two seconds apart.
-func next(t *testing.T, lines *bufio.Scanner) (l line) {
-	t.Helper()
-	if !lines.Scan() {
-		t.Fatalf("the stream has ended: %v", lines.Err())
-	}
-	expect.NoError(t, json.Unmarshal(lines.Bytes(), &l))
-	return l
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_proxy_requests_total"}, []string{"outcome"})
+		took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tipcache_proxy_request_duration_seconds"}, []string{"route", "outcome"})
+		behind := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tipcache_proxy_staleness_blocks", Buckets: []float64{0, 1, 5}})
+		tip := prometheus.NewGauge(prometheus.GaugeOpts{Name: "tipcache_node_tip_height"})
+		ahead := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_cache_read_ahead_total"}, []string{"result"})
+		registry.MustRegister(requests, took, behind, tip, ahead)
+		for api, open := range map[string]float64{"http": 7, "rpc": 3, "grpc": 2} {
+			g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "tipcache_" + api + "_connections"})
+			g.Set(open)
+			registry.MustRegister(g)
+		}
+		next := streamLines(t, registry)
+		if first := next(); len(first.Samples) == 0 || first.Version != "v1" || first.State.Problems["store"] != "away" {
+			t.Errorf("first line = %+v, want samples, version v1 and the problem of the store", first)
+		}
+		tip.Set(1000)
+		requests.WithLabelValues("hit").Add(30)
+		requests.WithLabelValues("miss").Add(10)
+		ahead.WithLabelValues("origin").Add(8)
+		took.WithLabelValues("pool", "hit").Observe(.001)
+		took.WithLabelValues("pool", "miss").Observe(.1)
+		for _, blocks := range []float64{0, 0, 3, 7} {
+			behind.Observe(blocks)
+		}
+		second := next()
+		s := second.Samples[0]
+		if s.Tip != 1000 || s.Answers["hit"] < 3*s.Answers["miss"]-1e-6 || s.Answers["miss"] <= 0 {
+			t.Errorf("sample = %+v, want tip 1000 and three times as many hits as misses", s)
+		}
+		if s.Ahead["origin"] <= 0 {
+			t.Errorf("reads ahead per second = %v, want more than 0", s.Ahead["origin"])
+		}
+		expect.NoDiff(t, []float64{s.Connections, s.RPC, s.GRPC}, []float64{12, 3, 2}, "connections, and those of the RPC and gRPC")
+		expect.NoDiff(t, s.Behind, []float64{2, 0, 1, 1}, "responses by blocks behind the tip")
+		expect.Equal(t, len(second.Bounds), 3, "bounds of blocks behind the tip")
+		if second.Totals.Requests != 40 || len(second.Routes) != 1 || second.Routes[0].Name != "pool" || second.Routes[0].Hits != .5 {
+			t.Errorf("second line = %+v, want 40 requests and half of those of pool as hits", second)
+		}
+	})
 }
 
 func TestStreamsEndWithServer(t *testing.T) {
-	h, url := start(t, prometheus.NewRegistry())
+	h, url := start(t)
 	go h.Run(t.Context())
 	resp := expect.Value(http.Get(url + "/status/stream"))(t)
 	defer resp.Body.Close()
 	time.AfterFunc(50*time.Millisecond, h.Close)
 	if _, err := io.ReadAll(resp.Body); err != nil {
-		t.Errorf("cut off: %v", err)
+		t.Errorf("end of the stream = %v, want a complete response", err)
 	}
 }
 
-func TestStreamsAreBounded(t *testing.T) {
-	h, url := start(t, prometheus.NewRegistry())
+func TestStreamsAreLimited(t *testing.T) {
+	h, url := start(t)
 	go h.Run(t.Context())
 	open := func() *http.Response {
 		resp := expect.Value(http.Get(url + "/status/stream"))(t)
