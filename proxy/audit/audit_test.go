@@ -16,9 +16,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// nodes say a body each, by their names, in the order in which they are asked. A body
-// that changes has its next one behind a space; "" is no answer, and "busy" is no room.
-type nodes []struct{ name, says string }
+// nodes answer in this order. bodies contains the bodies of a node, separated by spaces; the last one repeats. "" is a
+// failure, and "busy" a node without capacity.
+type nodes []struct{ name, bodies string }
 
 func (n nodes) origin(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 	if err := ctx.Err(); err != nil {
@@ -34,21 +34,21 @@ func (n nodes) origin(ctx context.Context, prev *cache.Entry) (*cache.Entry, err
 	if chosen < 0 {
 		return nil, errors.New("no such node")
 	}
-	now, next, changes := strings.Cut(n[chosen].says, " ")
+	body, next, changes := strings.Cut(n[chosen].bodies, " ")
 	if changes {
-		n[chosen].says = next
+		n[chosen].bodies = next
 	}
-	switch now {
+	switch body {
 	case "":
 		return nil, errors.New("no answer")
 	case "busy":
 		return nil, cache.ErrYielded
 	}
 	r.Node, r.At = n[chosen].name, prev.Height
-	return &cache.Entry{Content: content(now), Height: prev.Height}, nil
+	return &cache.Entry{Content: content(body), Height: prev.Height}, nil
 }
 
-// content is a 404 where the body begins with a question mark.
+// content returns a 404 if the body begins with a question mark.
 func content(body string) *cache.Content {
 	status := 200
 	if strings.HasPrefix(body, "?") {
@@ -59,28 +59,28 @@ func content(body string) *cache.Content {
 
 func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 	tests := map[string]struct {
-		kept, by string // "" by is Redis
-		nodes    nodes
-		want     map[string]int64
+		cached, source string // source "" is Redis
+		nodes          nodes
+		want           map[string]int64
 	}{
-		"nodes that agree":                            {"x", "a", nodes{{"a", "x"}, {"b", "x"}}, nil},
-		"one node that agrees with itself":            {"x", "a", nodes{{"a", "x"}}, nil},
-		"Redis that agrees":                           {"x", "", nodes{{"a", "x"}}, nil},
-		"nodes that differ":                           {"x", "a", nodes{{"a", "x"}, {"b", "y"}}, map[string]int64{"a": 1, "b": 1}},
-		"a node that changes its answer":              {"x", "a", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"a": 1}},
-		"a lone node that changes its answer":         {"x", "a", nodes{{"a", "y"}}, map[string]int64{"a": 1}},
-		"Redis that one node contradicts":             {"x", "", nodes{{"a", "y"}}, map[string]int64{"redis": 1}},
-		"Redis that two nodes contradict":             {"x", "", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"redis": 1}},
-		"Redis that another node bears out":           {"x", "", nodes{{"a", "y"}, {"b", "x"}}, map[string]int64{"a": 1}},
-		"a node whose answers are all different":      {"x", "a", nodes{{"a", "y"}, {"b", "z w"}}, map[string]int64{"b": 1}},
-		"a lone node whose answers are all different": {"x", "a", nodes{{"a", "y z w"}}, map[string]int64{"a": 1}},
-		"a second reading that takes it back":         {"x", "a", nodes{{"a", "x"}, {"b", "y x"}}, nil},
-		"a node without an answer":                    {"x", "a", nodes{{"a", "x"}, {"b", ""}}, nil},
-		"a node that is busy for a moment":            {"x", "a", nodes{{"a", "x"}, {"b", "busy busy y"}}, map[string]int64{"a": 1, "b": 1}},
-		"two words for what is not there":             {"?no", "a", nodes{{"a", "?no"}, {"b", "?none"}}, nil},
-		"something where another node has nothing":    {"x", "a", nodes{{"a", "x"}, {"b", "?no"}}, map[string]int64{"a": 1, "b": 1}},
-		"nothing where another node has something":    {"?no", "a", nodes{{"a", "x"}, {"b", "x"}}, map[string]int64{"a": 1}},
-		"a node that gives no second answer any more": {"x", "a", nodes{{"a", ""}, {"b", "y"}}, nil},
+		"equal nodes":                           {"x", "a", nodes{{"a", "x"}, {"b", "x"}}, nil},
+		"one consistent node":                   {"x", "a", nodes{{"a", "x"}}, nil},
+		"Redis equal to a node":                 {"x", "", nodes{{"a", "x"}}, nil},
+		"different nodes":                       {"x", "a", nodes{{"a", "x"}, {"b", "y"}}, map[string]int64{"a": 1, "b": 1}},
+		"a node with a changed answer":          {"x", "a", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"a": 1}},
+		"the only node with a changed answer":   {"x", "a", nodes{{"a", "y"}}, map[string]int64{"a": 1}},
+		"Redis different from one node":         {"x", "", nodes{{"a", "y"}}, map[string]int64{"redis": 1}},
+		"Redis different from two nodes":        {"x", "", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"redis": 1}},
+		"Redis confirmed by another node":       {"x", "", nodes{{"a", "y"}, {"b", "x"}}, map[string]int64{"a": 1}},
+		"a node with different answers":         {"x", "a", nodes{{"a", "y"}, {"b", "z w"}}, map[string]int64{"b": 1}},
+		"the only node with different answers":  {"x", "a", nodes{{"a", "y z w"}}, map[string]int64{"a": 1}},
+		"a difference that disappears":          {"x", "a", nodes{{"a", "x"}, {"b", "y x"}}, nil},
+		"a failing node":                        {"x", "a", nodes{{"a", "x"}, {"b", ""}}, nil},
+		"a node that is busy at first":          {"x", "a", nodes{{"a", "x"}, {"b", "busy busy y"}}, map[string]int64{"a": 1, "b": 1}},
+		"different texts of not found":          {"?no", "a", nodes{{"a", "?no"}, {"b", "?none"}}, nil},
+		"an answer that another node lacks":     {"x", "a", nodes{{"a", "x"}, {"b", "?no"}}, map[string]int64{"a": 1, "b": 1}},
+		"not found although a node has it":      {"?no", "a", nodes{{"a", "x"}, {"b", "x"}}, map[string]int64{"a": 1}},
+		"a node that fails at the confirmation": {"x", "a", nodes{{"a", ""}, {"b", "y"}}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 				log := new(logtest.Log)
 				a := runAuditor(t, audit.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 				a.Enqueue(cache.NewEntry{
-					Key: "k", Shared: test.by == "", Node: test.by, Origin: test.nodes.origin,
-					Entry: &cache.Entry{Content: content(test.kept), Height: 7},
+					Key: "k", Shared: test.source == "", Node: test.source, Origin: test.nodes.origin,
+					Entry: &cache.Entry{Content: content(test.cached), Height: 7},
 				})
 				time.Sleep(time.Minute)
 				got := map[string]int64{}
@@ -103,7 +103,7 @@ func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 					t.Errorf("differences -want +got:\n%s", diff)
 				}
 				if n := log.Count("answers differ") + log.Count("answers at one height vary"); (n == 1) != (len(test.want) > 0) {
-					t.Errorf("%d log lines about differences, want 1 if there are any:\n%s", n, log)
+					t.Errorf("log lines about differences = %d, want 1 if there are any:\n%s", n, log)
 				}
 			})
 		})
@@ -140,13 +140,13 @@ func TestEntriesWithoutAHeightAreNotRead(t *testing.T) {
 		read := false
 		origin := func(context.Context, *cache.Entry) (*cache.Entry, error) {
 			read = true
-			return nil, errors.New("asked")
+			return nil, errors.New("unexpected read")
 		}
 		a.Enqueue(cache.NewEntry{Entry: &cache.Entry{Content: content("x")}, Origin: origin})
 		a.Enqueue(cache.NewEntry{Entry: &cache.Entry{Content: cache.NewContent(502, "", "", nil, 0), Height: 7}, Origin: origin})
 		time.Sleep(time.Minute)
 		if read {
-			t.Error("audited an entry without height, or a failure")
+			t.Error("origin of an entry without height or with status 502 was read, want no read")
 		}
 	})
 }

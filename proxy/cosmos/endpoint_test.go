@@ -19,37 +19,37 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// handlerOf makes a handler, with rows of the operator's own. It is asked for no answers.
+// handlerOf returns a handler with rows of an operator. Its nodes have only a tip.
 func handlerOf(t testing.TB, own ...dialect.Row) *Handler {
 	t.Helper()
-	return handlerBefore(t, atTip{}, own...)
+	return handlerFor(t, atTip{}, own...)
 }
 
-// handlerBefore makes a handler before nodes.
-func handlerBefore(t testing.TB, nodes blocks.Nodes, own ...dialect.Row) *Handler {
+// handlerFor returns a handler in front of nodes.
+func handlerFor(t testing.TB, nodes blocks.Nodes, own ...dialect.Row) *Handler {
 	t.Helper()
 	r := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), nil))(t)
-	h := expect.Value(New(Options{Rows: own}, r))(t)
-	return h
+	return expect.Value(New(Options{Rows: own}, r))(t)
 }
 
-// atTip are nodes of which only the tip is known.
+// atTip are nodes with a tip only.
 type atTip struct{ blocks.Nodes }
 
 func (atTip) Tip() node.Tip { return node.Tip{Known: true, Height: 100, Interval: 4 * time.Second} }
 
-func (h *Handler) ask(decoded, rawQuery string) (row *dialect.Endpoint, q *dialect.RowQuery) {
+// parse returns the row and the query of a request.
+func (h *Handler) parse(decoded, rawQuery string) (row *dialect.Endpoint, q *dialect.RowQuery) {
 	r := &http.Request{URL: &url.URL{Path: decoded, RawQuery: rawQuery}}
 	row = h.Table.Endpoint(r)
-	q, _ = row.Parse(r) // names no height
+	q, _ = row.Parse(r) // fails only for heights
 	return row, q
 }
 
-// keyOf is the key of a request target, as it comes over the wire.
+// keyOf returns the cache key of a request target.
 func keyOf(t testing.TB, x *Handler, target string) string {
 	t.Helper()
 	u := expect.Value(url.ParseRequestURI(target))(t)
-	_, q := x.ask(u.Path, u.RawQuery)
+	_, q := x.parse(u.Path, u.RawQuery)
 	return q.Key
 }
 
@@ -71,31 +71,31 @@ const (
 func TestEquivalentRequestsHaveOneKey(t *testing.T) {
 	x := handlerOf(t)
 	for name, targets := range map[string][]string{
-		"parameters in any order":           {staking + "/validators?status=BOND_STATUS_BONDED&pagination.limit=2", staking + "/validators?pagination.limit=2&status=BOND_STATUS_BONDED"},
-		"snake and camel case":              {staking + "/validators?pagination.count_total=true", staking + "/validators?pagination.countTotal=1"},
-		"unknown parameters":                {staking + "/validators", staking + "/validators?foo=bar&pagination.foo=1&PAGINATION.LIMIT=1&&"},
-		"duplicates, of which one counts":   {staking + "/validators?pagination.limit=1", staking + "/validators?pagination.limit=1&pagination.limit=2"},
-		"integers in any base":              {staking + "/validators?pagination.limit=8", staking + "/validators?pagination.limit=010", staking + "/validators?pagination.limit=0x8", staking + "/validators?pagination.limit=0b1_000"},
-		"integers in the path":              {comet + "/blocks/8", comet + "/blocks/010", comet + "/blocks/0x8"},
-		"an account number of 64 bits":      {auth + "/address_by_id/18446744073709551615", auth + "/address_by_id/0xffffffffffffffff"},
-		"zero and nothing":                  {staking + "/validators", staking + "/validators?pagination.limit=0&pagination.reverse=false&status=&pagination.key="},
-		"page keys in both alphabets":       {gov + "/proposals/10/votes?pagination.key=FC%2B5UqFjW6XrHH3sAhFGBjyzTsy7", gov + "/proposals/10/votes?pagination.key=FC-5UqFjW6XrHH3sAhFGBjyzTsy7"},
-		"addresses in capitals":             {bank + "/balances/" + d0, bank + "/balances/" + strings.ToUpper(d0)},
-		"a slash in a denom":                {bank + "/denoms_metadata/ibc/27394FB0", bank + "/denoms_metadata/ibc%2F27394FB0"},
-		"a slash in a denom of the query":   {bank + "/balances/" + d0 + "/by_denom?denom=ibc%2FAB", bank + "/balances/" + d0 + "/by_denom?denom=ibc/AB"},
-		"smart queries in both alphabets":   {wasm + "/contract/c/smart/eyJhIjoiPz8_Pj4-fn5-In0=", wasm + "/contract/c/smart/eyJhIjoiPz8/Pj4+fn5+In0=", wasm + "/contract/c/smart/eyJhIjoiPz8%2FPj4%2Bfn5%2BIn0%3D"},
-		"a colon at the end":                {bank + "/balances/" + d0, bank + "/balances/" + d0 + ":"},
-		"an escaped letter":                 {staking + "/params", staking + "/%70arams", "/cosmos/staking%2Fv1beta1/params"},
-		"the hash of a transaction":         {txs + "/txs/EBD29CAD", txs + "/txs/ebd29cad"},
-		"the first value of an enum":        {gov + "/proposals", gov + "/proposals?proposal_status=0", gov + "/proposals?proposal_status=PROPOSAL_STATUS_UNSPECIFIED"},
-		"an enum by name and number":        {gov + "/proposals?proposal_status=3", gov + "/proposals?proposal_status=PROPOSAL_STATUS_PASSED"},
-		"parameters of an unknown module":   {"/osmosis/gamm/v1beta1/pools?b=2&a=1", "/osmosis/gamm/v1beta1/pools?a=1&b=2"},
-		"values of an unknown module":       {"/osmosis/gamm/v1beta1/pools?a=x%2Fy", "/osmosis/gamm/v1beta1/pools?a=x/y"},
-		"a query of a path that takes none": {staking + "/pool", staking + "/pool?height=860"},
+		"parameters in any order":         {staking + "/validators?status=BOND_STATUS_BONDED&pagination.limit=2", staking + "/validators?pagination.limit=2&status=BOND_STATUS_BONDED"},
+		"snake and camel case":            {staking + "/validators?pagination.count_total=true", staking + "/validators?pagination.countTotal=1"},
+		"unknown parameters":              {staking + "/validators", staking + "/validators?foo=bar&pagination.foo=1&PAGINATION.LIMIT=1&&"},
+		"duplicates of one parameter":     {staking + "/validators?pagination.limit=1", staking + "/validators?pagination.limit=1&pagination.limit=2"},
+		"integers in any base":            {staking + "/validators?pagination.limit=8", staking + "/validators?pagination.limit=010", staking + "/validators?pagination.limit=0x8", staking + "/validators?pagination.limit=0b1_000"},
+		"integers in the path":            {comet + "/blocks/8", comet + "/blocks/010", comet + "/blocks/0x8"},
+		"an account number of 64 bits":    {auth + "/address_by_id/18446744073709551615", auth + "/address_by_id/0xffffffffffffffff"},
+		"default and empty values":        {staking + "/validators", staking + "/validators?pagination.limit=0&pagination.reverse=false&status=&pagination.key="},
+		"page keys in both alphabets":     {gov + "/proposals/10/votes?pagination.key=FC%2B5UqFjW6XrHH3sAhFGBjyzTsy7", gov + "/proposals/10/votes?pagination.key=FC-5UqFjW6XrHH3sAhFGBjyzTsy7"},
+		"addresses in capitals":           {bank + "/balances/" + d0, bank + "/balances/" + strings.ToUpper(d0)},
+		"a slash in a denom":              {bank + "/denoms_metadata/ibc/27394FB0", bank + "/denoms_metadata/ibc%2F27394FB0"},
+		"a slash in a denom of the query": {bank + "/balances/" + d0 + "/by_denom?denom=ibc%2FAB", bank + "/balances/" + d0 + "/by_denom?denom=ibc/AB"},
+		"smart queries in both alphabets": {wasm + "/contract/c/smart/eyJhIjoiPz8_Pj4-fn5-In0=", wasm + "/contract/c/smart/eyJhIjoiPz8/Pj4+fn5+In0=", wasm + "/contract/c/smart/eyJhIjoiPz8%2FPj4%2Bfn5%2BIn0%3D"},
+		"a colon at the end":              {bank + "/balances/" + d0, bank + "/balances/" + d0 + ":"},
+		"an escaped letter":               {staking + "/params", staking + "/%70arams", "/cosmos/staking%2Fv1beta1/params"},
+		"the hash of a transaction":       {txs + "/txs/EBD29CAD", txs + "/txs/ebd29cad"},
+		"the first value of an enum":      {gov + "/proposals", gov + "/proposals?proposal_status=0", gov + "/proposals?proposal_status=PROPOSAL_STATUS_UNSPECIFIED"},
+		"an enum by name and number":      {gov + "/proposals?proposal_status=3", gov + "/proposals?proposal_status=PROPOSAL_STATUS_PASSED"},
+		"parameters of an unknown module": {"/osmosis/gamm/v1beta1/pools?b=2&a=1", "/osmosis/gamm/v1beta1/pools?a=1&b=2"},
+		"values of an unknown module":     {"/osmosis/gamm/v1beta1/pools?a=x%2Fy", "/osmosis/gamm/v1beta1/pools?a=x/y"},
+		"a path without parameters":       {staking + "/pool", staking + "/pool?height=860"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, target := range targets[1:] {
-				expect.NoDiff(t, keyOf(t, x, target), keyOf(t, x, targets[0]), "%s and %s", targets[0], target)
+				expect.NoDiff(t, keyOf(t, x, target), keyOf(t, x, targets[0]), "key of %s, which is equivalent to %s", target, targets[0])
 			}
 		})
 	}
@@ -125,27 +125,27 @@ func TestAmbiguousRequestsHaveDifferentKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a, b := keyOf(t, x, targets[0]), keyOf(t, x, targets[1]); a == b {
-				t.Errorf("%s and %s both have %s", targets[0], targets[1], a)
+				t.Errorf("key of %s and %s = %s, want different keys", targets[0], targets[1], a)
 			}
 		})
 	}
 }
 
-func TestKeysAreUnambiguousAboutHeights(t *testing.T) {
+func TestKeysContainNoAtSign(t *testing.T) {
 	x := handlerOf(t)
 	for _, target := range []string{"/x?%zz@5", "/x@5", "/x?a=@5", bank + "/balances/a@5", staking + "/validators?status=@5&pagination.limit=@5"} {
 		if key := keyOf(t, x, target); strings.Contains(key, "@") {
-			t.Errorf("%s has %s", target, key)
+			t.Errorf("key of %s = %s, want no @, which precedes heights", target, key)
 		}
 	}
 }
 
-// still is a node whose chain stands still.
-type still struct{}
+// fixedChain has no new blocks.
+type fixedChain struct{}
 
-func (still) Now() state.Clock  { return state.Clock{Height: 1000, Oldest: 1, Stored: 1000} }
-func (still) Forks(int64) int64 { return 0 }
-func (still) Block(int64) (_ time.Time, _, _ []byte) {
+func (fixedChain) Now() state.Clock  { return state.Clock{Height: 1000, Oldest: 1, Stored: 1000} }
+func (fixedChain) Forks(int64) int64 { return 0 }
+func (fixedChain) Block(int64) (_ time.Time, _, _ []byte) {
 	return time.Time{}, make([]byte, 32), make([]byte, 32)
 }
 
@@ -158,30 +158,30 @@ func FuzzCanonicalRequestKeepsItsMeaning(f *testing.F) {
 	f.Add(staking+"/validators/"+val1+"/delegations", "validatorAddr=x&pagination.limit=0x2&pagination.limit[3]=1")
 	f.Add(gov+"/proposals/012/votes:", "pagination.Key=AR1jE+AKMQeVvrxWGT3946QXGVg=&pagination.count_total=t&pagination.countTotal=f")
 	x := handlerOf(f)
-	node := sdk.NewChain(state.Options{Delegators: 20}).Handler(still{}, false, func(string, int64) {})
+	node := sdk.NewChain(state.Options{Delegators: 20}).Handler(fixedChain{}, false, func(string, int64) {})
 	f.Fuzz(func(t *testing.T, path, query string) {
 		u, err := url.ParseRequestURI(path + "?" + query)
 		if err != nil || u.Host != "" || clean(u.Path) != u.Path {
 			t.Skip()
 		}
-		row, q := x.ask(u.Path, u.RawQuery)
-		_, again := x.ask(q.Path, q.RawQuery)
+		row, q := x.parse(u.Path, u.RawQuery)
+		_, again := x.parse(q.Path, q.RawQuery)
 		if again.Key != q.Key {
-			t.Fatalf("%q?%q is asked as %q?%q, whose key is %s instead of %s", path, query, q.Path, q.RawQuery, again.Key, q.Key)
+			t.Fatalf("key of the canonical request %q?%q = %s, want %s as of %q?%q", q.Path, q.RawQuery, again.Key, q.Key, path, query)
 		}
 		if strings.Contains(q.Key, "@") {
-			t.Fatalf("the key %q holds an @", q.Key)
+			t.Fatalf("key = %q, want no @", q.Key)
 		}
-		want, got := said(node, u.Path, u.RawQuery), said(node, q.Path, q.RawQuery)
-		standard := row.Name == "wasm_smart" || row.Name == "wasm_raw" // with a slash the node does not understand it
-		if !strings.EqualFold(want, got) && !(standard && strings.HasPrefix(want, "501")) {
-			t.Fatalf("%q?%q is asked as %q?%q\nthe one gives %s\nthe other %s", path, query, q.Path, q.RawQuery, want, got)
+		want, got := responseOf(node, u.Path, u.RawQuery), responseOf(node, q.Path, q.RawQuery)
+		base64 := row.Name == "wasm_smart" || row.Name == "wasm_raw" // the node does not understand a slash in it
+		if !strings.EqualFold(want, got) && !(base64 && strings.HasPrefix(want, "501")) {
+			t.Fatalf("response to the canonical request %q?%q = %s, want %s as to %q?%q", q.Path, q.RawQuery, got, want, path, query)
 		}
 	})
 }
 
-// said is what the node answers to a decoded path and a raw query.
-func said(node http.Handler, path, query string) string {
+// responseOf returns the node's response to a decoded path and a raw query.
+func responseOf(node http.Handler, path, query string) string {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.URL = &url.URL{Path: path, RawQuery: query}
 	r.RequestURI = r.URL.RequestURI()
@@ -190,18 +190,18 @@ func said(node http.Handler, path, query string) string {
 	return w.Result().Status + w.Body.String()
 }
 
-// restarted is a node that cannot read its latest block until the next one.
-type restarted struct{ atTip }
+// restartedNode cannot read its latest block until the next one arrives.
+type restartedNode struct{ atTip }
 
-func (restarted) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
+func (restartedNode) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
 	if r.Unpinned {
 		return nil, node.ErrNoLatest
 	}
 	return &node.Answer{NodeStatus: http.StatusOK, Reason: node.OK, Height: 100}, nil
 }
 
-func TestLatestIsReadAtTheTipOfANodeThatHasJustStarted(t *testing.T) {
-	_, q := handlerBefore(t, restarted{}).ask(staking+"/params", "")
+func TestLatestIsReadAtTheTipOfARestartedNode(t *testing.T) {
+	_, q := handlerFor(t, restartedNode{}).parse(staking+"/params", "")
 	a, err := q.Origin.Fetch(t.Context(), node.Request{Height: node.AtTip, Unpinned: true}, nil)
 	if err != nil || a.Height != 100 {
 		t.Errorf("Fetch = %+v, %v; want an answer at the tip, 100", a, err)
@@ -210,8 +210,8 @@ func TestLatestIsReadAtTheTipOfANodeThatHasJustStarted(t *testing.T) {
 
 func TestFailuresAreMarkedAndExpireSoon(t *testing.T) {
 	h := handlerOf(t)
-	_, q := h.ask(staking+"/params", "")
-	const state, negative = time.Duration(0), 3 * time.Second // as the policy says
+	_, q := h.parse(staking+"/params", "")
+	const state, negative = time.Duration(0), 3 * time.Second // lifetimes by the policy
 	for name, tt := range map[string]struct {
 		answer node.Answer
 		failed bool

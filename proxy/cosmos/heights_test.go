@@ -33,7 +33,7 @@ func TestHeightIsReadFromOneHeader(t *testing.T) {
 	}
 }
 
-func TestFailuresHaveTheCodesOfGRPC(t *testing.T) {
+func TestFailuresHaveGRPCCodes(t *testing.T) {
 	for status, want := range map[int]string{
 		400: `{"code":3,"message":"a <b>","details":[]}`, 404: `{"code":5,"message":"a <b>","details":[]}`, 401: `{"code":16,"message":"a <b>","details":[]}`,
 		418: `{"code":2,"message":"a <b>","details":[]}`, 429: `{"code":8,"message":"a <b>","details":[]}`, 503: `{"code":14,"message":"a <b>","details":[]}`,
@@ -46,20 +46,20 @@ func TestFailuresHaveTheCodesOfGRPC(t *testing.T) {
 	}
 }
 
-func TestHeaderLinesAreThoseOfTheNode(t *testing.T) {
+func TestResponsesHaveHeaderLinesOfTheNode(t *testing.T) {
 	h := handlerOf(t)
 	for codec, want := range map[string][2]int{"": {2, 0}, "application/grpc": {3, 2}} {
 		h.noteCodec(codec)
 		noted := h.nodeHeaders.Load()
 		if h.noteCodec(codec); h.nodeHeaders.Load() != noted {
-			t.Errorf("codec %q is noted again", codec)
+			t.Errorf("headers after the same codec %q = %v, want no new value", codec, h.nodeHeaders.Load())
 		}
 		if got := [2]int{len(h.lines(200)), len(h.lines(404))}; got != want || codec != "" && h.lines(404)[0].Value != codec {
 			t.Errorf("lines with codec %q = %v, %v, want %v", codec, h.lines(200), h.lines(404), want)
 		}
 	}
-	live, _ := h.ask(staking+"/params", "")
-	found, _ := h.ask(txs+"/txs/AB", "")
+	live, _ := h.parse(staking+"/params", "")
+	found, _ := h.parse(txs+"/txs/AB", "")
 	for _, tt := range []struct {
 		status  int
 		key     string

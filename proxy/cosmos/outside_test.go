@@ -16,14 +16,14 @@ func TestRowsOutsideStateAreNeverCached(t *testing.T) {
 	for _, r := range outside() {
 		expect.Equal(t, r.Class, blocks.Never, "class of the row %s", r.Name)
 		if r.Method != "" && rows[r.Method].Class != blocks.Never {
-			t.Errorf("row %q: the method %s is not passed through", r.Name, r.Method)
+			t.Errorf("row %q: class of the method %s = %v, want %v", r.Name, r.Method, rows[r.Method].Class, blocks.Never)
 		}
 		if r.Pattern == "" {
 			continue
 		}
 		path := strings.NewReplacer("{path=**}", "a/b", "{denom}", "uosmo", "{pool_id}", "1").Replace(r.Pattern)
-		if row, _ := x.ask(path, ""); row == nil || row.Name != r.Name {
-			t.Errorf("%s belongs to the row %v, want %s", path, row, r.Name)
+		if row, _ := x.parse(path, ""); row == nil || row.Name != r.Name {
+			t.Errorf("row of %s = %v, want %s", path, row, r.Name)
 		}
 	}
 }
@@ -32,7 +32,7 @@ func TestRowsOutsideStateHaveSource(t *testing.T) {
 	source := ""
 	for line := range strings.Lines(outsideText) {
 		if line != "\n" && line[0] != '#' && !strings.HasPrefix(source, "# https://github.com/") {
-			t.Errorf("the line above %q is %q, want the URL of the code", line, source)
+			t.Errorf("line above %q = %q, want the URL of the code", line, source)
 		}
 		source = line
 	}
@@ -46,22 +46,22 @@ func TestRowsOutsideStateHaveMethodsOfTheirChains(t *testing.T) {
 		"/dydxprotocol.clob.Query/Leverage": true, "/cosmos.evm.vm.v1.Query/Config": true, "/story.dkg.v1.types.Query/GetCDRPartialsHistory": true,
 		"/osmosis.poolmanager.v1beta1.Query/AllTakerFeeShareAgreements": false, "/dydxprotocol.clob.Query/ClobPair": false, "/cosmos.bank.v1beta1.Query/Balance": false,
 	} {
-		expect.Equal(t, rows[method].Class == blocks.Never, want, "whether %s is passed through", method)
+		expect.Equal(t, rows[method].Class == blocks.Never, want, "whether %s is never cached", method)
 	}
 }
 
 func TestRowOfOperatorWinsOverBuiltInRows(t *testing.T) {
 	own := expect.Value(ParseRow("fee /osmosis/txfees/v1beta1/cur_eip_base_fee live cheap"))(t)
-	if row, _ := handlerOf(t, own).ask("/osmosis/txfees/v1beta1/cur_eip_base_fee", ""); row.Name != "fee" || row.Class != blocks.Live {
-		t.Errorf("row %s of class %s, want fee of class live", row.Name, row.Class)
+	if row, _ := handlerOf(t, own).parse("/osmosis/txfees/v1beta1/cur_eip_base_fee", ""); row.Name != "fee" || row.Class != blocks.Live {
+		t.Errorf("row = %s of class %s, want fee of class live", row.Name, row.Class)
 	}
 	method := expect.Value(ParseRow("fee_method /osmosis.txfees.v1beta1.Query/GetEipBaseFee live page"))(t)
 	_, methods := Split([]dialect.Row{own, method})
 	row := dialect.MethodRows(methods, Rows(nil))["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"]
 	if row.Class != blocks.Live || row.Cost != node.Page {
-		t.Errorf("the method has class %s and cost %s, want live and %s as in the operator's row", row.Class, row.Cost, node.Page)
+		t.Errorf("row of the method has class %s and cost %s, want live and %s as in the operator's row", row.Class, row.Cost, node.Page)
 	}
-	handlerOf(t, method) // it has no path
+	handlerOf(t, method) // a row without a path is valid
 }
 
 func TestRowForMethodIsLiveOrNever(t *testing.T) {
@@ -70,7 +70,7 @@ func TestRowForMethodIsLiveOrNever(t *testing.T) {
 		"m /a.b.Query/M params cheap": false, "m /a.b.Query/M never cheap *": false, "m /a.b.Query/{m} never cheap": true,
 	} {
 		if r, err := ParseRow(line); (err == nil) != ok {
-			t.Errorf("%q: row %+v, error %v", line, r, err)
+			t.Errorf("ParseRow(%q) = %+v, %v; want success %t", line, r, err, ok)
 		}
 	}
 }
@@ -81,21 +81,21 @@ func TestRowOfPathIsSuggestedForAudit(t *testing.T) {
 		"/seda/fees/v1/current":                "seda_fees_v1_current /seda/fees/v1/current never cheap *",
 		"/seda/fees/v1/current?x=1":            "seda_fees_v1_current /seda/fees/v1/current never cheap *",
 		"/oracle/v1/prices/atom":               "oracle_v1_prices_denom /oracle/v1/prices/{denom} never cheap *",
-		"/cosmos/staking/v1beta1/pool":         "", // which is known to be the state's
+		"/cosmos/staking/v1beta1/pool":         "", // known to be state
 		"/seda/with%20blank":                   "",
 		"/cosmos/auth/v1beta1/module_accounts": "",
 	} {
-		expect.Equal(t, x.RowOfPath(keyOf(t, x, target)+"@7"), want, "%s: row", target)
-		if _, err := ParseRow(want); want != "" && err != nil {
-			t.Errorf("%q is refused: %v", want, err)
+		expect.Equal(t, x.RowOfPath(keyOf(t, x, target)+"@7"), want, "row of %s", target)
+		if want != "" {
+			expect.Value(ParseRow(want))(t)
 		}
 	}
-	expect.Equal(t, x.RowOfPath("documented/staking/pool"), "", "row for a key of another interface")
+	expect.Equal(t, x.RowOfPath("documented/staking/pool"), "", "row of a key of another API")
 	for method, want := range map[string]string{
 		"/seda.fees.v1.Query/Current":       "seda_fees_v1_Query_Current /seda.fees.v1.Query/Current never cheap",
 		"/cosmos.bank.v1beta1.Query/Params": "",
 	} {
-		expect.Equal(t, RowOfMethod(method), want, "%s: row", method)
+		expect.Equal(t, RowOfMethod(method), want, "row of %s", method)
 	}
 }
 
@@ -107,9 +107,9 @@ func TestVariesReportsRowsWithVaryingOrder(t *testing.T) {
 		keyOf(t, x, "/cosmos/auth/v1beta1/module_accounts/gov"): false,
 		"/cosmos.bank.v1beta1.Query/Params":                     false,
 	} {
-		expect.Equal(t, Varies(name), want, "%s varies", name)
+		expect.Equal(t, Varies(name), want, "Varies(%s)", name)
 	}
-	if row, _ := x.ask("/cosmos/base/reflection/v1beta1/interfaces", ""); row.Class != blocks.Never {
-		t.Errorf("reflection has the class %s, want it never cached", row.Class)
+	if row, _ := x.parse("/cosmos/base/reflection/v1beta1/interfaces", ""); row.Class != blocks.Never {
+		t.Errorf("class of reflection = %s, want %s", row.Class, blocks.Never)
 	}
 }

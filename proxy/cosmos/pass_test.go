@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,16 +18,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// posted are nodes that record what is posted, and answer each in turn.
-type posted struct {
+// postNodes record posted bodies, and return one answer after another.
+type postNodes struct {
 	blocks.Nodes
 	answers []*node.Answer // nil fails
 	bodies  []string
 }
 
-func (p *posted) Tip() node.Tip { return atTip{}.Tip() }
+func (p *postNodes) Tip() node.Tip { return atTip{}.Tip() }
 
-func (p *posted) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
+func (p *postNodes) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
 	p.bodies = append(p.bodies, string(r.Post.Body))
 	a := p.answers[len(p.bodies)-1]
 	if a == nil {
@@ -45,25 +46,24 @@ func TestPostIsRetriedOnlyIfItReadsState(t *testing.T) {
 		body    string
 		fails   bool
 	}{
-		"a transaction":                          {txs + "/txs", []*node.Answer{done}, 1, "done", false},
-		"a transaction at a node that starts":    {txs + "/txs", []*node.Answer{starting, done}, 1, "starting", false},
-		"a simulation at a node that starts":     {txs + "/simulate", []*node.Answer{starting, done}, 2, "done", false},
-		"a simulation at a node that still does": {txs + "/simulate", []*node.Answer{starting, starting, done}, 2, "starting", false},
-		"a simulation without a node":            {txs + "/simulate", []*node.Answer{nil, done}, 1, "", true},
+		"a transaction":                                 {txs + "/txs", []*node.Answer{done}, 1, "done", false},
+		"a transaction at a starting node":              {txs + "/txs", []*node.Answer{starting, done}, 1, "starting", false},
+		"a simulation at a starting node":               {txs + "/simulate", []*node.Answer{starting, done}, 2, "done", false},
+		"a simulation at a node that starts for longer": {txs + "/simulate", []*node.Answer{starting, starting, done}, 2, "starting", false},
+		"a simulation without a node":                   {txs + "/simulate", []*node.Answer{nil, done}, 1, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes := &posted{answers: tt.answers}
-			h := handlerBefore(t, nodes)
+			nodes := &postNodes{answers: tt.answers}
+			h := handlerFor(t, nodes)
 			w := httptest.NewRecorder()
 			c, _ := gin.CreateTestContext(w)
 			c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, tt.path, strings.NewReader("tx"))
 			route, _ := h.Route(c.Request)
 			err := route.Serve(c, &record.Record{})
 			if (err != nil) != tt.fails || w.Body.String() != tt.body {
-				t.Errorf("body = %q, error = %v; want %q, an error %t", w.Body, err, tt.body, tt.fails)
+				t.Errorf("body = %q, error = %v; want %q, an error: %t", w.Body, err, tt.body, tt.fails)
 			}
-			want := []string{"tx", "tx"}[:tt.sent]
-			expect.NoDiff(t, nodes.bodies, want, "posted")
+			expect.NoDiff(t, nodes.bodies, slices.Repeat([]string{"tx"}, tt.sent), "posted bodies")
 		})
 	}
 }

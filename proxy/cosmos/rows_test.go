@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -18,26 +16,24 @@ import (
 func rowOf(t *testing.T, x *Handler, e nodetest.Exchange) *dialect.Endpoint {
 	t.Helper()
 	path := expect.Value(url.PathUnescape(e.Path))(t)
-	row, _ := x.ask(path, e.Query)
+	row, _ := x.parse(path, e.Query)
 	return row
 }
 
-// TestEveryRecordedPathHasRow shows the table whole: what a real node answered has a row of its own.
-func TestEveryRecordedPathHasRow(t *testing.T) {
+func TestRecordedPathsHaveRows(t *testing.T) {
 	x := handlerOf(t)
 	for _, e := range nodetest.Exchanges(t, "../../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		if e.Method != http.MethodGet || e.Status != 200 || strings.HasPrefix(e.Name, "rpc_") {
 			continue
 		}
 		if row := rowOf(t, x, e); row.Name == "other" || row.Name == "tx_other" {
-			t.Errorf("%s: %s has only the generic row %s", e.Name, e.Path, row.Name)
+			t.Errorf("%s: row of %s = %s, want a row for this path", e.Name, e.Path, row.Name)
 		}
 	}
 }
 
-// TestOnlyStateIsPinned proves the classes: where the answers at two heights were the same block's,
-// whatever the header said, the row must not be pinned; where an error told a height, it must be.
-func TestOnlyStateIsPinned(t *testing.T) {
+// The recordings show which answers depend on the height in the header. Only their rows may be read at a height.
+func TestClassesOfRowsMatchRecordings(t *testing.T) {
 	x, recorded := handlerOf(t), map[string]nodetest.Exchange{}
 	for _, e := range nodetest.Exchanges(t, "../../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		recorded[e.Name] = e
@@ -57,7 +53,7 @@ func TestOnlyStateIsPinned(t *testing.T) {
 			continue
 		}
 		if row := rowOf(t, x, e); strings.HasPrefix(e.Name, "twoheights_") && !row.Class.ReadsState() {
-			t.Errorf("%s: the answer depends on the height, and the row %s is %s", e.Name, row.Name, row.Class)
+			t.Errorf("%s: class of row %s = %s, want one that reads state, because the answer depends on the height", e.Name, row.Name, row.Class)
 		}
 	}
 }
@@ -66,7 +62,7 @@ func TestRowNamesAreUnique(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range Rows(nil) {
 		if names[r.Name] {
-			t.Errorf("two rows have the name %s", r.Name)
+			t.Errorf("rows with the name %s = 2, want 1", r.Name)
 		}
 		names[r.Name] = true
 	}
@@ -74,25 +70,20 @@ func TestRowNamesAreUnique(t *testing.T) {
 
 func TestRowsOfOperatorComeFirst(t *testing.T) {
 	x := handlerOf(t, expect.Value(ParseRow("pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap denom pagination"))(t))
-	if a, b := keyOf(t, x, "/osmosis/gamm/v1beta1/pools/0x1?x=y"), keyOf(t, x, "/osmosis/gamm/v1beta1/pools/1"); a != b {
-		t.Errorf("%s and %s", a, b)
-	}
-	if row, _ := x.ask("/osmosis/gamm/v1beta1/pools/1", ""); row.Name != "pool" {
-		t.Errorf("got %s", row.Name)
-	}
+	expect.Equal(t, keyOf(t, x, "/osmosis/gamm/v1beta1/pools/0x1?x=y"), keyOf(t, x, "/osmosis/gamm/v1beta1/pools/1"), "key of an equivalent request")
+	row, _ := x.parse("/osmosis/gamm/v1beta1/pools/1", "")
+	expect.Equal(t, row.Name, "pool", "row")
 }
 
 func TestRowIsParsedFromLine(t *testing.T) {
-	r, err := ParseRow("pools /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live page denom pagination")
+	r := expect.Value(ParseRow("pools /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live page denom pagination"))(t)
 	want := dialect.Row{Name: "pools", Pattern: "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Class: blocks.Live, Cost: node.Page, Query: "denom pagination"}
-	if diff := gocmp.Diff(want, r); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
+	expect.NoDiff(t, r, want, "row")
 }
 
-func TestBadRowsAreRefused(t *testing.T) {
+func TestInvalidRowsAreRefused(t *testing.T) {
 	for name, line := range map[string]string{
-		"nothing":               "",
+		"an empty line":         "",
 		"no cost":               "a /a live",
 		"an unknown cost":       "a /a live dear",
 		"an unknown class":      "a /a fresh cheap",
@@ -101,11 +92,11 @@ func TestBadRowsAreRefused(t *testing.T) {
 		"an unknown kind":       "a /a/{b:float} live cheap",
 		"an open variable":      "a /a/{b live cheap",
 		"a list in the path":    "a /a/{denoms} live cheap",
-		"something behind **":   "a /a/{b=**}/c live cheap",
+		"a segment after **":    "a /a/{b=**}/c live cheap",
 		"an unknown kind below": "a /a live cheap b:float",
 	} {
 		if r, err := ParseRow(line); err == nil {
-			t.Errorf("%s: %q is read as %+v, want an error", name, line, r)
+			t.Errorf("%s: ParseRow(%q) = %+v, want an error", name, line, r)
 		}
 	}
 }

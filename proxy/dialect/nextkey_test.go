@@ -15,12 +15,12 @@ func TestWithoutNextKeyIgnoresTextOfNextKey(t *testing.T) {
 		same bool
 	}{
 		"the documented shape":         {`{"msg":{"pagination":{"next_key":"a","total":"1"}}}`, `{"msg":{"pagination":{"next_key":"b","total":"1"}}}`, true},
-		"the SDK's":                    {`{"pagination":{"next_key":"a","total":"1"}}`, `{"pagination":{"next_key":"bb","total":"1"}}`, true},
+		"the shape of the SDK":         {`{"pagination":{"next_key":"a","total":"1"}}`, `{"pagination":{"next_key":"bb","total":"1"}}`, true},
 		"another total":                {`{"pagination":{"next_key":"a","total":"1"}}`, `{"pagination":{"next_key":"a","total":"2"}}`, false},
 		"the last page":                {`{"pagination":{"next_key":"a","total":"1"}}`, `{"pagination":{"next_key":null,"total":"1"}}`, false},
-		"a key that is no list's":      {`{"data":{"next_key":"a"}}`, `{"data":{"next_key":"b"}}`, false},
+		"a key outside pagination":     {`{"data":{"next_key":"a"}}`, `{"data":{"next_key":"b"}}`, false},
 		"a text that looks like a key": {`{"x":"\"next_key\":\"a\""}`, `{"x":"\"next_key\":\"b\""}`, false},
 	} {
-		expect.Equal(t, same(tt.a, tt.b), tt.same, "%s: same", name)
+		expect.Equal(t, same(tt.a, tt.b), tt.same, "%s: whether the bodies are equal", name)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestRowThatNoRequestReachesClashes(t *testing.T) {
+func TestUnreachableRowClashes(t *testing.T) {
 	for _, tt := range []struct {
 		before, row Row
 		clash       bool
@@ -28,7 +28,7 @@ func TestRowThatNoRequestReachesClashes(t *testing.T) {
 		{Row{Name: "a", Pattern: "/x/{"}, Row{Name: "b", Pattern: "/x/y"}, false},
 	} {
 		if err := Clash([]Row{{Name: "first", Pattern: "/first"}, tt.before}, tt.row); (err != nil) != tt.clash {
-			t.Errorf("Clash of %+v after %+v = %v, want one: %t", tt.row, tt.before, err, tt.clash)
+			t.Errorf("Clash of %+v after %+v = %v, want an error: %t", tt.row, tt.before, err, tt.clash)
 		}
 	}
 }
@@ -40,11 +40,11 @@ func TestPatternsMatchPaths(t *testing.T) {
 	}
 	for _, text := range []string{"a/b", "/a//b", "/{a=**}/b", "/{a", "/{}", "/{a=b}", "/{=**}"} {
 		if _, err := ParsePatterns([]string{text}); err == nil {
-			t.Errorf("ParsePatterns accepts %s", text)
+			t.Errorf("ParsePatterns(%s): error = nil, want one", text)
 		}
 	}
 	if _, err := NewParser(Row{Pattern: "/a/{b:list}"}, Strict, lookup); err == nil {
-		t.Error("NewParser accepts a list in a path")
+		t.Error("NewParser with a list in the path: error = nil, want one")
 	}
 }
 
@@ -58,10 +58,10 @@ func TestKeysOfARowAreSelectedByItsPattern(t *testing.T) {
 	}
 	rows := []Row{{Name: "a", Class: blocks.Live, Method: "/m"}, {Name: "b", Class: blocks.Params, Method: "/m"}, {Name: "c"}}
 	if class, ok := ClassOf(rows, "b"); class != blocks.Params || !ok {
-		t.Errorf("ClassOf(b) = %v, %t", class, ok)
+		t.Errorf("ClassOf(b) = %v, %t; want %v", class, ok, blocks.Params)
 	}
 	if _, ok := ClassOf(rows, "x"); ok {
-		t.Error("ClassOf finds an unknown row")
+		t.Error("ClassOf of an unknown row: found = true, want false")
 	}
 	if methods := MethodRows(rows); len(methods) != 1 || methods["/m"].Name != "a" {
 		t.Errorf("MethodRows = %v, want a", methods)
@@ -83,27 +83,20 @@ func TestProbableTyposAreNamed(t *testing.T) {
 		expect.Equal(t, p.typos(raw), want, "typos(%s)", raw)
 	}
 	if !isParameterName("abcdefghijabcdefghijabcdefghijabcdefghij") || isParameterName("abcdefghijabcdefghijabcdefghijabcdefghijk") {
-		t.Error("the longest name has 40 bytes")
+		t.Error("isParameterName is wrong for 40 or 41 bytes, want 40 as the limit")
 	}
 }
 
 func TestValuesAreReadAndReplaced(t *testing.T) {
 	v := Values{{Name: PageLimit, Text: "1000"}, {Name: "a", Text: "b"}}
 	if v.Get("a") != "b" || v.Get("x") != "" || v.Number(PageLimit) != 1000 || v.Number("x") != 0 || v.Large() {
-		t.Errorf("values = %v", v)
+		t.Errorf("Get, Number or Large of %v is wrong, want b, 1000 and false", v)
 	}
 	if v = v.With(PageLimit, "0x3e9"); !v.Large() || string(v.Append(nil)) != "pagination.limit=0x3e9&a=b" {
-		t.Errorf("values = %s", v.Append(nil))
+		t.Errorf("values = %s with Large %t, want pagination.limit=0x3e9&a=b with true", v.Append(nil), v.Large())
 	}
-	if v = v.With("a", "").With("x", "y"); string(v.Append(nil)) != "pagination.limit=0x3e9" {
-		t.Errorf("values = %s", v.Append(nil))
-	}
-}
-
-func mustParse(t *testing.T, target string) *url.URL {
-	t.Helper()
-	u := expect.Value(url.Parse(target))(t)
-	return u
+	v = v.With("a", "").With("x", "y")
+	expect.Equal(t, string(v.Append(nil)), "pagination.limit=0x3e9", "values")
 }
 
 func TestLargePageOfAnUncertainQueryCostsAScan(t *testing.T) {
@@ -111,7 +104,7 @@ func TestLargePageOfAnUncertainQueryCostsAScan(t *testing.T) {
 		ep := &Endpoint{Table: &Table{Options: Options{Prefix: "p", Manner: Gateway}}, Parser: parserOf(t, testRow, Gateway)}
 		q := &RowQuery{}
 		q.Cost = node.Page
-		ep.keepVerbatim(q, mustParse(t, "/things/1/a:?"+query))
+		ep.keepVerbatim(q, expect.Value(url.Parse("/things/1/a:?"+query))(t))
 		if q.Cost != want || !Uncertain(q.Key) || q.Path != "/things/1/a" || q.Key != "p/things/1/a?!"+query || q.RawQuery != query {
 			t.Errorf("query %s = %+v, want cost %v", query, q, want)
 		}

@@ -54,7 +54,7 @@ func TestRequestsWithBodyAreRefused(t *testing.T) {
 	}
 }
 
-func TestHeightIsReadForTheStateAlone(t *testing.T) {
+func TestHeightIsReadOnlyForState(t *testing.T) {
 	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
 	for class, want := range map[blocks.Class]int64{blocks.Live: 7, blocks.Latest: 0, blocks.Block: 0} {
 		ep := expect.Value(NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things", Class: class}, lookup, &blocks.Kind{}, nil))(t)
@@ -66,14 +66,14 @@ func TestHeightIsReadForTheStateAlone(t *testing.T) {
 	}
 }
 
-// atBlock100 is a chain whose newest block is 100.
+// atBlock100 are nodes of a chain whose newest block is 100.
 type atBlock100 struct{ blocks.Nodes }
 
 func (atBlock100) Tip() node.Tip { return node.Tip{Height: 100, Known: true, Seen: time.Now()} }
 
 func (atBlock100) WaitHeight(context.Context, int64) error { return context.DeadlineExceeded }
 
-// echoing answers with the height and the path that it is asked for.
+// echoing is an origin that answers with the height and path of the request.
 type echoing struct{ reads int }
 
 func (u *echoing) Fetch(_ context.Context, _ *RowQuery, r node.Request, _ *cache.Entry) (*node.Answer, error) {

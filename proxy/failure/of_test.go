@@ -12,11 +12,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// Streams tell of them beside an old answer, too.
 func TestErrorsOfCacheAreNotInternalErrors(t *testing.T) {
 	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusServiceUnavailable, cache.ErrBehind: http.StatusBadGateway} {
 		if f := Of(fmt.Errorf("a read: %w", err)); f.Status != want || f.Public == "internal error" {
-			t.Errorf("%v is told as %d, %s; want %d", err, f.Status, f.Public, want)
+			t.Errorf("Of(%v) = %d %q, want %d with a text of its own", err, f.Status, f.Public, want)
 		}
 	}
 }
@@ -28,7 +27,7 @@ func TestErrorOfFailureIsCauseOrPublicText(t *testing.T) {
 	}
 }
 
-func TestOverloadByUnknownPathsIsTheClientsFault(t *testing.T) {
+func TestOverloadByUnknownPathsIsAClientError(t *testing.T) {
 	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusTooManyRequests, cache.ErrBehind: http.StatusBadGateway} {
 		if f := OfUnknown(err); f.Status != want || !f.Expected || (f.Public == Of(err).Public) != (f.Status == Of(err).Status) {
 			t.Errorf("OfUnknown(%v) = %d %q, expected %t; want %d, expected", err, f.Status, f.Public, f.Expected, want)

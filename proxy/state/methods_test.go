@@ -16,11 +16,11 @@ func TestMethodsThatReadStateAreRecognizedByName(t *testing.T) {
 		"/Query/Balance": false, "cosmos.bank.v1beta1.Query/Balance": false, "/.Query/Balance": false, "/a..Query/Balance": false, "/a.Query/": false, "/a.Query/B/": false, "/a.Query": false,
 		"/a.Query/B?": false, "/a b.Query/B": false, "/a.SubQuery/B": false, "/a.Msg/Send": false, "": false, "/": false, "//a.Query/B": false, "/a/b.Query/C": false, "/cosmos.tx.v1beta1.Service/GetTx": false,
 	} {
-		expect.Equal(t, state.ReadsState(name), want, "%q", name)
+		expect.Equal(t, state.ReadsState(name), want, "ReadsState(%q)", name)
 	}
 }
 
-// What the rows of the paths say of transactions and blocks holds for the methods.
+// The classes of the paths' rows apply to the methods.
 func TestResponsesForTransactionsAndBlocksAreImmutable(t *testing.T) {
 	o := state.Options{Rows: dialect.MethodRows(cosmos.Rows(nil))}
 	const comet = "/cosmos.base.tendermint.v1beta1.Service/"
@@ -33,11 +33,10 @@ func TestResponsesForTransactionsAndBlocksAreImmutable(t *testing.T) {
 		{comet + "GetBlockByHeight", "\x08\x05", true}, {comet + "GetValidatorSetByHeight", "\x08\x05\x12\x02\x18\x01", true}, {"/cosmos.tx.v1beta1.Service/GetBlockWithTxs", "\x08\x05", true},
 		{comet + "GetLatestBlock", "\x08\x05", false}, {"/a.b.Service/GetBlockResults", "\x08\x05", false}, {"/cosmos.bank.v1beta1.Query/Balance", "\x08\x05", false},
 	} {
-		expect.Equal(t, o.IsFixed(tt.method, []byte(tt.message)), tt.want, "%s %x", tt.method, tt.message)
+		expect.Equal(t, o.IsFixed(tt.method, []byte(tt.message)), tt.want, "IsFixed(%s, %x)", tt.method, tt.message)
 	}
 }
 
-// A method costs a node what the path costs that gives the same.
 func TestMethodCostsSameAsItsPath(t *testing.T) {
 	o := state.Options{Rows: dialect.MethodRows([]dialect.Row{
 		{Method: "/cosmos.bank.v1beta1.Query/Balance", Cost: node.Cheap},
@@ -66,6 +65,6 @@ func TestMethodCostsSameAsItsPath(t *testing.T) {
 		{"/cosmos.base.node.v1beta1.Service/Config", "", node.Cheap}, {"/app/version", "", node.Cheap},
 		{"/store/acc/key", "\x18\xe9\x07", node.Cheap}, {"/store/acc/subspace", "", node.Scan}, {"store/acc/subspace", "", node.Scan}, {"store/acc/key", "", node.Cheap},
 	} {
-		expect.Equal(t, o.CostOf(c.name, []byte(c.message)), c.want, "%s %x", c.name, c.message)
+		expect.Equal(t, o.CostOf(c.name, []byte(c.message)), c.want, "CostOf(%s, %x)", c.name, c.message)
 	}
 }

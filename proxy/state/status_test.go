@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/state"
 )
 
-// As a node of the SDK 0.54 says both.
+// The texts are from a node of SDK 0.54.
 func TestErrorOfRPCBecomesOriginalStatus(t *testing.T) {
 	for _, tt := range []struct {
 		code   int
@@ -33,7 +33,7 @@ func TestErrorOfRPCBecomesOriginalStatus(t *testing.T) {
 		member := fmt.Sprintf(`"result":{"response":{"code":%d,"log":%q,"height":"%d","codespace":"sdk"}}`, tt.code, tt.log, tt.height)
 		_, st, ran := state.Options{}.Response("/a.Query/B", "application/json", []byte(member))
 		if st.Code() != tt.want || st.Message() != tt.text || ran != tt.ran {
-			t.Errorf("%s is %v %q, %v; want %v %q, %v", tt.log, st.Code(), st.Message(), ran, tt.want, tt.text, tt.ran)
+			t.Errorf("status of %q = %v %q, from the method: %v; want %v %q, %v", tt.log, st.Code(), st.Message(), ran, tt.want, tt.text, tt.ran)
 		}
 	}
 }

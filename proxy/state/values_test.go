@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,11 +20,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// nodes answer by gRPC and by the RPC, as the functions say.
+// nodes answer by gRPC and by the RPC with the results of the functions.
 type nodes struct {
 	blocks.Nodes
 	byGRPC, byRPC func() (*node.Answer, error)
-	asked         []string // parameters of abci_query, or "gRPC"
+	requests      []string // parameters of abci_query, or "gRPC"
 }
 
 func (n *nodes) ChainID() string                     { return "test-1" }
@@ -37,10 +36,10 @@ func (n *nodes) Tip() node.Tip {
 }
 func (n *nodes) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
 	if r.Invoke != nil {
-		n.asked = append(n.asked, "gRPC")
+		n.requests = append(n.requests, "gRPC")
 		return n.byGRPC()
 	}
-	n.asked = append(n.asked, string(r.Call.Params(7)))
+	n.requests = append(n.requests, string(r.Call.Params(7)))
 	return n.byRPC()
 }
 
@@ -49,7 +48,7 @@ const (
 	viaRPC = `{"path":"/a.Query/B","data":"0AFF","height":"7"}`
 )
 
-// values returns the values for an interface, before nodes, and reads one of them.
+// values returns the values of an API in front of nodes, and a function that reads one of them.
 func values(t *testing.T, n *nodes, o state.Options, by state.Transport) (v *state.Values, lookup func() (blocks.Result, error)) {
 	t.Helper()
 	c := expect.Value(cache.New(cache.Options{}))(t)
@@ -89,29 +88,29 @@ func TestValueIsReadByTheTransportThatAnswers(t *testing.T) {
 		byGRPC, byRPC func() (*node.Answer, error)
 		o             state.Options
 		by            state.Transport
-		asked         []string
+		requests      []string
 		status        int
 		typ, body     string
 		err           error
 	}{
-		"by gRPC":                                     {byGRPC, byRPC, state.Options{GRPC: true}, state.RPC, []string{"gRPC"}, 200, node.MessageType, "v", nil},
-		"by the RPC alone":                            {byGRPC, byRPC, state.Options{}, state.GRPC, []string{viaRPC}, 200, node.MessageType, "v", nil},
-		"by the RPC if gRPC is down":                  {fails(down), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 200, node.MessageType, "v", nil},
-		"by the RPC if gRPC has failed":               {answers(node.Other, node.StatusType, "x"), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 200, node.MessageType, "v", nil},
-		"as a failure if both fail":                   {answers(node.Other, node.StatusType, "x"), fails(down), state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 502, node.StatusType, "x", nil},
-		"not at all if both are down":                 {fails(late), fails(down), state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 0, "", "", late},
-		"not at all if there is no place":             {fails(busy), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 0, "", "", busy},
-		"not at all if the nodes are behind":          {fails(upstream.ErrBehind), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 0, "", "", cache.ErrBehind},
-		"with gRPC's refusal for gRPC":                {refused, refusedByRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 404, node.StatusType, "no", nil},
-		"with the RPC's refusal for the RPC":          {refused, refusedByRPC, state.Options{GRPC: true}, state.RPC, []string{"gRPC", viaRPC}, 404, "application/json", refusal, nil},
-		"not with gRPC's refusal for the RPC":         {refused, fails(down), state.Options{GRPC: true}, state.RPC, []string{"gRPC", viaRPC, "gRPC"}, 0, "", "", &upstream.Error{Kind: upstream.Unreachable}},
-		"with the RPC's refusal for gRPC, if alone":   {refused, refusedByRPC, state.Options{}, state.GRPC, []string{viaRPC}, 404, "application/json", refusal, nil},
-		"as it is written if that is another value's": {byGRPC, answers(node.OK, "", strings.Replace(value, "100", "0100", 1)), state.Options{}, state.RPC, []string{viaRPC}, 200, "application/json", strings.Replace(value, "100", "0100", 1), nil},
+		"by gRPC":                                  {byGRPC, byRPC, state.Options{GRPC: true}, state.RPC, []string{"gRPC"}, 200, node.MessageType, "v", nil},
+		"by the RPC alone":                         {byGRPC, byRPC, state.Options{}, state.GRPC, []string{viaRPC}, 200, node.MessageType, "v", nil},
+		"by the RPC if gRPC is down":               {fails(down), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 200, node.MessageType, "v", nil},
+		"by the RPC if gRPC fails":                 {answers(node.Other, node.StatusType, "x"), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 200, node.MessageType, "v", nil},
+		"as a failure if both fail":                {answers(node.Other, node.StatusType, "x"), fails(down), state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 502, node.StatusType, "x", nil},
+		"not at all if both are down":              {fails(late), fails(down), state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 0, "", "", late},
+		"not at all if the node is overloaded":     {fails(busy), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 0, "", "", busy},
+		"not at all if the nodes are behind":       {fails(upstream.ErrBehind), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 0, "", "", cache.ErrBehind},
+		"with gRPC's refusal for gRPC":             {refused, refusedByRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 404, node.StatusType, "no", nil},
+		"with the RPC's refusal for the RPC":       {refused, refusedByRPC, state.Options{GRPC: true}, state.RPC, []string{"gRPC", viaRPC}, 404, "application/json", refusal, nil},
+		"not with gRPC's refusal for the RPC":      {refused, fails(down), state.Options{GRPC: true}, state.RPC, []string{"gRPC", viaRPC, "gRPC"}, 0, "", "", &upstream.Error{Kind: upstream.Unreachable}},
+		"with the RPC's refusal without gRPC":      {refused, refusedByRPC, state.Options{}, state.GRPC, []string{viaRPC}, 404, "application/json", refusal, nil},
+		"unchanged if it is not in canonical form": {byGRPC, answers(node.OK, "", strings.Replace(value, "100", "0100", 1)), state.Options{}, state.RPC, []string{viaRPC}, 200, "application/json", strings.Replace(value, "100", "0100", 1), nil},
 	} {
 		n := &nodes{byGRPC: tt.byGRPC, byRPC: tt.byRPC}
 		v, lookup := values(t, n, tt.o, tt.by)
 		a, err := lookup()
-		expect.NoDiff(t, n.asked, tt.asked, "%s: order of requests", name)
+		expect.NoDiff(t, n.requests, tt.requests, "%s: order of requests", name)
 		switch {
 		case tt.err != nil:
 			if !errors.Is(err, tt.err) && (upstream.KindOf(err) != upstream.KindOf(tt.err) || upstream.KindOf(err) == 0) {
@@ -120,19 +119,19 @@ func TestValueIsReadByTheTransportThatAnswers(t *testing.T) {
 		case err != nil || a.Entry.Status != tt.status || a.Entry.Type != tt.typ || string(a.Entry.Body) != tt.body || a.Entry.Failed != (tt.status == 502):
 			t.Errorf("%s: entry = %+v, %v, want %d %s %s", name, a.Entry, err, tt.status, tt.typ, tt.body)
 		case !v.CanServe(a.Entry):
-			t.Errorf("%s: the interface cannot serve the entry", name)
+			t.Errorf("%s: CanServe = false, want true", name)
 		case tt.typ == node.MessageType && state.ETag(a.Entry, 7) != strings.TrimSuffix(a.Entry.ETag, `"`)+`-7"`, tt.typ != node.MessageType && state.ETag(a.Entry, 7) != a.Entry.ETag:
-			t.Errorf("%s: ETag = %s of %s", name, state.ETag(a.Entry, 7), a.Entry.ETag)
+			t.Errorf("%s: ETag at block 7 = %s, want %s with the block for a value only", name, state.ETag(a.Entry, 7), a.Entry.ETag)
 		}
 	}
 }
 
-func TestErrorIsReadAgainByTheTransportOfTheInterface(t *testing.T) {
+func TestErrorIsReadAgainByTheTransportOfTheAPI(t *testing.T) {
 	n := &nodes{byGRPC: answers(node.Other, node.StatusType, "x"), byRPC: answers(node.Other, "", `"error":{}`)}
 	_, lookup := values(t, n, state.Options{GRPC: true}, state.RPC)
-	if _, err := lookup(); err != nil || !slices.Equal(n.asked, []string{"gRPC", viaRPC, viaRPC, "gRPC"}) {
-		t.Errorf("the nodes were asked %v, %v", n.asked, err)
-	}
+	_, err := lookup()
+	expect.NoError(t, err)
+	expect.NoDiff(t, n.requests, []string{"gRPC", viaRPC, viaRPC, "gRPC"}, "order of requests")
 }
 
 func TestAnswersExpireByTheirReason(t *testing.T) {
@@ -154,7 +153,7 @@ func TestAnswersExpireByTheirReason(t *testing.T) {
 	}
 }
 
-func TestQueryOfAFixedAnswerHasNoHeight(t *testing.T) {
+func TestQueryOfFixedAnswerHasNoHeight(t *testing.T) {
 	const tx = "/cosmos.tx.v1beta1.Service/GetTx"
 	v, _ := values(t, &nodes{}, state.Options{Rows: map[string]dialect.Row{tx: {Class: blocks.Found}}}, state.RPC)
 	for name, want := range map[string]struct{ pinned, height int64 }{tx: {0, 100}, method: {7, 7}} {
@@ -164,15 +163,15 @@ func TestQueryOfAFixedAnswerHasNoHeight(t *testing.T) {
 			t.Errorf("query of %s = %s at %d with height %d, want %d, %d", name, q.Key, q.Pinned, v.Height(q, a), want.pinned, want.height)
 		}
 		if got, ok := state.MethodIn(q.Key); !ok || got != name {
-			t.Errorf("MethodIn(%s) = %s, %t", q.Key, got, ok)
+			t.Errorf("MethodIn(%s) = %s, %t; want %s", q.Key, got, ok, name)
 		}
 	}
 	if _, ok := state.MethodIn("other/a.Query/B?61"); ok {
-		t.Error("MethodIn accepts the key of another value")
+		t.Error("MethodIn of a key that is not state's = true, want false")
 	}
 	long := v.Query(state.Request{Method: method, Message: make([]byte, 257)}, blocks.Heights{}).Key
 	if most := v.Query(state.Request{Method: method, Message: make([]byte, 256)}, blocks.Heights{}).Key; len(most) != len("state/a.Query/B?")+512 || !strings.HasPrefix(long, "state/a.Query/B?sha256:") {
-		t.Errorf("keys of long messages = %s, %s", most, long)
+		t.Errorf("keys of messages with 256 and 257 bytes = %s, %s; want the message in hex, and its hash", most, long)
 	}
 	for name, want := range map[string]cache.Selection{"": {Prefix: "state"}, method: {Prefix: "state", Path: "*/a.Query/B"}} {
 		expect.Equal(t, state.Select(name), want, "Select(%q)", name)

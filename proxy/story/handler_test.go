@@ -11,8 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// TestRequestsAreSentInTheFormOfTheShape compares the path and the query that a node gets.
-func TestRequestsAreSentInTheFormOfTheShape(t *testing.T) {
+func TestNodeRequestsHaveTheFormOfTheShape(t *testing.T) {
 	const (
 		same    = "same"
 		refused = ""
@@ -28,7 +27,7 @@ func TestRequestsAreSentInTheFormOfTheShape(t *testing.T) {
 	walk := func(raw string) string {
 		return "key=" + walkKey{blocks.Snapshot{Height: 7}, raw}.text(someChain, somePath)
 	}
-	shapes := [...]*Handler{newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true}), newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true, Shape: Node})}
+	shapes := [...]*Handler{newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true}), newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: Node})}
 	for _, tt := range []struct{ target, documented, asNode string }{
 		{"/staking/validators/0XAa" + zeros, "/staking/validators/0xaa" + zeros, "/staking/validators/0xaa" + zeros},
 		{"/staking/validators/0xaa" + zeros + "00", refused, same},
@@ -91,7 +90,7 @@ func TestRequestsAreSentInTheFormOfTheShape(t *testing.T) {
 	}
 }
 
-func TestHeightsAreReadByTheRulesOfTheShape(t *testing.T) {
+func TestHeightRulesDependOnTheShape(t *testing.T) {
 	for _, tt := range []struct {
 		pinned, least, evm string
 		documented, asNode bool // accepted
@@ -103,14 +102,14 @@ func TestHeightsAreReadByTheRulesOfTheShape(t *testing.T) {
 		{"", "", "x", false, false},
 	} {
 		for shape, want := range map[Shape]bool{Documented: tt.documented, Node: tt.asNode} {
-			h, r := newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true, Shape: shape}), httptest.NewRequest(http.MethodGet, somePath, nil)
+			h, r := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: shape}), httptest.NewRequest(http.MethodGet, somePath, nil)
 			for name, value := range map[string]string{"X-Block-Height": tt.pinned, "X-Min-Block-Height": tt.least, "X-Min-Evm-Block": tt.evm} {
 				if value != "" {
 					r.Header.Set(name, value)
 				}
 			}
 			if _, err := h.Table.Endpoint(r).Parse(r); (err == nil) != want {
-				t.Errorf("%+v in the %s shape: error = %v, want none = %v", tt, shape, err, want)
+				t.Errorf("Parse of %+v in the %s shape: error = %v, want success %t", tt, shape, err, want)
 			}
 		}
 	}

@@ -16,23 +16,24 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// answering returns one answer to every request.
-type answering struct {
-	inEpoch
+// answerNodes are nodes that return one answer to every request.
+type answerNodes struct {
+	epochNodes
 	node.Answer
 }
 
-func (n *answering) Fetch(context.Context, node.Request) (*node.Answer, error) { return &n.Answer, nil }
+func (n *answerNodes) Fetch(context.Context, node.Request) (*node.Answer, error) {
+	return &n.Answer, nil
+}
 
-// read reads a path as the cache does.
-func (n *answering) read(t *testing.T, h *Handler, path string, before *cache.Entry, a node.Answer) *cache.Entry {
+// read reads a path as the cache does, and gets a as the node's answer.
+func (n *answerNodes) read(t *testing.T, h *Handler, path string, before *cache.Entry, a node.Answer) *cache.Entry {
 	t.Helper()
 	n.Answer = a
 	request := httptest.NewRequest(http.MethodGet, path, nil)
 	q := expect.Value(h.Table.Endpoint(request).Parse(request))(t)
 	got := expect.Value(q.Fetch(t.Context(), node.Request{Unpinned: true}, before))(t)
-	e := expect.Value(q.Entry(got, before))(t)
-	return e
+	return expect.Value(q.Entry(got, before))(t)
 }
 
 func answer(r node.Reason, height int64) node.Answer {
@@ -56,7 +57,7 @@ func TestEntryHasTheStatusHeightAndLifetimeOfItsAnswer(t *testing.T) {
 	} {
 		for _, shape := range []Shape{Documented, Node} {
 			synctest.Test(t, func(t *testing.T) {
-				nodes := &answering{}
+				nodes := &answerNodes{}
 				h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true, Shape: shape})
 				e := nodes.read(t, h, path, nil, tt.Answer)
 				status, typ, body := tt.Status, respond.JSON, tt.body
@@ -78,7 +79,7 @@ func TestEntryHasTheStatusHeightAndLifetimeOfItsAnswer(t *testing.T) {
 	}
 }
 
-func TestFailureIsRejectedIfTheRowAnsweredAnotherInputLately(t *testing.T) {
+func TestFailureIsInputFaultIfTheRowAnsweredOtherInputLately(t *testing.T) {
 	balance := func(digit, denom string) string {
 		return "/bank/balances/0x" + strings.Repeat(digit, 40) + "/by_denom?denom=" + denom
 	}
@@ -102,7 +103,7 @@ func TestFailureIsRejectedIfTheRowAnsweredAnotherInputLately(t *testing.T) {
 		"this input has none":          {[]string{other}, 0, working, 404, 400},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			nodes := &answering{}
+			nodes := &answerNodes{}
 			h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
 			for _, path := range tt.answered {
 				nodes.read(t, h, path, nil, answer(node.NotFound, 100))
@@ -115,7 +116,7 @@ func TestFailureIsRejectedIfTheRowAnsweredAnotherInputLately(t *testing.T) {
 			if e := nodes.read(t, h, this, before, tt.failure); e.Status != tt.status {
 				t.Errorf("%s: status = %d, want %d", name, e.Status, tt.status)
 			}
-			if tt.before == 200 { // the row does not work, whatever it has answered before
+			if tt.before == 200 { // the row fails now, whatever it answered earlier
 				if e := nodes.read(t, h, this, nil, tt.failure); e.Status != tt.status {
 					t.Errorf("%s: next status = %d, want %d", name, e.Status, tt.status)
 				}

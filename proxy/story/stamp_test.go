@@ -14,26 +14,25 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// inEpoch implements the methods of nodes that return the chain and its epoch.
-type inEpoch struct {
+// epochNodes implement the methods of nodes that return the chain and its epoch.
+type epochNodes struct {
 	blocks.Nodes
 	epoch int64
 }
 
-func (inEpoch) ChainID() string { return someChain }
-func (n *inEpoch) Tip() node.Tip {
+func (epochNodes) ChainID() string { return someChain }
+func (n *epochNodes) Tip() node.Tip {
 	return node.Tip{Known: true, Height: 1000, Epoch: n.epoch}
 }
 
 func newHandler(t *testing.T, o Options) *Handler {
 	t.Helper()
 	r := expect.Value(blocks.New(blocks.Options{Nodes: o.Nodes}, web.New(web.Options{}, nil), nil))(t)
-	h := expect.Value(New(o, r))(t)
-	return h
+	return expect.Value(New(o, r))(t)
 }
 
 func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
-	nodes := &inEpoch{}
+	nodes := &epochNodes{}
 	h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
 	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: somePath}}
 	q := expect.Value(h.Table.Endpoint(request).Parse(request))(t)
@@ -41,17 +40,16 @@ func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
 		t.Helper()
 		key := base64.StdEncoding.EncodeToString([]byte("\x14abcdefghijklmnopqrst"))
 		body := fmt.Sprintf(`{"code":200,"msg":{"validators":[],"pagination":{"next_key":%q,"total":"0"}},"error":""}`, key)
-		e := expect.Value(q.Entry(&node.Answer{Status: 200, NodeStatus: 200, Height: height, Type: "application/json", Body: []byte(body)}, before))(t)
-		return e
+		return expect.Value(q.Entry(&node.Answer{Status: 200, NodeStatus: 200, Height: height, Type: "application/json", Body: []byte(body)}, before))(t)
 	}
 	first := read(100, nil)
 	for height, same := range map[int64]bool{100: true, 101: true, 100 + StampBlocks - 1: true, 100 + StampBlocks: false, 99: false} {
 		if e := read(height, first); (e.ETag == first.ETag) != same {
-			t.Errorf("at block %d the page is %s, and was %s at block 100; want the same: %t", height, e.Body, first.Body, same)
+			t.Errorf("page at block %d = %s, want the page of block 100, %s: %t", height, e.Body, first.Body, same)
 		}
 	}
 	nodes.epoch++
 	if e := read(101, first); e.ETag == first.ETag {
-		t.Errorf("the page keeps its key after a rollback: %s", e.Body)
+		t.Errorf("page after a rollback = %s, want another key", e.Body)
 	}
 }

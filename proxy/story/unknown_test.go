@@ -19,29 +19,29 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// passing has every path that does not begin with /absent.
-type passing struct {
-	inEpoch
-	asked []string
+// pathNodes have every path that does not begin with /absent.
+type pathNodes struct {
+	epochNodes
+	targets []string // of requests
 }
 
-func (passing) Expected(node.Request) time.Duration     { return 0 }
-func (passing) Replaced(int64, string) bool             { return false }
-func (passing) HashOf(int64) string                     { return "" }
-func (passing) WaitHeight(context.Context, int64) error { return nil }
-func (p *passing) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
-	p.asked = append(p.asked, r.Path+"?"+r.Query)
+func (pathNodes) Expected(node.Request) time.Duration     { return 0 }
+func (pathNodes) Replaced(int64, string) bool             { return false }
+func (pathNodes) HashOf(int64) string                     { return "" }
+func (pathNodes) WaitHeight(context.Context, int64) error { return nil }
+func (n *pathNodes) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
+	n.targets = append(n.targets, r.Path+"?"+r.Query)
 	if strings.HasPrefix(r.Path, "/absent") {
 		return &node.Answer{Reason: node.NotFound, Status: 404, NodeStatus: 404, NoPath: true}, nil
 	}
 	return &node.Answer{Status: 200, NodeStatus: 200, Height: 1000, Type: "text/x", Body: []byte(`{"code":200,"msg":1,"error":""}`)}, nil
 }
 
-func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
+func TestUnknownPathsArePassedToTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := expect.Value(cache.New(cache.Options{}))(t)
 		defer c.Close()
-		nodes, stack := &passing{}, web.New(web.Options{}, c)
+		nodes, stack := &pathNodes{}, web.New(web.Options{}, c)
 		r := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, stack, c))(t)
 		noSuch := func(*http.Request) *failure.Failure {
 			return &failure.Failure{Status: http.StatusNotFound, Public: "no such path"}
@@ -52,25 +52,30 @@ func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
 		for _, tt := range []struct {
 			path   string
 			status int
-			asked  int // times that a node was asked by then
+			reads  int // of nodes, in total
 			body   string
 		}{
 			{"/other?b=1&a=2", 200, 1, ""},
 			{"/other?b=1&a=2", 200, 1, ""}, // from the cache
 			{"/other?" + strings.Repeat("x", maxUnknownQuery), 200, 2, ""},
 			{"/other?" + strings.Repeat("x", maxUnknownQuery+1), 400, 2, "no longer one is passed"},
-			{"/a//b", 404, 2, `with \"//\" is not passed`}, {"/a%2Fb", 404, 2, `with \"%2f\" is not passed`}, {"/a%5cb", 404, 2, `\"%5c\"`}, {"/a%5Cb", 404, 2, `\"%5c\"`}, {"/a..b", 404, 2, `\"..\"`}, {"/a%01b", 404, 2, "control characters"},
+			{"/a//b", 404, 2, `with \"//\" is not passed`},
+			{"/a%2Fb", 404, 2, `with \"%2f\" is not passed`},
+			{"/a%5cb", 404, 2, `\"%5c\"`},
+			{"/a%5Cb", 404, 2, `\"%5c\"`},
+			{"/a..b", 404, 2, `\"..\"`},
+			{"/a%01b", 404, 2, "control characters"},
 			{"/absent", 404, 3, `"no such path"`},
 			{"/absent?x=1", 404, 3, `"no such path"`}, // remembered
 			{"/absent2", 404, 4, `"no such path"`},
 		} {
 			w := httptest.NewRecorder()
 			engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil))
-			if w.Code != tt.status || len(nodes.asked) != tt.asked || !strings.Contains(w.Body.String(), tt.body) {
-				t.Errorf("%.40s: response = %d %s after %d reads, want %d with %q after %d", tt.path, w.Code, w.Body, len(nodes.asked), tt.status, tt.body, tt.asked)
+			if w.Code != tt.status || len(nodes.targets) != tt.reads || !strings.Contains(w.Body.String(), tt.body) {
+				t.Errorf("%.40s: response = %d %s after %d reads, want %d with %q after %d", tt.path, w.Code, w.Body, len(nodes.targets), tt.status, tt.body, tt.reads)
 			}
 			if w.Header().Get("X-Block-Height") != "" || tt.status == 200 && w.Header().Get("Vary") != "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept-Encoding, X-Session" {
-				t.Errorf("%.40s: header = %v", tt.path, w.Header())
+				t.Errorf("%.40s: header = %v, want no X-Block-Height, and Vary without Accept", tt.path, w.Header())
 			}
 		}
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/other?b=1&a=2", nil)
@@ -78,26 +83,22 @@ func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
 		for range 2 { // is not cached
 			w := httptest.NewRecorder()
 			if engine.ServeHTTP(w, request); w.Code != 200 || w.Header().Get("Cache-Status") != "tipcache; fwd=bypass" || w.Header().Get("X-Block-Height") != "" {
-				t.Errorf("at a height: response = %d %v", w.Code, w.Header())
+				t.Errorf("response at a height = %d %v, want 200 and fwd=bypass without X-Block-Height", w.Code, w.Header())
 			}
 		}
 		w := httptest.NewRecorder()
 		if engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/other", strings.NewReader("x"))); w.Code != 400 {
-			t.Errorf("a GET with a body: status = %d, want 400", w.Code)
+			t.Errorf("status of a GET with a body = %d, want 400", w.Code)
 		}
-		if len(nodes.asked) != 6 || nodes.asked[0] != "/other?b=1&a=2" {
-			t.Errorf("the node was asked %d times, first %s", len(nodes.asked), nodes.asked[0])
-		}
+		expect.Equal(t, len(nodes.targets), 6, "reads")
+		expect.Equal(t, nodes.targets[0], "/other?b=1&a=2", "target of the first read")
 		time.Sleep(3 * time.Second)
-		if w := httptest.NewRecorder(); true {
-			if engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/absent", nil)); len(nodes.asked) != 7 {
-				t.Errorf("an absent path is remembered for more than 3s")
-			}
-		}
+		engine.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/absent", nil))
+		expect.Equal(t, len(nodes.targets), 7, "reads after a request for an absent path 3s later")
 	})
 }
 
-func TestFailuresAreRenderedInTheFormOfTheShape(t *testing.T) {
+func TestFailuresHaveTheFormOfTheShape(t *testing.T) {
 	for shape, want := range map[Shape][2]string{
 		Documented: {`{"code":404,"msg":{},"error":"no"}`, `{"code":500,"msg":null,"error":"no"}`},
 		Node:       {"404 page not found", `{"code":500,"msg":null,"error":"no"}`},
@@ -106,7 +107,7 @@ func TestFailuresAreRenderedInTheFormOfTheShape(t *testing.T) {
 			h := http.Header{}
 			status, typ, body := MissRenderer(shape)(nil, h, f)
 			if status != f.Status || strings.TrimSpace(string(body)) != want[i] || (typ == "application/json") != (body[0] == '{') || (h.Get("Retry-After") == "1") != (i == 1) {
-				t.Errorf("%s: failure %d = %d %s %s, want %s", shape, f.Status, status, typ, body, want[i])
+				t.Errorf("%s: failure %d = %d %s %s with Retry-After %q, want %s", shape, f.Status, status, typ, body, h.Get("Retry-After"), want[i])
 			}
 		}
 	}
@@ -115,7 +116,7 @@ func TestFailuresAreRenderedInTheFormOfTheShape(t *testing.T) {
 func TestKeysAreSelectedByAnAddress(t *testing.T) {
 	const account = "0xAa00000000000000000000000000000000000000"
 	key := "0x02" + strings.Repeat("0", 63) + "1"
-	documented, asNode := newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true}), newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true, Shape: Node})
+	documented, asNode := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true}), newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: Node})
 	for _, tt := range []struct {
 		h             *Handler
 		address, want string // "" for an error
@@ -133,7 +134,7 @@ func TestKeysAreSelectedByAnAddress(t *testing.T) {
 func TestPageKeyIsSentInTheFormOfTheNode(t *testing.T) {
 	raw := "\x14abcdefghijklmnopqrst"
 	for _, shape := range []Shape{Documented, Node} {
-		h := newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true, Shape: shape})
+		h := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: shape})
 		for query, want := range map[string][2]node.Request{
 			"pagination.limit=2": {{Query: "pagination.limit=2"}, {Query: "pagination.limit=2"}},
 			"pagination.key=%14abcdefghijklmnopqrst&pagination.limit=2": {{Query: "pagination.limit=2", PageKey: raw}, {Query: "pagination.key=%14abcdefghijklmnopqrst&pagination.limit=2", Keys: node.RawKeys}},
@@ -150,7 +151,7 @@ func TestPageKeyIsSentInTheFormOfTheNode(t *testing.T) {
 	}
 }
 
-func TestNodesShapeReadsHeightsAsTheNode(t *testing.T) {
+func TestNodeShapeReadsHeightsLikeTheNode(t *testing.T) {
 	for sent, want := range map[string]int64{"": 0, "7": 7, "x": 0, "-1": -1, "9223372036854775808": 0} {
 		h := http.Header{}
 		if sent != "" {

@@ -21,7 +21,7 @@ func TestWalkKeyRoundTrips(t *testing.T) {
 	} {
 		got, err := parseWalkKey(k.text(someChain, somePath), someChain, somePath)
 		if err != nil || got != k {
-			t.Errorf("%+v became %+v, %v", k, got, err)
+			t.Errorf("parseWalkKey = %+v, %v; want %+v", got, err, k)
 		}
 	}
 }
@@ -29,20 +29,20 @@ func TestWalkKeyRoundTrips(t *testing.T) {
 func TestWalkKeyIsValidForItsListOnly(t *testing.T) {
 	text := walkKey{blocks.Snapshot{Height: 228, Epoch: 1}, "\x14validator"}.text(someChain, somePath)
 	if _, err := parseWalkKey(text, "story-2", somePath); err == nil {
-		t.Error("key of another chain accepted")
+		t.Error("parseWalkKey of another chain's key: error = nil, want one")
 	}
 	if _, err := parseWalkKey(text, someChain, somePath+"/0x00/delegations"); err == nil {
-		t.Error("key of another list accepted")
+		t.Error("parseWalkKey of another list's key: error = nil, want one")
 	}
 	for i := len(walkKeyPrefix); i < len(text); i++ {
 		altered := text[:i] + string(text[i]^1) + text[i+1:]
 		if k, err := parseWalkKey(altered, someChain, somePath); err == nil {
-			t.Errorf("%s, altered from %s, is read as %+v", altered, text, k)
+			t.Errorf("parseWalkKey(%s), altered from %s, = %+v, want an error", altered, text, k)
 		}
 	}
 }
 
-// FuzzWalkKey: a key is read or refused, and what is read is written alike.
+// FuzzWalkKey checks that a key that can be parsed has one text.
 func FuzzWalkKey(f *testing.F) {
 	known := walkKey{blocks.Snapshot{Height: 228, Epoch: 1}, "\x14validator"}.text(someChain, somePath)
 	f.Add(known)
@@ -52,12 +52,12 @@ func FuzzWalkKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		k, err := parseWalkKey(text, someChain, somePath)
 		if err == nil && k.text(someChain, somePath) != text {
-			t.Errorf("%s is read as %+v", text, k)
+			t.Errorf("text of parseWalkKey(%s) = %s, want the same", text, k.text(someChain, somePath))
 		}
-		if payload, sealed := strings.CutPrefix(text, "seal:"); sealed { // past the checksum
+		if payload, valid := strings.CutPrefix(text, "seal:"); valid { // gets a valid checksum
 			b := append([]byte(payload), walkChecksum(someChain, somePath, []byte(payload))...)
 			if k, err := parseWalkKey(walkKeyPrefix+base64.RawURLEncoding.EncodeToString(b), someChain, somePath); err == nil && (k.Height <= 0 || k.raw == "") {
-				t.Errorf("%q is read as %+v", payload, k)
+				t.Errorf("key of payload %q = %+v, want an error, or a height and a page key", payload, k)
 			}
 		}
 	})

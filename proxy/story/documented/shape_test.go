@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy/story/documented"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -17,44 +15,38 @@ const page = `{"code":200,"msg":{"validators":[` +
 	`{"operator_address":"0x2","jailed":false,"status":3,"tokens":"5","tokens":null}],` +
 	`"pagination":{"next_key":"AAE=","total":null}},"error":""}`
 
-// A node may spell JSON as it likes.
-func TestShapeDoesNotDependOnEncodingOfNode(t *testing.T) {
+func TestShapeDoesNotDependOnJSONEncoding(t *testing.T) {
 	want := compact(t, shape(t, page).Body)
 	var indented bytes.Buffer
 	expect.NoError(t, json.Indent(&indented, []byte(page), "\r\n", "\t "))
 	for name, raw := range map[string]string{
-		"with blanks":         " " + indented.String() + "\n",
-		"with escaped names":  strings.NewReplacer(`"msg"`, `"\u006dsg"`, `"pagination"`, `"p\u0061gination"`, `"total"`, `"tot\u0061l"`).Replace(page),
-		"msg once more":       strings.Replace(page, `"error"`, `"msg":[],"error"`, 1),
-		"msg within a member": strings.Replace(page, `"code":200`, `"code":{"msg":{"validators":7}}`, 1),
+		"whitespace":      " " + indented.String() + "\n",
+		"escaped names":   strings.NewReplacer(`"msg"`, `"\u006dsg"`, `"pagination"`, `"p\u0061gination"`, `"total"`, `"tot\u0061l"`).Replace(page),
+		"a second msg":    strings.Replace(page, `"error"`, `"msg":[],"error"`, 1),
+		"msg in a member": strings.Replace(page, `"code":200`, `"code":{"msg":{"validators":7}}`, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := shape(t, raw)
 			text := strings.NewReplacer(`\u006d`, `m`, `\u0061`, `a`, `"msg":[],`, ``, `{"msg":{"validators":7}}`, `200`).Replace(compact(t, got.Body))
-			if diff := cmp.Diff(want, text); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-			expect.Equal(t, string(got.Body[got.From:got.To]), `"AAE="`, "its next page key")
+			expect.NoDiff(t, text, want, "body")
+			expect.Equal(t, string(got.Body[got.From:got.To]), `"AAE="`, "next page key")
 		})
 	}
 }
 
 func shape(t *testing.T, raw string) documented.Shaped {
 	t.Helper()
-	got := expect.Value(documented.Shape([]byte(raw), documented.Validators))(t)
-	return got
+	return expect.Value(documented.Shape([]byte(raw), documented.Validators))(t)
 }
 
 func compact(t *testing.T, body []byte) string {
 	t.Helper()
 	var text bytes.Buffer
-	if err := json.Compact(&text, body); err != nil {
-		t.Fatalf("%v in %s", err, body)
-	}
+	expect.NoError(t, json.Compact(&text, body))
 	return text.String()
 }
 
-func TestPeriodDelegationsThatAreNoListAreAnError(t *testing.T) {
+func TestPeriodDelegationsMustBeAList(t *testing.T) {
 	for msg, want := range map[string]string{
 		`{"period_delegation_responses":null,"pagination":{"next_key":"AAE="}}`:     `{"code":200,"msg":[],"error":""}`,
 		`{"period_delegation_responses":7}`:                                         "",
@@ -95,7 +87,7 @@ func TestPeriodDelegationHasItsBalance(t *testing.T) {
 	}
 }
 
-func TestAnswerWithoutItsShapeIsAnError(t *testing.T) {
+func TestAnswerOfAnotherShapeIsAnError(t *testing.T) {
 	for body, ok := range map[string]bool{
 		`{"code":200,"msg":{"validators":[]}}`: true,
 		`{"msg":{"validators":[]}}`:            true,
@@ -115,10 +107,10 @@ func TestAnswerWithoutItsShapeIsAnError(t *testing.T) {
 	} {
 		got, err := documented.Shape([]byte(body), documented.Validators)
 		if (err == nil) != ok || err == nil && !json.Valid(got.Body) {
-			t.Errorf("Shape(%.60s) = %.60s, %v", body, got.Body, err)
+			t.Errorf("Shape(%.60s) = %.60s, %v; want JSON: %t", body, got.Body, err, ok)
 		}
 	}
 	if got, err := documented.Shape([]byte("x"), nil); err != nil || string(got.Body) != "x" {
-		t.Errorf("Shape without a schema = %s, %v", got.Body, err)
+		t.Errorf("Shape without a schema = %s, %v; want the same body", got.Body, err)
 	}
 }
