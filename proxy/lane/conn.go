@@ -75,9 +75,9 @@ func (c *Conn) State(s http.ConnState) {
 // the lane may open after it.
 func (c *Conn) reopen() {
 	c.candidate.open = false
-	switch ahead, ok := c.boundary.excess(); {
-	case !ok || ahead > 1:
-	case ahead == 1:
+	switch excess, ok := c.boundary.excess(); {
+	case !ok || excess > 1:
+	case excess == 1:
 		first := c.boundary.latest
 		c.boundary = boundary{}
 		c.boundary.addBytes([]byte{first})
@@ -155,7 +155,7 @@ func (c *Conn) process(h *Hit, p, text []byte, now time.Time) (int, error) {
 			return 0, nil
 		}
 		first = len(left)
-	case failed:
+	case ended:
 		return 0, errEnded
 	case notServed, served:
 	}
@@ -180,7 +180,7 @@ func (c *Conn) answerAll(h *Hit, text []byte, now time.Time) (left []byte, first
 			}
 			text, first = text[n:], 0
 			if c.request.Close {
-				result = failed
+				result = ended
 			}
 		}
 	}
@@ -226,7 +226,7 @@ const (
 	notServed  outcome = iota // net/http must serve the request
 	incomplete                // the rest of the request has not arrived
 	served
-	failed // the connection ends
+	ended // the connection must be closed
 )
 
 // answer answers c.request if it is known and memory has the response.
@@ -249,11 +249,11 @@ func (c *Conn) answer(h *Hit, now time.Time) (result outcome) {
 	case c.lane.draining.Load():
 		return notServed
 	case !c.phase.CompareAndSwap(waiting, answering):
-		return failed
+		return ended
 	}
 	defer func() {
 		if !c.phase.CompareAndSwap(answering, waiting) { // Close was called
-			result = failed
+			result = ended
 		}
 	}()
 	return c.serveKnown(h, known, now)
@@ -271,7 +271,7 @@ func (c *Conn) serveKnown(h *Hit, known Handler, now time.Time) outcome {
 	known.Done(h)
 	c.preamble = preamble{netPost: c.preamble.netPost, byLane: true, lanePost: c.request.Method == http.MethodPost}
 	if err != nil {
-		return failed
+		return ended
 	}
 	return served
 }

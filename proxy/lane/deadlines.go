@@ -8,12 +8,12 @@ import (
 
 // deadlines renews a connection's deadlines for requests that net/http does not see.
 type deadlines struct {
-	isNew      bool      // net/http waits for the connection's first request
-	since      time.Time // start of that wait
-	laneServed bool      // the lane has served a request during that wait
-	shortened  bool      // the read deadline bounds the wait for the rest of a request
-	probing    bool      // the read deadline is probeTimeout, when the lane checks for EOF
-	renewed    time.Time
+	isNew      bool          // net/http waits for the connection's first request
+	since      time.Time     // start of that wait
+	laneServed bool          // the lane has served a request during that wait
+	shortened  bool          // the read deadline bounds the wait for the rest of a request
+	probing    bool          // the read deadline is probeTimeout, when the lane checks for EOF
+	renewed    time.Time     // when renew last set the deadlines
 	postpone   time.Duration // added to the next deadline that net/http sets
 }
 

@@ -57,8 +57,8 @@ func (d *direct) serve(p []byte) (n int, err error) {
 }
 
 // drain answers the requests that have arrived, and returns false when no bytes are left. A read that does not fill the
-// buffer has read everything except a possible EOF. drain checks for EOF at once if it has renewed the deadline, as
-// after a client's first requests, and otherwise at probeTimeout (deadlines.go).
+// buffer has read everything except a possible EOF. After drain has renewed the deadline, it reads again to see an EOF.
+// Otherwise the lane sees an EOF at probeTimeout (deadlines.go).
 func (c *Conn) drain(fd uintptr) (done bool) {
 	d := &c.direct
 	d.fd = fd

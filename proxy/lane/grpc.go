@@ -64,8 +64,8 @@ func StartCall(client *conn.Conn, method string, metadata map[string][]string, k
 	return c
 }
 
-// Find looks up the call by its message, which must not change until Release. If ok is false, nothing was counted and the
-// handler must serve the call.
+// Find looks up the call by its message, which must not change until Release. If ok is false, nothing was counted against
+// limits, and the handler must serve the call.
 func (c *Call) Find(message []byte) (hit CallHit, ok bool) {
 	defer func() { _ = recover() }() // the gRPC handler then panics as well, and reports the panic
 	c.request.Body = unsafe.String(unsafe.SliceData(message), len(message))
@@ -83,19 +83,19 @@ func (c *Call) Find(message []byte) (hit CallHit, ok bool) {
 	}
 	c.lane.requests.answered.Inc()
 	c.known = r
-	n := &c.replay
-	n.setID(c.request.Value(heads.RequestID))
-	return CallHit{Replayer: r.replayer, Record: &n.rec, Response: &n.response, RateLimits: &n.rateLimits}, true
+	p := &c.replay
+	p.setID(c.request.Value(heads.RequestID))
+	return CallHit{Replayer: r.replayer, Record: &p.rec, Response: &p.response, RateLimits: &p.rateLimits}, true
 }
 
 // End must be called once the response that Find returned has been sent, or could not be.
 func (c *Call) End(size int, err error) {
-	n := &c.replay
-	if n.end.Status, n.end.Size = http.StatusOK, size; err != nil {
-		n.rec.Err = err
-		n.end.Status, n.end.Size = n.rec.Fail().Status, 0
+	p := &c.replay
+	if p.end.Status, p.end.Size = http.StatusOK, size; err != nil {
+		p.rec.Err = err
+		p.end.Status, p.end.Size = p.rec.Fail().Status, 0
 	}
-	c.known.finish(n, &c.request)
+	c.known.finish(p, &c.request)
 }
 
 // Put implements [record.LaneSlot]. It may be called after Find.

@@ -75,7 +75,7 @@ func (h *Hit) write() error {
 // writeRest writes the response without its first written bytes.
 func (h *Hit) writeRest(written int) (err error) {
 	c, head := h.Conn, h.Head[min(written, len(h.Head)):]
-	body := h.Body[written-len(h.Head)+len(head):]
+	body := h.Body[max(0, written-len(h.Head)):]
 	if c.direct.Socket != nil {
 		_ = c.Conn.SetWriteDeadline(after(h.Start, c.lane.o.WriteTimeout))
 		c.deadline.restore(c) // requests that arrive during the write must be read before the deadline

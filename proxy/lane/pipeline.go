@@ -15,7 +15,7 @@ type pipeline struct {
 
 func (l *pipeline) empty() bool { return len(l.text) == 0 }
 
-// prepend inserts text, whose first bytes, as many as current, complete a request.
+// prepend inserts text. Its first current bytes are the rest of a request.
 func (l *pipeline) prepend(text []byte, current int) {
 	l.text, l.current = append(append([]byte(nil), text...), l.text...), current
 }

@@ -2,14 +2,14 @@ package lane
 
 import "net"
 
-// preamble makes net/http treat empty lines before a request as if it had served the previous request itself. net/http
+// preamble makes net/http treat empty lines before a request as if it had served the client's previous request. net/http
 // skips empty lines only after a POST, only among the first four bytes, and waits for four bytes, except on a new
-// connection. Its previous request may differ from the client's, which the lane may have served.
+// connection. If the lane has served the client's previous request, net/http knows only an earlier one.
 type preamble struct {
-	netPost  bool // net/http's previous request was a POST
+	netPost  bool // the last request that net/http served was a POST
 	byLane   bool // the lane served the client's previous request
-	lanePost bool // and that was a POST
-	skipped  bool // empty lines after it were skipped
+	lanePost bool // the last request that the lane served was a POST
+	skipped  bool // empty lines after that one were skipped
 }
 
 const leadLength = 4
@@ -33,7 +33,7 @@ func (l *preamble) adjust(c *Conn, p []byte, n int) (int, error) {
 		case lead == 0, l.lanePost == l.netPost:
 			return n, nil
 		case l.netPost:
-			c.ahead.prepend(append([]byte("\r\n\r\n"), p[:n]...), 0) // net/http skips these, and sees the client's
+			c.ahead.prepend(append([]byte("\r\n\r\n"), p[:n]...), 0) // net/http skips these four bytes, so it refuses the client's empty lines
 			return c.ahead.read(p), nil
 		}
 		l.skipped = true
@@ -42,7 +42,7 @@ func (l *preamble) adjust(c *Conn, p []byte, n int) (int, error) {
 	return pad(conn, isNew, p, n), nil
 }
 
-// pad reads until net/http, which does not know of the skipped bytes, has the four bytes it waits for.
+// pad reads until p has four bytes again: net/http waits for four, and does not know of the skipped ones.
 func pad(conn net.Conn, isNew bool, p []byte, n int) int {
 	if n == 0 || isNew {
 		return n

@@ -47,97 +47,98 @@ type replay struct {
 	id         [64]byte // storage for rec.ID
 }
 
-// reset prepares n for a new request, and retains its buffer.
-func (n *replay) reset(start time.Time, callerID string) {
-	buffer := n.rec.Buffer[:0]
-	*n = replay{}
-	n.rec.Buffer = buffer
-	n.rec.Start, n.rec.CallerID = start, callerID
+// reset prepares p for a new request, and retains its buffer.
+func (p *replay) reset(start time.Time, callerID string) {
+	buffer := p.rec.Buffer[:0]
+	*p = replay{}
+	p.rec.Buffer = buffer
+	p.rec.Start, p.rec.CallerID = start, callerID
 }
 
 // begin loads the response to a request. It returns false if net/http's handler must serve the request.
-func (r *knownRequest) begin(n *replay, client *conn.Conn, request *heads.Request, start time.Time) bool {
-	n.reset(start, request.CallerID())
-	if !n.admit(r.stack, client, request, r.keyed) || !r.loadResponse(n) {
+func (r *knownRequest) begin(p *replay, client *conn.Conn, request *heads.Request, start time.Time) bool {
+	p.reset(start, request.CallerID())
+	if !p.admit(r.stack, client, request, r.keyed) || !r.loadResponse(p) {
 		return false
 	}
-	n.setID(request.Value(heads.RequestID))
+	p.setID(request.Value(heads.RequestID))
 	return true
 }
 
 // admit reports whether the client may make the request. It counts nothing.
-func (n *replay) admit(s *web.Stack, client *conn.Conn, request *heads.Request, keyed bool) bool {
-	n.rec.Session.Arrive(client.Seen())
+func (p *replay) admit(s *web.Stack, client *conn.Conn, request *heads.Request, keyed bool) bool {
+	p.rec.Session.Arrive(client.Seen())
 	admission := s.Admission
-	n.rec.Client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
-	if presented := request.Value(heads.APIKey); (keyed || presented != "") && !n.setKey(admission, presented, keyed) {
+	p.rec.Client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
+	if presented := request.Value(heads.APIKey); (keyed || presented != "") && !p.setKey(admission, presented, keyed) {
 		return false
 	}
 	if sent := web.Given(request.Values(heads.Session)); len(sent) > 0 {
 		var ok bool
-		if n.rec.Session.Token, ok = session.ParseToken(sent[0]); !ok || len(sent) > 1 {
+		if p.rec.Session.Token, ok = session.ParseToken(sent[0]); !ok || len(sent) > 1 {
 			return false // the handler responds with 400
 		}
 	}
-	return request.Size <= web.MaxHeader && admission.WouldAdmit(&n.rec.Client, n.rec.Start)
+	return request.Size <= web.MaxHeader && admission.WouldAdmit(&p.rec.Client, p.rec.Start)
 }
 
 // loadResponse loads the response for an admitted client, and counts the request against its rate limits.
-func (r *knownRequest) loadResponse(n *replay) bool {
-	n.rec.Route = r.route
-	if !r.replayer.Replay(&n.rec, &n.response) {
+func (r *knownRequest) loadResponse(p *replay) bool {
+	p.rec.Route = r.route
+	if !r.replayer.Replay(&p.rec, &p.response) {
 		return false
 	}
-	return r.stack.Admission.AdmitRepeated(&n.rateLimits, &n.rec.Client, n.rec.Start)
+	return r.stack.Admission.AdmitRepeated(&p.rateLimits, &p.rec.Client, p.rec.Start)
 }
 
-// setKey sets the client's API key if it is required or has a rate. It returns false if a required key is not valid.
+// setKey sets the client's API key if it is required or has a rate. It returns false if a required key is not valid. It is
+// not inlined, so that the stack frame of admit stays small.
 //
 //go:noinline
-func (n *replay) setKey(admission *limits.Admission, key string, required bool) (ok bool) {
+func (p *replay) setKey(admission *limits.Admission, key string, required bool) (ok bool) {
 	if !required {
-		n.rec.Client.Key, _ = admission.KeyWithRate(key)
+		p.rec.Client.Key, _ = admission.KeyWithRate(key)
 		return true
 	}
-	n.rec.Client.Key, ok = admission.KeyOf(key)
+	p.rec.Client.Key, ok = admission.KeyOf(key)
 	return ok
 }
 
-// setID sets the request id, stored in n: the client's if it is safe, or a new one.
-func (n *replay) setID(sent string) {
+// setID sets the request id, stored in p: the client's if it is safe, or a new one.
+func (p *replay) setID(sent string) {
 	var id []byte
 	if record.SafeID(sent) {
-		id = append(n.id[:0], sent...)
+		id = append(p.id[:0], sent...)
 	} else {
-		id = record.AppendID(n.id[:0])
+		id = record.AppendID(p.id[:0])
 	}
-	n.rec.ID[0] = unsafe.String(&id[0], len(id)) //nolint:gosec // not written before the request ends
+	p.rec.ID[0] = unsafe.String(&id[0], len(id)) //nolint:gosec // not written before the request ends
 }
 
-func (r *knownRequest) render(n *replay, request *heads.Request) respond.Rendering {
+func (r *knownRequest) render(p *replay, request *heads.Request) respond.Rendering {
 	head := request.Method == http.MethodHead
-	if n.response.Body != nil {
-		n.rec.Buffer = n.response.Body // which may have grown
+	if p.response.Body != nil {
+		p.rec.Buffer = p.response.Body // which may have grown
 	}
-	out := r.stack.Render(&n.response, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, n.rateLimits[:])
-	if n.end.Status = out.Status; !head {
-		n.end.Size = len(out.Body)
+	out := r.stack.Render(&p.response, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, p.rateLimits[:])
+	if p.end.Status = out.Status; !head {
+		p.end.Size = len(out.Body)
 	}
 	return out
 }
 
 // Respond implements [Handler]. It renders the response as net/http would write it.
 func (r *knownRequest) Respond(hit *Hit) (ok bool) {
-	n, ok := hit.State.(*replay)
+	p, ok := hit.State.(*replay)
 	if !ok {
-		n = &replay{}
-		hit.State = n
+		p = &replay{}
+		hit.State = p
 	}
 	request := hit.Request
-	if !r.begin(n, hit.Conn.client, request, hit.Start) {
+	if !r.begin(p, hit.Conn.client, request, hit.Start) {
 		return false
 	}
-	out := r.render(n, request)
+	out := r.render(p, request)
 	b := appendStatusLine(hit.Head, request.Minor, out.Status)
 	b = r.stack.AppendOrigin(b, request.Values(heads.Origin))
 	if b, ok = out.AppendTo(b); !ok {
@@ -146,7 +147,7 @@ func (r *knownRequest) Respond(hit *Hit) (ok bool) {
 	if request.Close && request.Minor > 0 {
 		b = append(b, "Connection: close\r\n"...)
 	}
-	b = append(append(append(b, respond.RequestIDHeader...), ": "...), n.rec.ID[0]...)
+	b = append(append(append(b, respond.RequestIDHeader...), ": "...), p.rec.ID[0]...)
 	b = append(append(b, "\r\nDate: "...), date(hit.Start).header[0]...)
 	b = append(b, "\r\n\r\n"...)
 	hit.Head = b
@@ -160,10 +161,10 @@ func (r *knownRequest) Done(hit *Hit) {
 	r.finish(hit.State.(*replay), hit.Request) //nolint:forcetypeassert // set by Respond
 }
 
-func (r *knownRequest) finish(n *replay, request *heads.Request) {
-	n.end.Method, n.end.Agent = request.Method, record.Agent(request.Value(heads.UserAgent))
-	n.end.Took = time.Since(n.rec.Start)
-	r.stack.Recorder.End(&n.rec, &n.end, r.record)
+func (r *knownRequest) finish(p *replay, request *heads.Request) {
+	p.end.Method, p.end.Agent = request.Method, record.Agent(request.Value(heads.UserAgent))
+	p.end.Took = time.Since(p.rec.Start)
+	r.stack.Recorder.End(&p.rec, &p.end, r.record)
 }
 
 func appendStatusLine(b []byte, minor, status int) []byte {

@@ -10,7 +10,8 @@ import (
 )
 
 // A CallerIDFinder finds the id of a JSON-RPC call in a POST body. The response repeats the id, and does not depend on it
-// otherwise. ok is false if there is none. The finder must be fast, and may be wrong.
+// otherwise. ok is false if there is none. The finder must be fast. It may find other text, because a handler is registered
+// only for a body in which it found the id.
 type CallerIDFinder func(body string) (from, to int, ok bool)
 
 // An rpcLane is the lane of the RPC listener. It answers only POSTs whose body contains the caller's id.

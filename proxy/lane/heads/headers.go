@@ -83,16 +83,16 @@ func findHeader(name string) (h Header, ok bool) {
 		return 0, false
 	}
 	for _, h := range byLength[len(name)] {
-		if equalFold(name, Names[h]) {
+		if hasPrefixFold(name, Names[h]) {
 			return h, true
 		}
 	}
 	return 0, false
 }
 
-// equalFold reports whether token starts with name, ignoring case. It requires a token without control bytes and a name
+// hasPrefixFold reports whether token starts with name, ignoring case. It requires a token without control bytes and a name
 // of letters and hyphens: then bytes that differ only in the bit 0x20 are the same letter.
-func equalFold(token, name string) bool {
+func hasPrefixFold(token, name string) bool {
 	for i := range len(name) {
 		if token[i]|0x20 != name[i]|0x20 {
 			return false

@@ -17,8 +17,8 @@ const (
 	MaxBody = 16 << 10
 )
 
-// A Request is a parsed request. Its strings are valid until the next Parse, and no longer than the text they were parsed
-// from.
+// A Request is a parsed request. Its strings are valid until the next Parse, or until the text that they were parsed from is
+// overwritten.
 type Request struct {
 	Method string // GET, HEAD or POST
 	Target string // in origin form, as sent
@@ -39,9 +39,9 @@ type lines struct {
 	values [headerCount]string
 	sent   uint32 // a bit for each header that the request has
 
-	text   []byte // copy of the header lines, which values refer to; empty if they refer to the parsed text
-	length int    // length of the header lines with the empty line
-	framed framing
+	text    []byte  // copy of the header lines, which values refer to; empty if they refer to the parsed text
+	length  int     // length of the header lines with the empty line
+	framing framing // with which the lines were parsed
 }
 
 // framing holds the parts of the request line that the meaning of a header line depends on.
@@ -80,9 +80,9 @@ func (r *Request) Parse(text string) (n int, v Verdict) {
 	if n, v = r.parseRequestLine(text); v != Complete {
 		return 0, v
 	}
-	as := framing{r.Minor, r.Method == http.MethodPost}
-	if len(r.text) == 0 || r.framed != as || !strings.HasPrefix(text[n:], unsafe.String(&r.text[0], len(r.text))) { //nolint:gosec // which is only read
-		if v = r.parseFields(text, n, as); v != Complete {
+	current := framing{r.Minor, r.Method == http.MethodPost}
+	if len(r.text) == 0 || r.framing != current || !strings.HasPrefix(text[n:], unsafe.String(&r.text[0], len(r.text))) { //nolint:gosec // which is only read
+		if v = r.parseFields(text, n, current); v != Complete {
 			return 0, v
 		}
 		r.reused = true
@@ -100,13 +100,14 @@ func (r *Request) Forget() {
 
 // parseFields parses the header lines at n. It copies them so that the next Parse can compare, except if they are long or
 // belong to the connection's first request, which is often the only one.
-func (r *Request) parseFields(text string, n int, as framing) Verdict {
+func (r *Request) parseFields(text string, n int, current framing) Verdict {
 	rest, kept := text[n:], r.text[:0]
 	if end := strings.Index(rest, "\r\n\r\n"); r.reused && end >= 0 && end <= maxCopied {
 		kept = append(kept, rest[:end+len("\r\n\r\n")]...)
 		rest = unsafe.String(&kept[0], len(kept)) //nolint:gosec // kept is overwritten only with the next lines
 	}
-	r.lines = lines{Close: as.minor == 0, Size: len("Cache-Control" + "no-cache"), text: kept[:0], framed: as} // net/http adds this header for Pragma
+	const added = len("Cache-Control" + "no-cache") // net/http adds this header to a request with Pragma
+	r.lines = lines{Close: current.minor == 0, Size: added, text: kept[:0], framing: current}
 	for at := 0; ; {
 		end, ok := lineEnd(rest[at:])
 		switch {
@@ -228,7 +229,7 @@ func (r *Request) setConnection(value string) bool {
 	return equalWord(value, "keep-alive") || equalWord(value, "upgrade")
 }
 
-func equalWord(value, word string) bool { return len(value) == len(word) && equalFold(value, word) }
+func equalWord(value, word string) bool { return len(value) == len(word) && hasPrefixFold(value, word) }
 
 // parseBody takes the body that begins at n.
 func (r *Request) parseBody(text string, n int) (int, Verdict) {
@@ -268,7 +269,7 @@ func namesStream(value string) bool {
 		switch {
 		case value[i] >= 0x80:
 			return true
-		case value[i]|0x20 == 'e' && len(value)-i >= len(name) && equalFold(value[i:], name):
+		case value[i]|0x20 == 'e' && len(value)-i >= len(name) && hasPrefixFold(value[i:], name):
 			return true
 		}
 	}
