@@ -123,7 +123,7 @@ func TestReplayEqualsHandlerOrDeclines(t *testing.T) {
 					tt.between(d)
 				}
 				if tt.of == nil {
-					tt.of = record.Repeats
+					tt.of = record.LaneMayServe
 				}
 				rec, res := &record.Record{}, respond.Response{}
 				rec.Start, rec.Session.Token = time.Now(), tt.session

@@ -52,8 +52,8 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Rec
 	if err != nil {
 		return Result{}, err
 	}
-	if q.Walk.Height == 0 && rec.Repeatable() {
-		rec.Replayer = r.Replayer(q, record.Repeats)
+	if q.Walk.Height == 0 && rec.LaneSlot != nil {
+		rec.Replayer = r.Replayer(q, record.LaneMayServe)
 	}
 	return r.Lookup(ctx, from, rec, q, tip)
 }

@@ -175,7 +175,7 @@ func (m *repeatedListing) Replay(rec *record.Record, a *respond.Response) bool {
 		return false
 	}
 	query := m.query(m.listing, p, m.minBlock)
-	res, ok := m.cache.Fresh(query, rec.Start, record.Repeats)
+	res, ok := m.cache.Fresh(query, rec.Start, record.LaneMayServe)
 	if !ok || m.covers(m.minBlock, res, &query, p) != nil {
 		return false
 	}

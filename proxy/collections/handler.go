@@ -125,7 +125,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 		return err
 	}
 	query := h.query(l, progress, minBlock)
-	if rec.Repeatable() {
+	if rec.LaneSlot != nil {
 		rec.Replayer = &repeatedListing{h, l, minBlock, h.schemaURL(r, PageSchema)}
 	}
 	res, err := h.cache.Get(ctx, query, h.origin(l))

@@ -58,8 +58,8 @@ func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if k.rec.Repeatable() {
-		k.rec.Replayer = &replayer{Replayer: k.reader.Replayer(q, isRepeatable), values: k.values, q: q}
+	if k.rec.LaneSlot != nil {
+		k.rec.Replayer = &replayer{Replayer: k.reader.Replayer(q, laneMayServe), values: k.values, q: q}
 	}
 	a, err := k.values.Lookup(limit, k.from, k.rec, q, tip)
 	if err != nil {

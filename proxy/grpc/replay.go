@@ -37,10 +37,10 @@ type header struct {
 	md     metadata.MD // immutable
 }
 
-// isRepeatable reports whether the lane may serve an entry: a message that is copied for every client, without a
+// laneMayServe reports whether the lane may serve an entry: a message that is copied for every client, without a
 // reservation.
-func isRepeatable(e *cache.Entry) bool {
-	return record.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= conn.MaxUncounted
+func laneMayServe(e *cache.Entry) bool {
+	return record.LaneMayServe(e) && e.Type == node.MessageType && len(e.Body) <= conn.MaxUncounted
 }
 
 func (r *replayer) header(hit *lane.CallHit) metadata.MD {

@@ -17,7 +17,7 @@ const (
 // it, callers wait for the disk or for the reader of the log.
 const logHeld = 4 << 20
 
-// Buffer writes lines later, in order. A slow writer below delays callers only if they write more than 4 MiB
+// Buffer writes lines later, in order. A slow writer delays callers only if they write more than 4 MiB
 // meanwhile, or use [Buffer.Unbuffered].
 type Buffer struct {
 	turn  chan struct{} // full while lines are being written
@@ -49,7 +49,7 @@ func (b *Buffer) Write(line []byte) (int, error) {
 	switch {
 	case len(b.lines) >= logBytes && !b.full:
 		b.full = true
-		go b.flush() // Close waits for its turn
+		go b.flush() // Close waits for it
 	case !b.due:
 		b.due = true
 		time.AfterFunc(logTime, b.flush)

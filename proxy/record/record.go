@@ -66,16 +66,13 @@ type LaneSlot interface {
 
 // A Replayer answers requests equal to one that a handler has answered, as the handler would.
 type Replayer interface {
-	// Replay fills in the record and the response if memory has a fresh entry that Repeats. It sends no request and
-	// does not wait. If it returns false, nothing is counted.
+	// Replay fills in the record and the response if memory has a fresh entry that the lane may serve. It sends no
+	// request and does not wait. If it returns false, nothing is counted.
 	Replay(rec *Record, a *respond.Response) bool
 }
 
-// Repeats reports whether the lane may serve an entry. It leaves out failures, whose log lines differ.
-func Repeats(e *cache.Entry) bool { return e.Status < http.StatusInternalServerError }
-
-// Repeatable reports whether the lane can keep a Replayer for the request.
-func (rec *Record) Repeatable() bool { return rec.LaneSlot != nil }
+// LaneMayServe reports whether the lane may serve an entry. It must not serve failures, whose log lines differ.
+func LaneMayServe(e *cache.Entry) bool { return e.Status < http.StatusInternalServerError }
 
 // KeepOutOfLane keeps the request from being answered again without its handler.
 func (rec *Record) KeepOutOfLane() { rec.LaneSlot = nil }

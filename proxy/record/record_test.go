@@ -213,13 +213,10 @@ func TestValidRequestIDIsKept(t *testing.T) {
 // slot is a place in the fast lane.
 type slot struct{ record.LaneSlot }
 
-func TestRequestKeptOutOfLaneIsNotRepeatable(t *testing.T) {
+func TestRequestKeptOutOfLaneHasNoSlot(t *testing.T) {
 	rec := &record.Record{LaneSlot: slot{}}
-	if !rec.Repeatable() {
-		t.Error("Repeatable = false with a slot, want true")
-	}
 	rec.KeepOutOfLane()
-	if rec.Repeatable() {
-		t.Error("Repeatable = true after KeepOutOfLane, want false")
+	if rec.LaneSlot != nil {
+		t.Errorf("LaneSlot = %v after KeepOutOfLane, want nil", rec.LaneSlot)
 	}
 }

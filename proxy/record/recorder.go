@@ -46,7 +46,7 @@ type metrics struct {
 	keys      *prometheus.CounterVec
 
 	mu      sync.Mutex
-	known   atomic.Pointer[map[ending]series]     // replaced under mu, read without
+	series  atomic.Pointer[map[ending]series]     // replaced under mu, read without
 	results atomic.Pointer[map[string]keyResults] // by name of the key; likewise
 }
 
@@ -101,7 +101,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		Name: "tipcache_proxy_key_requests_total",
 		Help: "Requests by the name of their API key and by result: answered, refused (status 401, 403 and 429) or failed (status 500 and above).",
 	}, []string{"key", "result"})
-	m.known.Store(&map[ending]series{})
+	m.series.Store(&map[ending]series{})
 	m.results.Store(&map[string]keyResults{})
 	return m
 }
@@ -141,7 +141,7 @@ func (r *Recorder) End(rec *Record, end *End, of *Repeated) {
 	}
 	rec.Session.Leave()
 	by := ending{rec.Route, methodClass(end.Method), rec.Outcome, fault(rec, end), end.Status}
-	r.metrics.observe(r.series(by, of), rec, end)
+	r.metrics.observe(r.seriesOf(by, of), rec, end)
 	if r.logs(end.Status, levelOf(rec, end)) {
 		r.writeLine(rec, end, of)
 	}
@@ -154,11 +154,11 @@ func (r *Recorder) End(rec *Record, end *End, of *Repeated) {
 // it saves most of the work of counting and logging them.
 type Repeated struct {
 	members []byte // of the log line, in JSON
-	last    atomic.Pointer[counted]
+	last    atomic.Pointer[lastSeries]
 }
 
-// counted are the series of the last ending.
-type counted struct {
+// lastSeries are the series of the last ending.
+type lastSeries struct {
 	by  ending
 	all series
 }
@@ -168,20 +168,20 @@ func NewRepeated(route string, r *http.Request) *Repeated {
 	return &Repeated{members: appendHead(nil, slog.LevelInfo, route, HeadOf(r))}
 }
 
-func (r *Recorder) series(by ending, of *Repeated) series {
+func (r *Recorder) seriesOf(by ending, of *Repeated) series {
 	if of == nil {
-		return r.metrics.series(by)
+		return r.metrics.seriesOf(by)
 	}
 	last := of.last.Load()
 	if last == nil || last.by != by {
-		last = &counted{by, r.metrics.series(by)}
+		last = &lastSeries{by, r.metrics.seriesOf(by)}
 		of.last.Store(last)
 	}
 	return last.all
 }
 
 // fault returns the cause of a status of 500 and above: input or server. Clients can cause some of them at will, for
-// example by waiting for a block that does not arrive. A 503 always means that this server lacks something.
+// example by waiting for a block that does not arrive. A 503 is never caused by the request.
 func fault(rec *Record, end *End) string {
 	switch {
 	case end.Status < http.StatusInternalServerError:
@@ -192,17 +192,17 @@ func fault(rec *Record, end *End) string {
 	return "server"
 }
 
-func (m *metrics) observe(counted series, rec *Record, end *End) {
-	counted.requests.Inc()
+func (m *metrics) observe(s series, rec *Record, end *End) {
+	s.requests.Inc()
 	if !rec.Streamed {
-		counted.durations.Observe(end.Took.Seconds())
+		s.durations.Observe(end.Took.Seconds())
 	}
 	switch {
 	case !rec.Cached || rec.Pinned:
 	case rec.Height > 0 && rec.Tip > 0:
-		counted.staleness.Observe(float64(max(0, rec.Tip-rec.Height)))
+		s.staleness.Observe(float64(max(0, rec.Tip-rec.Height)))
 	default:
-		counted.ages.Observe(rec.Age.Seconds())
+		s.ages.Observe(rec.Age.Seconds())
 	}
 	if rec.Degraded {
 		m.degraded.Inc()
@@ -235,22 +235,22 @@ func (m *metrics) ofKey(name string) keyResults {
 	return all[name]
 }
 
-// series returns the series of an ending. To find them by labels, as the registry does, would take longer than the
+// seriesOf returns the series of an ending. To find them by labels, as the registry does, would take longer than the
 // cache.
-func (m *metrics) series(e ending) series {
-	if found, ok := (*m.known.Load())[e]; ok {
+func (m *metrics) seriesOf(e ending) series {
+	if found, ok := (*m.series.Load())[e]; ok {
 		return found
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := maps.Clone(*m.known.Load())
+	known := maps.Clone(*m.series.Load())
 	known[e] = series{
 		m.requests.WithLabelValues(e.route, e.method, strconv.Itoa(e.status), e.outcome, e.fault),
 		m.durations.WithLabelValues(e.route, e.outcome),
 		m.staleness.WithLabelValues(e.route),
 		m.ages.WithLabelValues(e.route),
 	}
-	m.known.Store(&known)
+	m.series.Store(&known)
 	return known[e]
 }
 
@@ -265,6 +265,7 @@ func methodClass(method string) string {
 	return "other"
 }
 
+// levelOf returns warn for failures that clients can cause at will, and error for other failures of this server.
 func levelOf(rec *Record, end *End) slog.Level {
 	switch {
 	case end.Status >= http.StatusInternalServerError && rec.Err != nil && rec.Expected:

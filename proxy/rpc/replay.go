@@ -21,20 +21,20 @@ type replayer struct {
 // remember registers the only call of a body with the fast lane, which then answers bodies that differ only in the
 // id. The answer must not depend on anything but the id and the tip.
 func (k *pendingCall) remember(rec *record.Record, body []byte) {
-	if !rec.Repeatable() || k.answer == nil || len(k.member) > maxRepeated || !jsonrpc.FindsID(body) {
+	if rec.LaneSlot == nil || k.answer == nil || len(k.member) > maxRepeated || !jsonrpc.FindsID(body) {
 		return
 	}
 	r := &replayer{q: k.query}
 	if k.fromState {
 		r.fromState = k.values
 	}
-	r.Replayer = k.reader.Replayer(k.query, r.isRepeatable)
+	r.Replayer = k.reader.Replayer(k.query, r.laneMayServe)
 	rec.Replayer = r
 }
 
-// isRepeatable reports whether the lane may serve an entry.
-func (r *replayer) isRepeatable(e *cache.Entry) bool {
-	return record.Repeats(e) && len(e.Body) <= maxRepeated && (r.fromState == nil || r.fromState.CanServe(e))
+// laneMayServe reports whether the lane may serve an entry.
+func (r *replayer) laneMayServe(e *cache.Entry) bool {
+	return record.LaneMayServe(e) && len(e.Body) <= maxRepeated && (r.fromState == nil || r.fromState.CanServe(e))
 }
 
 // maxRepeated is the longest member that the lane copies, in addition to an id of any length.
