@@ -38,16 +38,16 @@ type call struct {
 	stream grpc.ServerStream
 	start  time.Time
 	from   *http.Request
-	answer http.Header // rate limit headers
+	limits http.Header // rate limit headers
 	rec    *record.Record
 	st     *status.Status // status that the method returned; nil for success
 
-	receiver receiver          // for gRPC; gRPC-Web has the messages in its stream
-	message  []byte            // the only message; nil before it is received
-	failure  error             // of receiving the message for the lane
-	held     *conn.RequestBody // memory of the message; nil for a small one
-	laneCall *lane.Call        // the call in the lane; nil if the lane does not handle it
-	sent     node.Sent         // by the lane; To is the call's stream, nil if the connection was not accepted by our listener
+	receiver   receiver          // for gRPC; gRPC-Web has the messages in its stream
+	message    []byte            // the only message; nil before it is received
+	receiveErr error             // of receiving the message for the lane
+	held       *conn.RequestBody // memory of the message; nil for a small one
+	laneCall   *lane.Call        // the call in the lane; nil if the lane does not handle it
+	sent       node.Sent         // by the lane; To is the call's stream, nil if the connection was not accepted by our listener
 }
 
 func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
@@ -90,7 +90,7 @@ func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) 
 }
 
 // readNode calls a node for a method that ignores heights, after waiting for the block that the client requires,
-// and, for a transaction (posts), for the client's turn.
+// and, for a transaction or a simulation (posts), for the client's turn.
 func (k *call) readNode(message []byte, hs blocks.Heights, posts bool, read func(context.Context, node.Request) (size int, err error)) (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
@@ -158,12 +158,12 @@ func (k *call) heights() (hs blocks.Heights, ok bool) {
 	return hs, false
 }
 
-// receive returns the only message. If ok is false, the call is refused with the status k.st, or with err. A
-// message that exceeds the request's deadline ends this call without affecting others on the connection.
+// receive returns the only message. If ok is false, the call is refused with the status k.st, or with err. If the
+// message does not arrive before the request's deadline, this call ends, without affecting others on the connection.
 func (k *call) receive() (message []byte, ok bool, err error) {
 	if k.receiver.from == nil {
 		err = k.stream.RecvMsg(&k.message)
-	} else if err = k.failure; err == nil {
+	} else if err = k.receiveErr; err == nil {
 		g := timeoutAt(k.reader.Stack.Deadline(k.start), k.receiver.from)
 		if k.message == nil {
 			k.message, k.held, err = k.receiver.next(k.hold)
@@ -188,14 +188,24 @@ func (k *call) receive() (message []byte, ok bool, err error) {
 // hold returns a Body to reserve memory for a message.
 func (k *call) hold() *conn.RequestBody { return k.reader.Stack.HoldBody(&k.rec.Client) }
 
+// release releases the memory of the message, and the call in the lane.
+func (k *call) release() {
+	if k.laneCall != nil {
+		k.laneCall.Release()
+	}
+	if k.held != nil {
+		k.held.Release()
+	}
+}
+
 // setHeaders sets the headers of a response: its height, pairs of keys and values, and the rate limit headers.
 func (k *call) setHeaders(height int64, pairs ...string) {
-	md := make(metadata.MD, 1+len(pairs)/2+len(k.answer))
+	md := make(metadata.MD, 1+len(pairs)/2+len(k.limits))
 	md[heightKey] = []string{strconv.FormatInt(height, 10)}
 	for i := 0; i < len(pairs); i += 2 {
 		md[pairs[i]] = pairs[i+1 : i+2]
 	}
-	for name, values := range k.answer {
+	for name, values := range k.limits {
 		md[strings.ToLower(name)] = values
 	}
 	_ = k.stream.SetHeader(md) // fails only if the client has disconnected

@@ -6,8 +6,8 @@
 //     receive.go reads messages in pieces, within the memory for request bodies.
 //  2. handler.go determines the kind of method.
 //  3. call.go answers it with a value of the state (package state), which is read once per block at the tip, or at the
-//     height in x-cosmos-block-height, or with a node's answer about itself. broadcast.go sends a transaction, once.
-//     pass.go forwards all other methods as streams.
+//     height in x-cosmos-block-height. For methods about blocks, transactions and the node, it answers with what a node
+//     answers now. broadcast.go sends a transaction, once. pass.go forwards all other methods as streams.
 //  4. replay.go answers repeated calls for a value in the fast lane of their connection, before all these steps.
 //  5. The status of a failed call is the node's, or derived from a failure (handler.go).
 //

@@ -38,7 +38,7 @@ type Handler struct {
 	o       Options
 	reader  *blocks.Reader
 	values  *state.Values
-	never   *blocks.Kind
+	never   *blocks.Kind // of calls that are not cached
 	streams *limits.Places
 
 	reflection *reflection // unused if no node offers gRPC
@@ -66,18 +66,19 @@ func New(o Options, r *blocks.Reader) *Handler {
 func (d *Handler) Drain() { d.end() }
 
 type method struct {
-	route string                                                                 // name in metrics, where names chosen by clients must not appear
-	unary func(k *call, message []byte, hs blocks.Heights) (size int, err error) // nil if the call is forwarded as a stream
+	route  string                                                                 // name in metrics, where names chosen by clients must not appear
+	unary  func(k *call, message []byte, hs blocks.Heights) (size int, err error) // nil if the call is forwarded as a stream
+	inLane bool                                                                   // the lane may answer repeated calls
 }
 
 // The kinds of methods. Values of the state are cached per block, transactions and data of fixed blocks forever once
 // found. All other calls are forwarded, including methods of a service named Query that may stream.
 var (
-	value     = method{"grpc state", (*call).value}
-	found     = method{"grpc tx", (*call).found}
-	service   = method{"grpc service", (*call).service}
-	broadcast = method{"grpc broadcast", (*call).broadcast}
-	streamed  = method{route: "grpc stream"}
+	valueMethod     = method{"grpc state", (*call).value, true}
+	foundMethod     = method{"grpc tx", (*call).found, true}
+	serviceMethod   = method{"grpc service", (*call).service, false}
+	broadcastMethod = method{"grpc broadcast", (*call).broadcast, false}
+	streamMethod    = method{route: "grpc stream"}
 )
 
 // services matches services whose methods are unary and are also available by the RPC.
@@ -86,15 +87,15 @@ var services = regexp.MustCompile(`^/cosmos\.(tx|base\.tendermint|base\.node)\.[
 func (d *Handler) methodOf(name string) method {
 	switch {
 	case d.o.State.ReadsState(name) && d.isUnary(name):
-		return value
+		return valueMethod
 	case d.o.State.Rows[name].Class.Fixed():
-		return found
+		return foundMethod
 	case !services.MatchString(name) && !d.o.State.Passes(name):
-		return streamed
+		return streamMethod
 	case strings.HasSuffix(name, "/BroadcastTx"):
-		return broadcast
+		return broadcastMethod
 	default:
-		return service
+		return serviceMethod
 	}
 }
 
@@ -104,17 +105,17 @@ func (k *call) serve(from *http.Request) error {
 		k.reflection.update()
 	}
 	m := k.methodOf(k.name)
-	k.answer = http.Header{}
+	k.limits = http.Header{}
 	k.rec = &record.Record{Route: m.route, Start: k.start}
 	if k.laneCall != nil {
 		k.rec.LaneSlot = k.laneCall
 	}
-	err := k.reader.Stack.Call(from, k.rec, k.answer, func(from *http.Request) (int, error) {
+	err := k.reader.Stack.Call(from, k.rec, k.limits, func(from *http.Request) (int, error) {
 		k.from = from
-		if err := k.reader.AdmitCall(from, k.answer, k.rec); err != nil {
+		if err := k.reader.AdmitCall(from, k.limits, k.rec); err != nil {
 			return 0, err
 		}
-		if err := k.reader.Stack.AdmitOperation(from, k.rec, k.answer, k.operation()); err != nil {
+		if err := k.reader.Stack.AdmitOperation(from, k.rec, k.limits, k.operation()); err != nil {
 			return 0, err
 		}
 		if s, ok := k.stream.(*webStream); ok {
@@ -166,7 +167,7 @@ func (k *call) statusOf(err error) error {
 		code, text = codes.Code(said.Code), said.Text //nolint:gosec // it is a gRPC code
 	}
 	md := metadata.MD{}
-	for name, values := range k.answer {
+	for name, values := range k.limits {
 		md[strings.ToLower(name)] = values
 	}
 	if f.RetryAfter > 0 {

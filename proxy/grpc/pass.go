@@ -34,11 +34,11 @@ func (k *call) pass() (size int, err error) {
 	if !ok {
 		return 0, nil
 	}
-	release, err := k.reader.Stack.HoldStream(2*window + streamCost)
+	releaseMemory, err := k.reader.Stack.HoldStream(2*window + streamCost)
 	if err != nil {
 		return 0, err
 	}
-	defer release()
+	defer releaseMemory()
 	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, k.rec, &blocks.Query{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
 		return 0, err
 	}
@@ -50,17 +50,17 @@ func (k *call) pass() (size int, err error) {
 	ctx, cancel := context.WithCancelCause(k.from.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(k.life, func() { cancel(nil) })()
-	keep, err := k.reader.OnRevoked(k.from, k.operation, cancel)
+	release, err := k.reader.OnRevoked(k.from, k.operation, cancel)
 	if err != nil {
 		return 0, err
 	}
-	defer keep()
+	defer release()
 	if named := k.from.Header[HeightHeader]; len(named) > 0 {
 		ctx = metadata.AppendToOutgoingContext(ctx, heightKey, named[0])
 	}
 	k.rec.Streamed = true
 	if s, ok := k.stream.(*webStream); ok {
-		s.flushed = true
+		s.flushes = true
 	}
 	to, err := k.o.Stream(ctx, k.name)
 	if err != nil {
@@ -69,7 +69,7 @@ func (k *call) pass() (size int, err error) {
 	defer to.Close()
 	client := k.rec.Client
 	hold := func() *conn.RequestBody { return k.reader.Stack.HoldBody(&client) }
-	go k.forward(ctx, to, hold, cancel) // ends with the stream, which nothing can end before its handler returns
+	go k.forward(ctx, to, hold, cancel) // ends at the latest with the client's stream, after this handler has returned
 	return k.sendBack(ctx, to)
 }
 

@@ -100,8 +100,8 @@ func (r *receiver) readLarge(held *conn.RequestBody) (message []byte, err error)
 	return message, err
 }
 
-// discard reads what a client sends after the only message until the stream ends. Nodes ignore it too, and the
-// library would hold it until then.
+// discard reads what a client sends after the only message, until the stream ends. Otherwise the library would hold it
+// that long. Nodes ignore it too.
 func (r *receiver) discard() {
 	p := make([]byte, small)
 	for r.from.ReadMessageHeader(p) == nil {
@@ -157,14 +157,11 @@ func truncated(err error) error {
 
 // receiveError converts an error of a stream to the status that the library would return.
 func receiveError(err error) error {
-	if errors.Is(err, io.EOF) {
+	if _, ok := status.FromError(err); ok || errors.Is(err, io.EOF) {
 		return err
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return status.Error(codes.Internal, io.ErrUnexpectedEOF.Error())
-	}
-	if _, ok := status.FromError(err); ok {
-		return err
 	}
 	return status.FromContextError(context.Canceled).Err() // the connection is gone
 }

@@ -65,9 +65,10 @@ func (r *replayer) header(hit *lane.CallHit) metadata.MD {
 	return md
 }
 
-// answerFromLane answers a call from the fast lane. If that is not possible, k has the message.
+// answerFromLane answers a call from the fast lane, and reports whether it has done so. If it has read the message, k has
+// it.
 func (k *call) answerFromLane(c *callContext) (done bool) {
-	if !(k.o.State.ReadsState(k.name) && k.isUnary(k.name)) && !k.o.State.Rows[k.name].Class.Fixed() {
+	if !k.methodOf(k.name).inLane {
 		return false
 	}
 	k.laneCall = lane.StartCall(c.on.conn, k.name, c.metadata, k.reader.Keyed(), k.start)
@@ -77,7 +78,7 @@ func (k *call) answerFromLane(c *callContext) (done bool) {
 	g := timeoutAt(k.reader.Stack.Deadline(k.start), k.receiver.from)
 	var err error
 	k.message, _, err = k.receiver.next(nil)
-	if k.failure = g.release(err); k.failure != nil || k.message == nil {
+	if k.receiveErr = g.release(err); k.receiveErr != nil || k.message == nil {
 		return false
 	}
 	hit, ok := k.laneCall.Find(k.message)

@@ -71,7 +71,7 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// hasStream reports whether the call is on a connection of our listener.
+// hasStream reports whether stream is in use: the call is on a connection of our listener.
 func (c *callContext) hasStream() bool { return c != nil && c.on != nil && c.on.conn != nil }
 
 // errNoStream refuses a call that exceeds the memory budget.
@@ -95,7 +95,7 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	k := &call{Handler: d, stream: stream, start: time.Now()}
 	k.name, _ = grpc.MethodFromServerStream(stream)
 	c, _ := stream.Context().Value(callKey{}).(*callContext)
-	isOpen := c.hasStream() && c.stream.Begin() // otherwise the client has reset it
+	isOpen := c.hasStream() && c.stream.Begin() // false if the client has reset the stream, or the connection is not ours
 	if isOpen {
 		defer c.stream.End()
 		k.sent.To = &c.stream
@@ -108,20 +108,9 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	if encoded := from.RecvCompress(); encoded != "" && encoded != encoding.Identity { // compressed responses could not be counted until they are written
 		_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
 	}
-	defer func() {
-		if k.held != nil {
-			k.held.Release()
-		}
-	}()
-	if isOpen {
-		defer func() {
-			if k.laneCall != nil {
-				k.laneCall.Release()
-			}
-		}()
-		if k.answerFromLane(c) {
-			return nil
-		}
+	defer k.release()
+	if isOpen && k.answerFromLane(c) {
+		return nil
 	}
 	return k.serve(requestOf(stream.Context(), k.name))
 }

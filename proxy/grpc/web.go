@@ -74,7 +74,7 @@ func withTimeout(ctx context.Context, timeout string) (context.Context, context.
 	}
 	n, err := strconv.ParseUint(timeout[:len(timeout)-1], 10, 32)
 	unit := units[timeout[len(timeout)-1]]
-	if err != nil || unit == 0 || len(timeout) > 9 {
+	if err != nil || unit == 0 || len(timeout) > len("99999999S") {
 		return ctx, func() {}, status.Errorf(codes.Internal, "malformed grpc-timeout: %q", web.Short(timeout))
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(n)*unit)
@@ -94,7 +94,7 @@ type webStream struct {
 	refusal         error // why the body could not be read
 	header, trailer metadata.MD
 	sent            int  // number of messages
-	flushed         bool // flushes after each message
+	flushes         bool // after each message
 }
 
 // readBody reads the body, which may be as long as the largest message in base64, up to the limit for all bodies.
@@ -163,7 +163,7 @@ func (s *webStream) SendMsg(m any) error {
 		s.writeHeader(s.header)
 	}
 	err := s.write(0, *m.(*[]byte)) //nolint:forcetypeassert // all messages are of this type
-	if err == nil && s.flushed {
+	if err == nil && s.flushes {
 		err = http.NewResponseController(s.w).Flush()
 	}
 	return err
