@@ -121,10 +121,7 @@ func (c *Cache) encodeLater(key string, content *Content, coding codings.Coding)
 	time.AfterFunc(encodeDelay, func() {
 		defer c.tasks.Done()
 		defer c.background.Add(-1)
-		_ = upstream.Guard(c.o.Logger, "encoding", func() error {
-			c.encode(key, content, coding, false, true)
-			return nil
-		})
+		upstream.GuardInput(c.o.Logger, "encoding", func() { c.encode(key, content, coding, false, true) })
 	})
 }
 

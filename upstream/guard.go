@@ -34,6 +34,14 @@ func Guard(log *slog.Logger, task string, work func() error) (err error) {
 	return work()
 }
 
+// GuardInput is Guard for work that returns no error.
+func GuardInput(log *slog.Logger, task string, work func()) {
+	_ = Guard(log, task, func() error {
+		work()
+		return nil
+	})
+}
+
 // manyPanics is the number of panics within a minute that Panicking reports.
 const manyPanics = 3
 

@@ -83,10 +83,7 @@ func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscrib
 				return errMoved
 			}
 			pinged = false
-			_ = upstream.Guard(s.o.Logger, "redis message", func() error {
-				s.handle(namespace, msg, to)
-				return nil
-			})
+			upstream.GuardInput(s.o.Logger, "redis message", func() { s.handle(namespace, msg, to) })
 		}
 	}
 }

@@ -48,14 +48,13 @@ func (f *Feed) search(ctx context.Context, hash []byte) (found, noIndex bool) {
 	for _, n := range f.o.Nodes() {
 		if n.Fit() {
 			searches.Go(func() {
-				_ = upstream.Guard(f.o.Logger, "index of transactions", func() error {
+				upstream.GuardInput(f.o.Logger, "index of transactions", func() {
 					switch err := n.find(ctx, hash); {
 					case err == nil:
 						yes.Store(true)
 					case errors.Is(err, errNoIndex):
 						no.Store(true)
 					}
-					return nil
 				})
 			})
 		}

@@ -132,10 +132,8 @@ func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int6
 func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
 	var built []*Event
 	var failures []buildFailure
-	_ = upstream.Guard(s.o.Logger, "block events", func() error { // a block that panics has no events
-		built, failures = b.events()
-		return nil
-	})
+	// A block that panics has no events.
+	upstream.GuardInput(s.o.Logger, "block events", func() { built, failures = b.events() })
 	for _, f := range failures {
 		s.metrics.leftOut.WithLabelValues(f.kind).Inc()
 	}
@@ -160,9 +158,6 @@ func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
 	}
 	s.indexWaits.Go(func() {
 		defer close(found)
-		_ = upstream.Guard(s.o.Logger, "index of transactions", func() error {
-			s.awaitIndex(ctx, b)
-			return nil
-		})
+		upstream.GuardInput(s.o.Logger, "index of transactions", func() { s.awaitIndex(ctx, b) })
 	})
 }

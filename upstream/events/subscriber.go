@@ -210,10 +210,7 @@ func (s *Subscriber) matches(m Message) (matches bool) {
 	if m.verdict == nil {
 		return true
 	}
-	_ = upstream.Guard(s.feed.o.Logger, "event query", func() error {
-		matches = m.verdict.isMatch()
-		return nil
-	})
+	upstream.GuardInput(s.feed.o.Logger, "event query", func() { matches = m.verdict.isMatch() })
 	return matches
 }
 
