@@ -173,12 +173,7 @@ func (c *Chain) Run(ctx context.Context) {
 }
 
 // guard calls work, which handles input from nodes or replicas. If it panics, the input is dropped.
-func (c *Chain) guard(work func()) {
-	_ = upstream.Guard(c.o.Logger, "heights", func() error {
-		work()
-		return nil
-	})
-}
+func (c *Chain) guard(work func()) { upstream.GuardInput(c.o.Logger, "heights", work) }
 
 // ChainID returns the chain's id, or "" while it is unknown. A known id does not change.
 func (c *Chain) ChainID() string {

@@ -75,7 +75,7 @@ func (s *heightSource) falls(height int64) bool {
 }
 
 // prove proves an implausible claim by a read at its height. If the node does not have the block, the source is distrusted.
-// So it is if the read fails, unless no tip is known yet: the claim is then accepted without a proof.
+// It is also distrusted if the read fails, unless no tip is known yet: the claim is then accepted without a proof.
 func (s *heightSource) prove(ctx context.Context, claim *tip.Claim, falls bool) bool {
 	if time.Since(s.tried) < s.pollInterval() && s.chain.tip.Distrusts(s.source) {
 		return false
@@ -238,10 +238,7 @@ func (s *heightSource) keepPolling(ctx context.Context, poll func(context.Contex
 		case <-s.nextPoll.C:
 		}
 		next := maxPollInterval
-		_ = s.guard(func() error {
-			next = poll(ctx)
-			return nil
-		})
+		upstream.GuardInput(s.node.Logger, "heights", func() { next = poll(ctx) })
 		s.nextPoll.Reset(next)
 	}
 }

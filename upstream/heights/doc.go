@@ -8,7 +8,7 @@
 //     of the newest readable block, so it only shows that a node is alive when /abci_info hangs.
 //     That happens when the chain halts.
 //   - The REST server (restfollower.go) is read while CometBFT is absent, does not respond, is distrusted
-//     or is late with a block that can be read. Its newest block is the last one before it refuses a read.
+//     or is late with a block that can be read. It refuses reads above its newest block.
 //
 // An implausible claim (claim.go) must be proved by a read at its height. If the read fails, the
 // source is distrusted until a read proves it right, and the log records this once. If a request

@@ -81,7 +81,7 @@ func (c *Chain) agree(ctx context.Context) {
 		moved, pause := c.moved.next(), c.o.RollbackAfter/5
 		c.guard(func() {
 			if r.reconcile(ctx) {
-				moved = nil // the next round begins after pause; after a failure also when the tip moves
+				moved = nil // wait for pause; after a failure, a new block begins a round earlier
 			}
 		})
 		select {

@@ -24,7 +24,7 @@ var errNoHeights = errors.New("REST server answers at any height")
 type restFollower struct {
 	*heightSource
 	known   int64 // newest height that was read
-	polls   int   // with a known height, since CometBFT last provided heights
+	polls   int   // those with a known height, since CometBFT last provided heights
 	claimed bool  // it has made claims since then
 }
 

@@ -9,7 +9,7 @@ import (
 
 const (
 	maxWaitLag  = 10                   // an endpoint that is more blocks behind is not waited for
-	latencyUnit = 8 * time.Millisecond // latencies below it rank equally, and so do those between two of its doubles: 8-16 ms, 16-32 ms
+	latencyUnit = 8 * time.Millisecond // shorter latencies rank equally, and so do those from 8 to 16 ms, from 16 to 32 ms and so on
 	penaltyTime = 5 * time.Second      // how long an endpoint ranks behind the others after a failure
 )
 

@@ -240,7 +240,7 @@ func (e *endpoint) readREST(ctx context.Context, r Request, height int64) (*Answ
 	return e.inTurn(ctx, r, func() (*Answer, error) { return e.send(ctx, r, height) })
 }
 
-// BlockHash reads the hash of a block from its child, for [heights.Node].Reader.
+// BlockHash reads the hash of a block from the next block, for [heights.Node].Reader.
 func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) {
 	base := e.client.protocol.blocks
 	if base == "" {

@@ -19,7 +19,7 @@ import (
 var ErrNoExecution = errors.New("no node provides the execution client's block numbers")
 
 // Executed returns the lowest known height, up to height, at which the chain's state includes the execution client's
-// block with a number, or 0 if the state at height does not include it. newest is the newest execution block included
+// block with this number, or 0 if the state at height does not include it. newest is the newest execution block included
 // at height, or just number if since was known. A block of the chain contains one execution block, and its state includes
 // the execution blocks before that one. Executed reads a node only if no known height answers the question. Errors
 // are ErrNoExecution or an *upstream.Error.

@@ -107,9 +107,9 @@ func (f *fetch) tryLowerHeight(hope bool) bool {
 	soon := hope && f.failure == nil && !f.pool.Tip().CatchingUp
 	switch {
 	case f.request.Height != AtTip,
-		f.newest == 0,                         // no endpoint was skipped
-		f.lower > 0 && f.newest >= f.lower,    // it was tried
-		soon && time.Now().Before(f.deadline): // wait
+		f.newest == 0,                         // no endpoint was skipped because it lags
+		f.lower > 0 && f.newest >= f.lower,    // a height that low was tried
+		soon && time.Now().Before(f.deadline): // an endpoint may reach the tip
 		return false
 	}
 	f.lower = f.newest

@@ -186,12 +186,7 @@ func (p *Pool) follow(ctx context.Context, e *endpoint) {
 }
 
 // guard calls work, which handles responses of a node, and recovers from a panic that a response causes.
-func (p *Pool) guard(work func()) {
-	_ = upstream.Guard(p.options.Logger, "probe", func() error {
-		work()
-		return nil
-	})
-}
+func (p *Pool) guard(work func()) { upstream.GuardInput(p.options.Logger, "probe", work) }
 
 // Close ends pending waits for blocks, ends Run and returns after it. Requests in flight continue. Close returns nil.
 func (p *Pool) Close() error {
