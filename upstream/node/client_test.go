@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -22,8 +20,8 @@ import (
 
 const success = `{"code":200,"msg":{},"error":""}` + "\n"
 
-// rest makes a pool with one endpoint and no height source.
-func rest(t *testing.T, o Options, handler http.HandlerFunc) *Pool {
+// restPool returns a pool of one REST server without CometBFT.
+func restPool(t *testing.T, o Options, handler http.HandlerFunc) *Pool {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -31,12 +29,9 @@ func rest(t *testing.T, o Options, handler http.HandlerFunc) *Pool {
 	return newPool(t, o)
 }
 
-// hijack takes the connection over.
+// hijack returns the connection of a response.
 func hijack(w http.ResponseWriter) *net.TCPConn {
-	conn, _, err := w.(http.Hijacker).Hijack()
-	if err != nil {
-		panic(err)
-	}
+	conn, _, _ := w.(http.Hijacker).Hijack()
 	return conn.(*net.TCPConn)
 }
 
@@ -44,7 +39,7 @@ func TestFailedRequestsReturnTheirErrorKind(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		answer http.HandlerFunc // silent for ever: want is Timeout
+		answer http.HandlerFunc
 		want   upstream.Kind
 	}{
 		{"the connection is closed without an answer", func(http.ResponseWriter, *http.Request) {
@@ -84,8 +79,8 @@ func TestFailedRequestsReturnTheirErrorKind(t *testing.T) {
 			if tt.want == upstream.Timeout {
 				timeout = 200 * time.Millisecond
 			}
-			p := rest(t, Options{Timeout: timeout, maxBody: 1000}, tt.answer)
-			_, err := p.Fetch(t.Context(), Request{Path: "/staking/params"}) // whose time alone ends
+			p := restPool(t, Options{Timeout: timeout, maxBody: 1000}, tt.answer)
+			_, err := p.Fetch(t.Context(), Request{Path: "/staking/params"}) // without a deadline: only Timeout ends it
 			wantKind(t, err, tt.want)
 		})
 	}
@@ -97,20 +92,19 @@ func TestRefusedConnectionIsUnreachable(t *testing.T) {
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	got := wantKind(t, err, upstream.Unreachable)
 	if strings.Contains(got.Error(), "secret") || strings.Contains(got.Error(), "key") || strings.Contains(got.Msg, address) {
-		t.Errorf("error %v contains a secret, want none", got)
+		t.Errorf("error = %v, want it without the credentials, key and address", got)
 	}
 	if h := p.Health()[0]; h.Name != address || !strings.Contains(h.LastError, "refused") || strings.Contains(h.LastError, "secret") {
-		t.Errorf("health %+v, want name %s and the error refused without the secret", h, address)
+		t.Errorf("health = %+v, want name %s and the error refused without the secret", h, address)
 	}
 }
 
 func TestBodyOfExactlyTheLimitIsAccepted(t *testing.T) {
-	p := rest(t, Options{maxBody: int64(len(success))}, func(w http.ResponseWriter, _ *http.Request) {
+	p := restPool(t, Options{maxBody: int64(len(success))}, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, success)
 	})
-	if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err != nil {
-		t.Error(err)
-	}
+	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
+	expect.NoError(t, err)
 }
 
 func TestAnswerBeyondFreeMemoryIsOverload(t *testing.T) {
@@ -124,13 +118,13 @@ func TestAnswerBeyondFreeMemoryIsOverload(t *testing.T) {
 	t.Cleanup(server.Close)
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL, Comet: server.URL}}, Memory: memory.Upstream()})
 	e := p.endpoints()[0]
-	for name, r := range map[string]Request{"REST": {Path: "/x"}, "the RPC": {Call: &Call{Method: "x", Params: func(int64) json.RawMessage { return nil }}}, "the RPC, to long parameters": {Call: &Call{Method: "x", Size: 2 << 20}}} {
+	for name, r := range map[string]Request{"REST": {Path: "/x"}, "RPC": {Call: &Call{Method: "x", Params: func(int64) json.RawMessage { return nil }}}, "RPC with long parameters": {Call: &Call{Method: "x", Size: 2 << 20}}} {
 		_, err := e.send(within(t, time.Minute), r, 0)
 		if upstream.KindOf(err) != upstream.Overloaded || !errors.Is(err, account.ErrFull) {
-			t.Errorf("an endless answer by %s: error %v, want an overload because memory is in use", name, err)
+			t.Errorf("endless response over %s: error = %v, want %v", name, err, account.ErrFull)
 		}
 		if e.serverOf(r).isOpen() || memory.Used() != 0 {
-			t.Errorf("an endless answer by %s: breaker open = %v, %d bytes reserved; want false, 0", name, e.serverOf(r).isOpen(), memory.Used())
+			t.Errorf("endless response over %s: breaker open = %v, %d bytes reserved; want false, 0", name, e.serverOf(r).isOpen(), memory.Used())
 		}
 	}
 }
@@ -151,26 +145,22 @@ func TestRequestPathQueryAndHeaders(t *testing.T) {
 	user, password, _ := r.BasicAuth()
 	want := []string{"GET", "/node/upgrade/applied_plan/a%20b%3Fc?pagination.limit=5&pagination.key=%14%BB", "7", "", "me", "secret"}
 	seen := []string{r.Method, r.RequestURI, r.Header.Get("X-Block-Height"), r.Header.Get("Accept-Encoding"), user, password}
-	if diff := cmp.Diff(want, seen); diff != "" {
-		t.Errorf("request (-want +got):\n%s", diff)
-	}
-	if answer.Height != 7 {
-		t.Errorf("height = %d, want 7", answer.Height)
-	}
+	expect.NoDiff(t, seen, want, "request")
+	expect.Equal(t, answer.Height, 7, "height")
 }
 
 func TestReadOfLatestSendsNoHeight(t *testing.T) {
 	t.Parallel()
-	p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+	p := restPool(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if _, sent := r.Header["X-Block-Height"]; sent {
 			t.Error("request has a height header, want none")
 		}
 		fmt.Fprint(w, success)
 	})
-	for _, height := range []int64{0, AtTip} { // no tip is known
+	for _, height := range []int64{0, AtTip} { // the tip is unknown
 		answer, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", Height: height})
 		if err != nil || answer.Height != 0 {
-			t.Errorf("height %d: answer %+v, error %v, want height 0", height, answer, err)
+			t.Errorf("Fetch at %d = %+v, %v; want height 0", height, answer, err)
 		}
 	}
 }
@@ -188,15 +178,14 @@ func TestClosedIdleConnectionCausesNoFailure(t *testing.T) {
 	t.Cleanup(server.Close)
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL}}})
 	for range 50 {
-		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
+		expect.NoError(t, err)
 	}
 }
 
 func TestCanceledRequestIsNotANodeFailure(t *testing.T) {
 	arrived := make(chan struct{}, 10)
-	p := rest(t, Options{}, func(_ http.ResponseWriter, r *http.Request) {
+	p := restPool(t, Options{}, func(_ http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})
@@ -204,33 +193,33 @@ func TestCanceledRequestIsNotANodeFailure(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { <-arrived; cancel() }()
 		if _, err := p.Fetch(ctx, Request{Path: "/x"}); !errors.Is(err, context.Canceled) {
-			t.Fatalf("error %v, want context.Canceled", err)
+			t.Fatalf("Fetch = %v, want %v", err, context.Canceled)
 		}
 	}
 	_, err := p.Fetch(within(t, 20*time.Millisecond), Request{Path: "/x"})
 	wantKind(t, err, upstream.Timeout)
 	if h := p.Health()[0]; h.Breaker != "closed" || h.LastError != "" {
-		t.Errorf("health %+v, want a closed breaker and no error", h)
+		t.Errorf("health = %+v, want a closed breaker and no error", h)
 	}
 }
 
-// A server, or what stands before it, may repeat what it was sent.
+// A server or its proxy may echo the request.
 func TestCheckCometHidesCredentials(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	for name, answer := range map[string]func(w http.ResponseWriter, echo string){
-		"as a chain": func(w http.ResponseWriter, echo string) {
+		"in the chain id": func(w http.ResponseWriter, echo string) {
 			fmt.Fprintf(w, `{"result":{"node_info":{"network":%q,"other":{"tx_index":%[1]q}},"sync_info":{"latest_block_height":"7"}}}`, echo)
 		},
-		"as a refusal": func(w http.ResponseWriter, echo string) {
+		"in an error": func(w http.ResponseWriter, echo string) {
 			fmt.Fprintf(w, `{"error":{"message":%q,"data":%[1]q}}`, echo)
 		},
-		"as text": func(w http.ResponseWriter, echo string) { fmt.Fprint(w, echo) },
-		"as a status line": func(w http.ResponseWriter, echo string) {
+		"in text": func(w http.ResponseWriter, echo string) { fmt.Fprint(w, echo) },
+		"in the status line": func(w http.ResponseWriter, echo string) {
 			c := hijack(w)
 			fmt.Fprintf(c, "%s\r\n\r\n", echo)
 			_ = c.Close()
 		},
-		"as another address": func(w http.ResponseWriter, echo string) {
+		"in a redirect": func(w http.ResponseWriter, echo string) {
 			w.Header().Set("Location", "http://127.0.0.1:1/"+echo)
 			w.WriteHeader(http.StatusFound)
 		},
@@ -241,8 +230,8 @@ func TestCheckCometHidesCredentials(t *testing.T) {
 		}))
 		s, _, err := CheckComet(t.Context(), Endpoint{Comet: strings.Replace(server.URL, "://", "://user:"+secret+"@", 1) + "/" + secret + "/"})
 		server.Close()
-		if said := fmt.Sprint(s, err); strings.Contains(said, secret) || !strings.Contains(said, "***") && name != "as text" && name != "as another address" {
-			t.Errorf("%s: %s, want *** instead of the secret", name, said)
+		if got := fmt.Sprint(s, err); strings.Contains(got, secret) || !strings.Contains(got, "***") && name != "in text" && name != "in a redirect" {
+			t.Errorf("CheckComet with the secret %s = %s, want *** in its place", name, got)
 		}
 	}
 }

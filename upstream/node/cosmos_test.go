@@ -9,33 +9,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// newDevnet runs a simulated chain of a dialect, whose blocks the test makes.
+// newDevnet starts a simulated chain without blocks of its own.
 func newDevnet(t *testing.T, dialect Dialect, o devnet.Options) *devnet.Devnet {
 	t.Helper()
 	o.Dialect, o.Interval = devnet.Dialect(dialect), -1
 	return devnettest.Start(t, o)
 }
 
-// running runs a pool until the end of the test.
-func running(t *testing.T, o Options) *Pool {
+// runPool runs a pool until the end of the test.
+func runPool(t *testing.T, o Options) *Pool {
 	t.Helper()
-	p, err := New(o)
-	expect.NoError(t, err)
+	p := expect.Value(New(o))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(context.Background()) }()
 	t.Cleanup(func() { _ = p.Close(); <-ended })
 	return p
 }
 
-// sdkPool follows a simulated chain of the SDK.
+// sdkPool runs a pool in front of a simulated SDK chain, with CometBFT if comet is set.
 func sdkPool(t *testing.T, o devnet.Options, comet bool) (*Pool, *devnet.Devnet) {
 	t.Helper()
 	d := newDevnet(t, Cosmos, o)
@@ -43,13 +40,13 @@ func sdkPool(t *testing.T, o devnet.Options, comet bool) (*Pool, *devnet.Devnet)
 	if comet {
 		endpoint.Comet = d.CometURL()
 	}
-	p := running(t, Options{Dialect: Cosmos, Endpoints: []Endpoint{endpoint}, BlockInterval: 100 * time.Millisecond})
-	waitFor(t, p, d.Height())
+	p := runPool(t, Options{Dialect: Cosmos, Endpoints: []Endpoint{endpoint}, BlockInterval: 100 * time.Millisecond})
+	waitForTip(t, p, d.Height())
 	return p, d
 }
 
-// waitFor waits until the tip is known to be at least a height.
-func waitFor(t *testing.T, p *Pool, height int64) {
+// waitForTip waits until the tip has reached a height.
+func waitForTip(t *testing.T, p *Pool, height int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -75,25 +72,22 @@ func TestSDKErrorsAreClassifiedWithoutTheirText(t *testing.T) {
 				status  int
 				height  int64
 			}{
-				"state at the tip":               {Request{Path: pool, Height: AtTip}, OK, 200, 1000},
-				"state at a height":              {Request{Path: pool, Height: 990}, OK, 200, 990},
-				"a height that is not kept":      {Request{Path: pool, Height: 900}, Pruned, 500, 900},
-				"a height to come":               {Request{Path: pool, Height: 2000}, FutureHeight, 500, 2000},
-				"no such thing":                  {Request{Path: unknown, Height: AtTip}, Refused, 404, 1000},
-				"no such thing, at a height":     {Request{Path: unknown, Height: 990}, Refused, 404, 990},
-				"an error with the status 500":   {Request{Path: broken, Height: AtTip}, Refused, 500, 1000},
-				"no such path":                   {Request{Path: absent, Height: AtTip}, BadInput, 501, 0},
-				"a block that is no longer kept": {Request{Path: block, Height: AtTip, Unpinned: true}, OK, 200, 1000},
+				"state at the tip":           {Request{Path: pool, Height: AtTip}, OK, 200, 1000},
+				"state at a height":          {Request{Path: pool, Height: 990}, OK, 200, 990},
+				"pruned height":              {Request{Path: pool, Height: 900}, Pruned, 500, 900},
+				"future height":              {Request{Path: pool, Height: 2000}, FutureHeight, 500, 2000},
+				"missing object":             {Request{Path: unknown, Height: AtTip}, Refused, 404, 1000},
+				"missing object at a height": {Request{Path: unknown, Height: 990}, Refused, 404, 990},
+				"error with status 500":      {Request{Path: broken, Height: AtTip}, Refused, 500, 1000},
+				"missing path":               {Request{Path: absent, Height: AtTip}, BadInput, 501, 0},
+				"block below the kept state": {Request{Path: block, Height: AtTip, Unpinned: true}, OK, 200, 1000},
 			} {
 				a, err := p.Fetch(t.Context(), step.request)
 				if err != nil {
 					t.Errorf("%s: error %v, want an answer", what, err)
 					continue
 				}
-				got := []any{a.Reason, a.NodeStatus, a.Height}
-				if diff := cmp.Diff([]any{step.reason, step.status, step.height}, got); diff != "" {
-					t.Errorf("%s (-want +got):\n%s\n%s", what, diff, a.Body)
-				}
+				expect.NoDiff(t, []any{a.Reason, a.NodeStatus, a.Height}, []any{step.reason, step.status, step.height}, "answer for %s (%s)", what, a.Body)
 			}
 		})
 	}
@@ -118,14 +112,13 @@ func TestStartingSDKNodeIsReadAtHeights(t *testing.T) {
 func TestTipComesFromAnswersWithoutCometBFT(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, false)
 	d.Advance(3)
-	waitFor(t, p, d.Height())
+	waitForTip(t, p, d.Height())
 	if got := p.Tip().Height; got != d.Height() {
-		t.Errorf("got %d, want %d", got, d.Height())
+		t.Errorf("tip = %d, want %d", got, d.Height())
 	}
 }
 
-// TestGatewayWithoutApplicationIsABadAnswer has a node answer as a real one that is about to
-// end: its REST server still runs, its application no longer does.
+// A node that is stopping responds like this: its REST server still runs, but its application does not.
 func TestGatewayWithoutApplicationIsABadAnswer(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, true)
 	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}))
@@ -138,7 +131,7 @@ func TestGatewayWithoutApplicationIsABadAnswer(t *testing.T) {
 func TestPostIsSentOnceToOneNode(t *testing.T) {
 	post := Request{Path: "/cosmos/tx/v1beta1/txs", Height: AtTip, Unpinned: true, Post: &Post{Body: []byte(`{}`), Type: "application/json"}}
 	var posts atomic.Int32
-	var lost []Endpoint // they may have carried it out
+	var failing []Endpoint // may have executed the request
 	for range 2 {
 		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
@@ -147,9 +140,9 @@ func TestPostIsSentOnceToOneNode(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}))
 		t.Cleanup(server.Close)
-		lost = append(lost, Endpoint{REST: server.URL})
+		failing = append(failing, Endpoint{REST: server.URL})
 	}
-	p := newPool(t, Options{Dialect: Cosmos, Endpoints: lost})
+	p := newPool(t, Options{Dialect: Cosmos, Endpoints: failing})
 	if a, err := p.Fetch(t.Context(), post); err == nil || posts.Load() != 1 {
 		t.Errorf("answer %v, sent %d times, want an error after one", a, posts.Load())
 	}
@@ -161,13 +154,13 @@ func TestPostIsSentOnceToOneNode(t *testing.T) {
 
 func TestFetchFailsBeforeDialectIsKnown(t *testing.T) {
 	d := newDevnet(t, Cosmos, devnet.Options{})
-	p := running(t, Options{Dialect: Undetermined, Endpoints: []Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}})
+	p := runPool(t, Options{Dialect: Undetermined, Endpoints: []Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}})
 	pool := Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip}
 	if a, err := p.Fetch(t.Context(), pool); err == nil || p.Ready() == nil || d.Stats().Node.Requests > 0 {
 		t.Errorf("answer %+v, ready: %v, want an error, not ready and no request", a, p.Ready())
 	}
 	expect.NoError(t, p.SetDialect(Cosmos))
-	waitFor(t, p, d.Height())
+	waitForTip(t, p, d.Height())
 	if a, err := p.Fetch(t.Context(), pool); err != nil || a.Height != d.Height() {
 		t.Errorf("Fetch = %+v, %v, want height %d", a, err, d.Height())
 	}
@@ -178,7 +171,7 @@ func TestFetchFailsBeforeDialectIsKnown(t *testing.T) {
 
 func TestUnknownDialectIsRejected(t *testing.T) {
 	if _, err := New(Options{Dialect: "bitcoin", Endpoints: []Endpoint{{REST: "http://127.0.0.1:1"}}}); err == nil {
-		t.Error("New = nil, want an error")
+		t.Error("New with the dialect bitcoin = nil, want an error")
 	}
 }
 
@@ -187,14 +180,14 @@ func TestDetectReturnsTheNodesDialect(t *testing.T) {
 		d := newDevnet(t, want, devnet.Options{})
 		silent := Endpoint{REST: "http://127.0.0.1:1"}
 		if got, err := Detect(t.Context(), []Endpoint{silent, {REST: d.NodeURL()}}); got != want || err != nil {
-			t.Errorf("got %s, %v, want %s", got, err, want)
+			t.Errorf("Detect = %s, %v; want %s", got, err, want)
 		}
 		if got, err := Detect(t.Context(), []Endpoint{{REST: d.CometURL()}}); err == nil {
 			t.Errorf("Detect = %s for CometBFT's API, want an error", got)
 		}
 		d.Node().Restart()
 		if got, err := Detect(t.Context(), []Endpoint{{REST: d.NodeURL()}}); got != want || err != nil {
-			t.Errorf("after a restart: got %s, %v, want %s", got, err, want)
+			t.Errorf("Detect after a restart = %s, %v; want %s", got, err, want)
 		}
 		_ = d.Close()
 		if got, err := Detect(t.Context(), []Endpoint{{REST: d.NodeURL()}}); err == nil {

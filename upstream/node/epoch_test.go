@@ -18,7 +18,7 @@ import (
 type memoryLedger struct {
 	mu        sync.Mutex
 	down      bool
-	refusals  int // while it was down
+	refusals  int // number of calls while it was down
 	agreed    upstream.Agreement
 	confirmed time.Time
 }
@@ -71,18 +71,18 @@ func (l *memoryLedger) AddAnchor(_ context.Context, _ string, epoch, height int6
 	})
 }
 
-// sharing runs a pool that agrees with others.
-func sharing(t *testing.T, l *memoryLedger, nodes ...*fakeNode) *Pool {
+// runWithLedger runs a pool that agrees with the other replicas of a ledger.
+func runWithLedger(t *testing.T, l *memoryLedger, nodes ...*fakeNode) *Pool {
 	t.Helper()
 	return run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond}, nodes...)
 }
 
-// anchored is a ledger that a replica has left behind, after block 100.
-func anchored(t *testing.T) *memoryLedger {
+// ledgerOfEarlierReplica returns the ledger of a replica that has stopped at block 100.
+func ledgerOfEarlierReplica(t *testing.T) *memoryLedger {
 	t.Helper()
 	l := new(memoryLedger)
 	n := newFakeNode(t, 99)
-	p := sharing(t, l, n)
+	p := runWithLedger(t, l, n)
 	expect.Eventually(t, "the subscription", connected(p))
 	n.commit(100)
 	expect.Eventually(t, "an anchor", func() bool {
@@ -105,13 +105,13 @@ func TestReplicasAgreeOnAnEpoch(t *testing.T) {
 	t.Parallel()
 	l := new(memoryLedger)
 	n := newFakeNode(t, 1000)
-	a, b := sharing(t, l, n), sharing(t, l, n)
-	mustFetch(t, a, Request{Height: AtTip}) // b has nothing that was read
+	a, b := runWithLedger(t, l, n), runWithLedger(t, l, n)
+	mustFetch(t, a, Request{Height: AtTip}) // b has read nothing
 	n.stop()
 	n.height = 950
 	n.start(n.address)
-	expect.Eventually(t, "the epoch of both", func() bool { return a.Tip().Epoch > 0 && a.Tip().Epoch == b.Tip().Epoch })
-	heardFor(t, time.Second, a, b)
+	expect.Eventually(t, "one new epoch of both replicas", func() bool { return a.Tip().Epoch > 0 && a.Tip().Epoch == b.Tip().Epoch })
+	waitForClaims(t, time.Second, a, b)
 	if a.Tip().Epoch != epochOf(t, l) || b.Tip().Epoch != epochOf(t, l) {
 		t.Errorf("epochs %d and %d, want the agreed %d", a.Tip().Epoch, b.Tip().Epoch, epochOf(t, l))
 	}
@@ -124,27 +124,27 @@ func TestStartingReplicaDetectsAnotherChain(t *testing.T) {
 		node func(*fakeNode)
 		same bool
 	}{
-		{"the same", func(n *fakeNode) { n.height = 120 }, true},
-		{"the same, a little behind and moving on", func(n *fakeNode) { n.height = 100 }, true},
-		{"one that was reset, and is lower", func(n *fakeNode) { n.height, n.forkedAt = 50, 1 }, false},
-		{"one that was reset, and has passed", func(n *fakeNode) { n.height, n.forkedAt = 120, 1 }, false},
-		{"one that catches up", func(n *fakeNode) { n.height, n.catchingUp = 50, true }, true},
+		{"same chain", func(n *fakeNode) { n.height = 120 }, true},
+		{"same chain, one block behind", func(n *fakeNode) { n.height = 100 }, true},
+		{"reset chain, lower", func(n *fakeNode) { n.height, n.forkedAt = 50, 1 }, false},
+		{"reset chain, higher", func(n *fakeNode) { n.height, n.forkedAt = 120, 1 }, false},
+		{"node that catches up", func(n *fakeNode) { n.height, n.catchingUp = 50, true }, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := anchored(t)
+			l := ledgerOfEarlierReplica(t)
 			lost := l.agreed.Anchors[99]
 			n := newFakeNode(t, 1)
 			tt.node(n)
-			p := sharing(t, l, n)
+			p := runWithLedger(t, l, n)
 			if !tt.same {
 				expect.Eventually(t, "another epoch", func() bool { return p.Tip().Epoch > 0 && epochOf(t, l) == p.Tip().Epoch })
 				if n.height < 99 {
-					expect.Eventually(t, "that the others' block is lost", func() bool { return p.Replaced(99, lost) })
+					expect.Eventually(t, "the block of the other replica to be replaced", func() bool { return p.Replaced(99, lost) })
 				}
 				return
 			}
-			heardFor(t, time.Second, p)
+			waitForClaims(t, time.Second, p)
 			if p.Tip().Epoch != 0 || epochOf(t, l) != 0 {
 				t.Errorf("epoch %d, agreed on %d, want 0", p.Tip().Epoch, epochOf(t, l))
 			}
@@ -152,7 +152,7 @@ func TestStartingReplicaDetectsAnotherChain(t *testing.T) {
 	}
 }
 
-// A forger has every epoch begin with the hash of another chain.
+// A forger is a ledger in which every epoch begins with a hash of another chain.
 type forger struct{ memoryLedger }
 
 func (f *forger) Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error) {
@@ -163,11 +163,11 @@ func (f *forger) Agreement(ctx context.Context, chainID string, epoch int64) (up
 
 func TestForgedAnchorsBeginOneEpochPerInterval(t *testing.T) {
 	t.Parallel()
-	o := Options{Ledger: new(forger), RollbackAfter: 3 * time.Second} // which is asked each second
+	o := Options{Ledger: new(forger), RollbackAfter: 3 * time.Second} // the pool reads the ledger each second
 	p := run(t, o, newFakeNode(t, 120))
-	expect.Eventually(t, "an epoch", func() bool { return p.Tip().Epoch > 0 })
+	expect.Eventually(t, "a new epoch", func() bool { return p.Tip().Epoch > 0 })
 	first := p.Tip().Epoch
-	heardFor(t, o.RollbackAfter/2, p)
+	waitForClaims(t, o.RollbackAfter/2, p)
 	if now := p.Tip().Epoch; now != first {
 		t.Errorf("epoch = %d, want %d as before", now, first)
 	}
@@ -177,21 +177,21 @@ func TestOnEpochWaitsForTheLedger(t *testing.T) {
 	t.Parallel()
 	l := &memoryLedger{down: true, agreed: upstream.Agreement{Epoch: 5}}
 	n := newFakeNode(t, 100)
-	told := make(chan int64, 10)
-	p := run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond, OnEpoch: func(_ string, epoch int64) { told <- epoch }}, n)
+	notified := make(chan int64, 10)
+	p := run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond, OnEpoch: func(_ string, epoch int64) { notified <- epoch }}, n)
 	wantTip(t, p, 100)
-	expect.Eventually(t, "that the others were asked for it", func() bool {
+	expect.Eventually(t, "three reads of the ledger", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.refusals > 3
 	})
-	if len(told) > 0 {
-		t.Errorf("notified of epoch %d, want nothing", <-told)
+	if len(notified) > 0 {
+		t.Errorf("notified of epoch %d, want nothing", <-notified)
 	}
 	l.mu.Lock()
 	l.down = false
 	l.mu.Unlock()
-	if epoch := <-told; epoch != 5 {
-		t.Errorf("told of %d, want 5", epoch)
+	if epoch := <-notified; epoch != 5 {
+		t.Errorf("epoch of OnEpoch = %d, want 5", epoch)
 	}
 }

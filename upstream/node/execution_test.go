@@ -13,19 +13,19 @@ import (
 )
 
 func TestErrNoExecutionNeedsAResponse(t *testing.T) {
-	without, lost := newFakeNode(t, 100), newFakeNode(t, 100)
+	without, stopped := newFakeNode(t, 100), newFakeNode(t, 100)
 	without.change(func() {
 		without.rest = func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":-1,"result":{"block":{"header":{"height":"100"},"data":{"txs":[]}}}}`)
 		}
 	})
-	p := run(t, Options{}, lost, without)
-	lost.stop()
+	p := run(t, Options{}, stopped, without)
+	stopped.stop()
 	if _, _, err := p.Executed(within(t, time.Minute), 100, 1); !errors.Is(err, ErrNoExecution) {
 		t.Errorf("Executed for blocks without a payload = %v, want ErrNoExecution", err)
 	}
 	without.stop()
-	expect.Eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].snapshot().CometDown && p.endpoints()[1].snapshot().CometDown })
+	expect.Eventually(t, "both CometBFT to be down", func() bool { return p.endpoints()[0].snapshot().CometDown && p.endpoints()[1].snapshot().CometDown })
 	_, _, err := p.Executed(within(t, time.Minute), 100, 1)
 	wantKind(t, err, upstream.Unreachable)
 
@@ -35,7 +35,7 @@ func TestErrNoExecutionNeedsAResponse(t *testing.T) {
 	}
 }
 
-// The chain's block h carries block h+1000 of the execution client.
+// The chain's block h contains block h+1000 of the execution client.
 func TestExecutedReturnsTheLowestKnownHeight(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.executionAhead = 1000
@@ -44,30 +44,30 @@ func TestExecutedReturnsTheLowestKnownHeight(t *testing.T) {
 	steps := []struct {
 		what                          string
 		height, number, since, newest int64
-		asks                          int
+		requests                      int
 	}{
-		{"the first is asked for", 100, 1050, 100, 1099, 1},
-		{"it is known", 100, 1060, 100, 1060, 0},
-		{"also where the tip has moved on", 500, 1099, 100, 1099, 0},
-		{"what does not count", 100, 1100, 0, 1099, 0},
-		{"what counts later", 110, 1105, 110, 1109, 1},
-		{"between them nothing is searched for", 500, 1105, 110, 1105, 0},
+		{"first number is requested", 100, 1050, 100, 1099, 1},
+		{"known number is not requested", 100, 1060, 100, 1060, 0},
+		{"known number after the tip has moved", 500, 1099, 100, 1099, 0},
+		{"number not contained yet", 100, 1100, 0, 1099, 0},
+		{"number contained later", 110, 1105, 110, 1109, 1},
+		{"number between known heights is not requested", 500, 1105, 110, 1105, 0},
 		{"a lower height", 90, 1050, 90, 1089, 1},
-		{"is the lowest from then on", 500, 1050, 90, 1050, 0},
-		{"but not for what counts later", 500, 1095, 100, 1095, 0},
-		{"nothing is known of no block", 0, 1, 0, 0, 0},
+		{"lower height is the lowest from then on", 500, 1050, 90, 1050, 0},
+		{"lower height does not apply to a later number", 500, 1095, 100, 1095, 0},
+		{"height 0 has no number", 0, 1, 0, 0, 0},
 	}
 	for _, s := range steps {
 		var before, after int
 		n.change(func() { before = n.blocks })
 		since, newest, err := p.Executed(within(t, time.Minute), s.height, s.number)
 		n.change(func() { after = n.blocks })
-		if err != nil || since != s.since || newest != s.newest || after-before != s.asks {
-			t.Errorf("%s: since %d, newest %d, asked %d times, %v; want %d, %d, %d", s.what, since, newest, after-before, err, s.since, s.newest, s.asks)
+		if err != nil || since != s.since || newest != s.newest || after-before != s.requests {
+			t.Errorf("%s: Executed = %d, %d, %v with %d requests; want %d, %d with %d", s.what, since, newest, err, after-before, s.since, s.newest, s.requests)
 		}
 	}
 	n.stop()
-	expect.Eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].snapshot().CometDown })
+	expect.Eventually(t, "CometBFT to be down", func() bool { return p.endpoints()[0].snapshot().CometDown })
 	if since, _, err := p.Executed(within(t, time.Minute), 500, 1099); since != 100 || err != nil {
 		t.Errorf("Executed with CometBFT down = %d, %v; want 100", since, err)
 	}
@@ -81,7 +81,7 @@ func TestExecutionBlocksAreBoundedAndBelongToOneEpoch(t *testing.T) {
 	if got := e.since(1, 1); len(e.all) != maxExecutions || got != maxExecutions+1 {
 		t.Errorf("executions = %d from height %d, want them bounded", len(e.all), got)
 	}
-	e.add(1, execution{2*maxExecutions + 1, 5}) // it has fallen
+	e.add(1, execution{2*maxExecutions + 1, 5}) // fell
 	e.add(0, execution{2*maxExecutions + 2, 1 << 40})
 	if got := e.since(1, 1<<40); got != 0 {
 		t.Errorf("since(1<<40) = %d, want 0", got)

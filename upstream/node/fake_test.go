@@ -18,39 +18,40 @@ import (
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
-// A fakeNode is a chain node on real sockets: REST and CometBFT's RPC on one
-// listener. Its fields change through change.
+// A fakeNode is a chain node on real sockets, with REST and CometBFT's RPC on one listener. After start its fields are
+// changed through change.
 type fakeNode struct {
 	t       *testing.T
 	address string
-	grpc    string // address of its gRPC server; "" for none
+	grpc    string // address of its gRPC server, or ""
 
 	mu         sync.Mutex
 	server     *httptest.Server
 	chain      string
 	height     int64 // committed
-	lowest     int64 // below is pruned
-	earliest   int64 // of /status
-	ahead      int64 // what /status adds to the height, as the real one does
-	lie        int64 // what /status, /abci_info and headers add to it
-	hang       bool  // /abci_info does not answer, as with an execution client that hangs
+	lowest     int64 // lower heights are pruned
+	earliest   int64 // in /status
+	ahead      int64 // added to the height in /status, as a real node does
+	lie        int64 // added to the height in /status, /abci_info and headers
+	hang       bool  // /abci_info does not respond, as if the execution client hangs
 	catchingUp bool
-	mute       bool  // headers are not sent, the sockets stay open
-	noSocket   bool  // the websocket is refused
-	forkedAt   int64 // blocks from here on have other hashes; 0: none
+	mute       bool  // sends no headers, but leaves the sockets open
+	noSocket   bool  // refuses WebSockets
+	forkedAt   int64 // blocks at or after it have other hashes; 0 means none
 	blockTime  time.Time
-	rest       http.HandlerFunc // instead of the usual answers
-	front      http.HandlerFunc // instead of all answers to GETs or, with frontRPC, to POSTs
+	rest       http.HandlerFunc // replaces the usual responses, except to probes; nil means none
+	front      http.HandlerFunc // replaces all responses to GET or, with frontRPC, to POST; nil means none
 	frontRPC   bool
 	sockets    []*websocket.Conn
-	asked      []string // X-Block-Height of the requests, "" for none; the pool's own probes are left out
+	heights    []string // X-Block-Height of the requests, "" for none, without the pool's probes
 	checks     int      // requests for /status
 	blocks     int      // requests for /block
 
-	executionAhead int64 // how far the execution client's blocks are ahead of those that carry them; 0: none does
+	executionAhead int64 // block h contains block h+executionAhead of the execution client; 0 means none
 }
 
 func newFakeNode(t *testing.T, height int64) *fakeNode {
@@ -63,10 +64,7 @@ func newFakeNode(t *testing.T, height int64) *fakeNode {
 
 func (n *fakeNode) start(address string) {
 	n.t.Helper()
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	listener := expect.Value(net.Listen("tcp", address))(n.t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{$}", n.serveCall)
 	mux.HandleFunc("/websocket", n.serveSocket)
@@ -87,7 +85,7 @@ func (n *fakeNode) start(address string) {
 	n.change(func() { n.server, n.address = server, listener.Addr().String() })
 }
 
-// stop is the end of the process: sockets die without a close frame.
+// stop ends the node as if its process were killed, without close frames.
 func (n *fakeNode) stop() {
 	n.drop()
 	n.server.CloseClientConnections()
@@ -104,7 +102,7 @@ func (n *fakeNode) endpoint() Endpoint {
 	return Endpoint{REST: "http://" + n.address, Comet: "tcp://" + n.address, GRPC: n.grpc}
 }
 
-// commit makes blocks up to a height and streams the header of the last.
+// commit creates blocks up to a height and streams the header of the last one.
 func (n *fakeNode) commit(height int64) {
 	n.change(func() {
 		n.height, n.blockTime = height, time.Now()
@@ -114,7 +112,7 @@ func (n *fakeNode) commit(height int64) {
 	})
 }
 
-// stream sends a header to all subscribers. Call with mu held.
+// stream sends a header to all subscribers. The caller must hold mu.
 func (n *fakeNode) stream(height int64) {
 	event := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"query":"tm.event='NewBlockHeader'","data":{"type":"tendermint/event/NewBlockHeader",`+
 		`"value":{"header":{"version":{"block":"11"},"chain_id":%q,"height":"%d","time":%q,"last_block_id":{"hash":%q}}}}}}`,
@@ -124,7 +122,7 @@ func (n *fakeNode) stream(height int64) {
 	}
 }
 
-// hash is that of a block. Call with mu held.
+// hash returns the hash of a block. The caller must hold mu.
 func (n *fakeNode) hash(height int64) string {
 	if n.forkedAt > 0 && height >= n.forkedAt {
 		return fmt.Sprintf("F0%d", height)
@@ -132,7 +130,7 @@ func (n *fakeNode) hash(height int64) string {
 	return fmt.Sprintf("A0%d", height)
 }
 
-// serveCall answers a call of CometBFT.
+// serveCall responds to an RPC call.
 func (n *fakeNode) serveCall(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	height := gjson.GetBytes(body, "params.height").Int()
@@ -160,7 +158,7 @@ func (n *fakeNode) serveHeader(w http.ResponseWriter, height int64) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"header":{"chain_id":%q,"height":"%d","last_block_id":{"hash":%q}}}}`, n.chain, height, n.hash(height-1))
 }
 
-// serveBlock gives a block that carries one of the execution client.
+// serveBlock responds with a block that contains a block of the execution client.
 func (n *fakeNode) serveBlock(w http.ResponseWriter, r *http.Request, height int64) {
 	var ahead int64
 	n.change(func() { ahead = n.executionAhead; n.blocks++ })
@@ -177,7 +175,7 @@ func (n *fakeNode) serveBlock(w http.ResponseWriter, r *http.Request, height int
 		height, base64.StdEncoding.EncodeToString(field(1, field(1, message))))
 }
 
-// drop ends the subscriptions, in silence.
+// drop closes the WebSockets without close frames.
 func (n *fakeNode) drop() {
 	n.change(func() {
 		for _, conn := range n.sockets {
@@ -187,9 +185,9 @@ func (n *fakeNode) drop() {
 	})
 }
 
-// heights are the heights asked for so far.
-func (n *fakeNode) heights() (all []string) {
-	n.change(func() { all = slices.Clone(n.asked) })
+// requestedHeights returns the heights of the requests so far.
+func (n *fakeNode) requestedHeights() (all []string) {
+	n.change(func() { all = slices.Clone(n.heights) })
 	return all
 }
 
@@ -232,27 +230,27 @@ func (n *fakeNode) serveSocket(w http.ResponseWriter, r *http.Request) {
 		_ = conn.Write(r.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
 		n.sockets = append(n.sockets, conn)
 	})
-	_, _, _ = conn.Read(context.Background()) // answers pings, until the end
+	_, _, _ = conn.Read(context.Background()) // responds to pings until the connection ends
 	n.change(func() {
 		n.sockets = slices.DeleteFunc(n.sockets, func(c *websocket.Conn) bool { return c == conn })
 	})
 }
 
 func (n *fakeNode) serveREST(w http.ResponseWriter, r *http.Request) {
-	asked := r.Header.Get("X-Block-Height")
+	requested := r.Header.Get("X-Block-Height")
 	var height, lowest int64
 	var instead http.HandlerFunc
 	n.change(func() {
 		height, lowest, instead = n.height, n.lowest, n.rest
 		if r.URL.Path != storyProbe {
-			n.asked = append(n.asked, asked)
+			n.heights = append(n.heights, requested)
 		}
 	})
 	if instead != nil && r.URL.Path != storyProbe {
 		instead(w, r)
 		return
 	}
-	at, err := strconv.ParseInt(asked, 10, 64)
+	at, err := strconv.ParseInt(requested, 10, 64)
 	if err != nil {
 		at = height
 	}
@@ -272,5 +270,5 @@ func refuse(w http.ResponseWriter, text string) {
 	fmt.Fprintf(w, `{"code":500,"msg":null,"error":%q}`+"\n", text)
 }
 
-// storyProbe is what the pool asks by itself.
+// storyProbe is the path of the pool's probes.
 const storyProbe = "/auth/params"

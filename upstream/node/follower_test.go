@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -9,20 +10,21 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 func wantTip(t *testing.T, p *Pool, height int64) {
 	t.Helper()
-	expect.Eventually(t, "the tip", func() bool { return p.Tip().Height == height })
+	expect.Eventually(t, fmt.Sprint("tip ", height), func() bool { return p.Tip().Height == height })
 	if !p.Tip().Known {
 		t.Error("Known = false, want true")
 	}
 }
 
-// subscribed waits for a subscription, and gives its socket.
-func subscribed(t *testing.T, p *Pool, n *fakeNode, before *websocket.Conn) (conn *websocket.Conn) {
+// waitForSubscription waits for a subscription on another socket than before, and returns its socket.
+func waitForSubscription(t *testing.T, p *Pool, n *fakeNode, before *websocket.Conn) (conn *websocket.Conn) {
 	t.Helper()
 	expect.Eventually(t, "a subscription", func() bool {
 		n.change(func() {
@@ -41,7 +43,7 @@ func connected(p *Pool) func() bool {
 
 func TestTipFollowsHeaders(t *testing.T) {
 	n := newFakeNode(t, 100)
-	n.ahead = 1 // /status runs ahead and is not believed
+	n.ahead = 1 // the pool must ignore the height in /status
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	wantTip(t, p, 100)
 	expect.Eventually(t, "the subscription", connected(p))
@@ -81,14 +83,14 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
-	first := subscribed(t, p, n, nil)
-	n.change(func() { n.mute = true }) // as if the connection were dead without a word
+	first := waitForSubscription(t, p, n, nil)
+	n.change(func() { n.mute = true }) // like a dead connection
 	n.commit(101)
 	wantTip(t, p, 101) // polled
 	n.commit(102)
 	wantTip(t, p, 102)
 	n.change(func() { n.mute = false })
-	subscribed(t, p, n, first)
+	waitForSubscription(t, p, n, first)
 	n.commit(103)
 	wantTip(t, p, 103)
 }
@@ -97,12 +99,12 @@ func TestEndedSubscriptionIsRenewed(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
-	first := subscribed(t, p, n, nil)
+	first := waitForSubscription(t, p, n, nil)
 	n.change(func() {
 		_ = first.Write(context.Background(), websocket.MessageText, []byte(
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Server error","data":"subscription was canceled (reason: CometBFT exited)"}}`))
 	})
-	subscribed(t, p, n, first)
+	waitForSubscription(t, p, n, first)
 	n.commit(101)
 	wantTip(t, p, 101)
 }
@@ -112,7 +114,7 @@ func TestNodeIsFollowedAfterRestart(t *testing.T) {
 	p := run(t, Options{RollbackAfter: time.Hour}, n)
 	expect.Eventually(t, "the subscription", connected(p))
 	n.stop()
-	expect.Eventually(t, "the loss", func() bool { return !p.Health()[0].Connected })
+	expect.Eventually(t, "the end of the subscription", func() bool { return !p.Health()[0].Connected })
 
 	n.height = 90 // back from an older state
 	n.start(n.address)
@@ -131,7 +133,7 @@ func TestHeadersOfNodeCatchingUpDoNotMoveTheTip(t *testing.T) {
 	if err := p.Ready(); err == nil {
 		t.Error("Ready = nil while catching up, want an error")
 	}
-	n.change(func() { n.stream(500) }) // seen, but not to be read yet
+	n.change(func() { n.stream(500) }) // announced, but not readable yet
 	n.change(func() { n.height = 110 })
 	wantTip(t, p, 110) // from a poll
 	n.change(func() { n.catchingUp = false; n.height = 111 })
@@ -146,22 +148,23 @@ func TestNodeOfAnotherChainIsRefused(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.chain = "other-1"
 	p := run(t, Options{ChainID: "story-1", Logger: slog.New(slog.NewTextHandler(log, nil))}, n)
-	if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err == nil || len(n.heights()) > 0 {
-		t.Errorf("Fetch from another chain = %v, want an error", err)
+	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
+	if got := wantKind(t, err, upstream.Unreachable); got.Msg != "the chain node serves another chain than story-1" || len(n.requestedHeights()) > 0 {
+		t.Errorf("Fetch = %v with requests at heights %q, want an error that names the chain, and no request", err, n.requestedHeights())
 	}
 	if err := p.Ready(); err == nil || !strings.Contains(err.Error(), `"other-1"`) {
-		t.Errorf("ready: %v, want an error with the chain other-1", err)
+		t.Errorf("Ready = %v, want an error with the chain other-1", err)
 	}
-	checked(t, n, 5)
+	waitForStatusRequests(t, n, 5)
 	if h := p.Health()[0]; !h.WrongChain || h.ChainID != "other-1" || p.Tip().Height != 0 {
 		t.Errorf("health %+v, tip %+v, want wrong chain other-1 and no height", h, p.Tip())
 	}
 	if got := log.Count("level=ERROR"); got != 1 {
-		t.Errorf("%d errors were logged, want one", got)
+		t.Errorf("logged errors = %d, want 1", got)
 	}
 	n.change(func() { n.chain = "story-1" })
 	wantTip(t, p, 100)
-	expect.Eventually(t, "a read", func() bool { // an answer that names the other chain may still arrive
+	expect.Eventually(t, "a response", func() bool { // a response that names the other chain may still arrive
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 		return err == nil
 	})
@@ -173,7 +176,7 @@ func TestChangeOfChainIsDetectedInHeaders(t *testing.T) {
 	expect.Eventually(t, "the subscription", connected(p))
 	n.change(func() { n.chain = "other-1" })
 	n.commit(101)
-	expect.Eventually(t, "the refusal", func() bool { return p.Health()[0].WrongChain })
+	expect.Eventually(t, "the node to be refused", func() bool { return p.Health()[0].WrongChain })
 	if got := p.Tip().Height; got != 100 {
 		t.Errorf("tip = %d, want it unchanged by another chain", got)
 	}
@@ -182,10 +185,10 @@ func TestChangeOfChainIsDetectedInHeaders(t *testing.T) {
 func TestOnEpochReportsTheChainOnce(t *testing.T) {
 	for _, configured := range []string{"", "story-1"} {
 		n := newFakeNode(t, 100)
-		told := make(chan string, 10)
-		p := run(t, Options{ChainID: configured, OnEpoch: func(id string, _ int64) { told <- id }}, n, newFakeNode(t, 100))
-		if id := <-told; id != "story-1" || p.ChainID() != "story-1" || len(told) > 0 {
-			t.Errorf("configured %q: notified of %q, and %d times more, want story-1 once", configured, id, len(told))
+		notified := make(chan string, 10)
+		p := run(t, Options{ChainID: configured, OnEpoch: func(id string, _ int64) { notified <- id }}, n, newFakeNode(t, 100))
+		if id := <-notified; id != "story-1" || p.ChainID() != "story-1" || len(notified) > 0 {
+			t.Errorf("configured %q: notified of %q, and %d times more, want story-1 once", configured, id, len(notified))
 		}
 	}
 }
@@ -194,7 +197,7 @@ func TestSecondRunDoesNotFollowTheNodes(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
-	subscribed(t, p, n, nil)
+	waitForSubscription(t, p, n, nil)
 	ended := make(chan error)
 	go func() { ended <- p.Run(t.Context()) }()
 	time.Sleep(100 * time.Millisecond)
@@ -223,14 +226,11 @@ func TestCloseEndsRunAndWaits(t *testing.T) {
 			t.Error("WaitHeight returned nil after Close, want an error")
 		}
 	}()
-	expect.Eventually(t, "the end of all", func() bool {
-		select {
-		case <-closed:
-			return true
-		default:
-			return false
-		}
-	})
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+		t.Fatal("Close, Run or WaitHeight has not returned within a minute")
+	}
 	if err := p.Run(context.Background()); err != nil {
 		t.Error(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// rpcServer runs a pool before a node whose RPC answers every call of block by a body.
+// rpcServer returns a pool in front of a node that responds to every RPC call with a status and body.
 func rpcServer(t *testing.T, status int, header http.Header, body string) *Pool {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -36,8 +36,8 @@ func TestOnlyErrorsOfTheNodeAreAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		body   string
-		own    bool
-		said   string // code and text of a gateway, "" for none
+		own    bool   // the error comes from the node
+		passed string // text of a gateway that is passed on, or ""
 	}{
 		"invalid params":               {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Invalid params","data":"x"}}`, true, ""},
 		"a known internal error":       {200, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":"height must be greater than 0, but got 0"}}`, true, ""},
@@ -57,16 +57,16 @@ func TestOnlyErrorsOfTheNodeAreAnswers(t *testing.T) {
 			a, err := e.call(t.Context(), blockCall(""), 100)
 			if tt.own {
 				if err != nil || a.Reason != BadInput {
-					t.Errorf("%+v, %v; want an answer", a, err)
+					t.Errorf("call = %+v, %v; want a bad input", a, err)
 				}
 				return
 			}
 			if got := wantKind(t, err, upstream.BadAnswer); got.RetryAfter != 7*time.Second {
-				t.Errorf("retry after %v, want 7s", got.RetryAfter)
+				t.Errorf("RetryAfter = %v, want 7s", got.RetryAfter)
 			}
-			said := upstream.SaidBy(err, upstream.RPC)
-			if (said != nil) != (tt.said != "") || said != nil && said.Text != tt.said {
-				t.Errorf("passed on %+v, want %q", said, tt.said)
+			passed := upstream.SaidBy(err, upstream.RPC)
+			if (passed != nil) != (tt.passed != "") || passed != nil && passed.Text != tt.passed {
+				t.Errorf("error passed on = %+v, want %q", passed, tt.passed)
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func TestGatewayErrorsForURIsAreFailures(t *testing.T) {
 	} {
 		p := rpcServer(t, http.StatusInternalServerError, nil, body)
 		if a, err := p.endpoints()[0].call(t.Context(), blockCall("/block?height=abc"), 100); err == nil != own {
-			t.Errorf("%s: %+v, %v; want an answer: %t", body, a, err, own)
+			t.Errorf("call with response %s = %+v, %v; want success %t", body, a, err, own)
 		}
 	}
 }
@@ -89,13 +89,13 @@ func TestStatusesOfGatewaysAreFailures(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, n.address)
-	said(t, p, 0, "ok")
+	waitForGRPC(t, p, 0, "ok")
 	for code, reason := range map[codes.Code]Reason{
 		codes.Unknown: Other, codes.Internal: Other, codes.InvalidArgument: BadInput, codes.Unimplemented: BadInput,
 	} {
 		n.refuse(code, "some text", false)
 		if a, err := invoke(t, p, aMethod, AtTip); err != nil || a.Reason != reason {
-			t.Errorf("%v: %+v, %v; want %v", code, a, err, reason)
+			t.Errorf("call with status %v = %+v, %v; want %v", code, a, err, reason)
 		}
 	}
 	for _, code := range []codes.Code{codes.ResourceExhausted, codes.Unavailable, codes.PermissionDenied, codes.Unauthenticated, codes.Aborted, codes.NotFound} {
@@ -103,11 +103,11 @@ func TestStatusesOfGatewaysAreFailures(t *testing.T) {
 		_, err := invoke(t, p, aMethod, AtTip)
 		got := upstream.SaidBy(err, upstream.GRPC)
 		if got == nil || got.Code != int64(code) || got.Text != "rate limit exceeded" {
-			t.Errorf("%v: passed on %+v, %v; want the code and the text", code, got, err)
+			t.Errorf("error passed on for status %v = %+v, %v; want code and text", code, got, err)
 		}
 	}
 	n.refuse(codes.ResourceExhausted, "grpc: received message larger than max (9 vs. 8)", false)
 	if a, err := invoke(t, p, aMethod, AtTip); err != nil || a.Reason != BadInput {
-		t.Errorf("a message that is too large: %+v, %v; want bad input", a, err)
+		t.Errorf("call with a too large message = %+v, %v; want bad input", a, err)
 	}
 }

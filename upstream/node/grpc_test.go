@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-
 	"strconv"
 	"strings"
 	"sync"
@@ -31,8 +30,7 @@ const (
 	nodeInfo = "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo"
 )
 
-// A grpcNode is the gRPC server of a node, which answers a method with its address, at the height
-// that it is asked for, or else at 100.
+// A grpcNode is the gRPC server of a node. It responds to a method with its address, at the requested height or else 100.
 type grpcNode struct {
 	t       *testing.T
 	address string
@@ -41,11 +39,11 @@ type grpcNode struct {
 
 	mu      sync.Mutex
 	chain   string
-	refusal *status.Status // nil: none
-	handled bool           // the refusal is a handler's
-	asked   []string       // methods, except the pool's own requests
+	refusal *status.Status // nil means none
+	handled bool           // the refusal comes from the handler of a method
+	methods []string       // called methods, except the pool's own requests
 
-	header, trailer metadata.MD // metadata of answers; both nil sends the height that was asked for as a header
+	header, trailer metadata.MD // metadata of responses; if both are nil, the header has the requested height
 }
 
 func (n *grpcNode) change(f func()) {
@@ -58,8 +56,7 @@ func (n *grpcNode) change(f func()) {
 func startGRPC(t *testing.T, address, chain string, options ...grpc.ServerOption) *grpcNode {
 	t.Helper()
 	n := &grpcNode{t: t, chain: chain}
-	l, err := net.Listen("tcp", address)
-	expect.NoError(t, err)
+	l := expect.Value(net.Listen("tcp", address))(t)
 	n.address = l.Addr().String()
 	n.server = grpc.NewServer(append(options, grpc.ForceServerCodecV2(Bytes{}), grpc.UnknownServiceHandler(n.serve))...)
 	n.served.Go(func() { _ = n.server.Serve(l) })
@@ -77,7 +74,7 @@ func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
 	n.mu.Lock()
 	chain, refusal, handled, header, trailer := n.chain, n.refusal, n.handled, n.header, n.trailer
 	if method != nodeInfo {
-		n.asked = append(n.asked, method)
+		n.methods = append(n.methods, method)
 	}
 	n.mu.Unlock()
 	var message []byte
@@ -111,25 +108,22 @@ func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
 }
 
 func (n *grpcNode) refuse(code codes.Code, text string, handled bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.refusal, n.handled = status.New(code, text), handled
+	n.change(func() { n.refusal, n.handled = status.New(code, text), handled })
 }
 
-// times is how often a method was asked for.
-func (n *grpcNode) times(method string) (times int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, asked := range n.asked {
-		if asked == method {
-			times++
+// calls returns the number of calls of a method.
+func (n *grpcNode) calls(method string) (calls int) {
+	n.change(func() {
+		for _, called := range n.methods {
+			if called == method {
+				calls++
+			}
 		}
-	}
-	return times
+	})
+	return calls
 }
 
-// runGRPC runs a pool before nodes that stand at block 100, of which the n-th has the n-th address
-// of gRPC.
+// runGRPC runs a pool in front of one node at block 100 per gRPC address.
 func runGRPC(t *testing.T, o Options, addresses ...string) *Pool {
 	t.Helper()
 	var nodes []*fakeNode
@@ -144,8 +138,8 @@ func runGRPC(t *testing.T, o Options, addresses ...string) *Pool {
 	return p
 }
 
-// said waits until the n-th node's gRPC is in a state that begins so.
-func said(t *testing.T, p *Pool, n int, state string) {
+// waitForGRPC waits until the state of the n-th node's gRPC begins with state.
+func waitForGRPC(t *testing.T, p *Pool, n int, state string) {
 	t.Helper()
 	expect.Eventually(t, "gRPC "+state, func() bool { return strings.HasPrefix(p.Health()[n].GRPC, state) })
 }
@@ -159,22 +153,22 @@ func TestMethodIsCalledByGRPC(t *testing.T) {
 	t.Parallel()
 	tls := grpc.Creds(credentials.NewServerTLSFromCert(&certificate.TLS.Certificates[0]))
 	for name, c := range map[string]struct {
-		before  string // the address
+		scheme  string
 		options []grpc.ServerOption
-	}{"in plain text": {}, "in plain text, said": {before: "http://"}, "with TLS": {"https://", []grpc.ServerOption{tls}}} {
+	}{"plain text": {}, "plain text with scheme": {scheme: "http://"}, "TLS": {"https://", []grpc.ServerOption{tls}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := startGRPC(t, "127.0.0.1:0", "story-1", c.options...)
-			p := runGRPC(t, Options{}, c.before+n.address)
-			said(t, p, 0, "ok")
+			p := runGRPC(t, Options{}, c.scheme+n.address)
+			waitForGRPC(t, p, 0, "ok")
 			for _, height := range []int64{AtTip, 50} {
 				a, err := invoke(t, p, aMethod, height)
 				if err != nil || string(a.Body) != n.address || a.Type != MessageType || a.Height != map[int64]int64{AtTip: 100, 50: 50}[height] {
-					t.Errorf("at %d: answer %+v, error %v, want the address of %s at this height", height, a, err, n.address)
+					t.Errorf("Fetch at %d = %+v, %v; want %s at this height", height, a, err, n.address)
 				}
 			}
-			if chain, err := CheckGRPC(within(t, time.Minute), Endpoint{GRPC: c.before + n.address}); chain != "story-1" || err != nil {
-				t.Errorf("CheckGRPC = %q, %v, want story-1", chain, err)
+			if chain, err := CheckGRPC(within(t, time.Minute), Endpoint{GRPC: c.scheme + n.address}); chain != "story-1" || err != nil {
+				t.Errorf("CheckGRPC = %q, %v; want story-1", chain, err)
 			}
 		})
 	}
@@ -184,8 +178,8 @@ func TestGRPCDoesNotFallBackFromTLS(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, "https://"+n.address)
-	if _, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable || p.Health()[0].GRPC == stateOK || n.times(aMethod) != 0 {
-		t.Errorf("error %v after %d calls, want unreachable after none", err, n.times(aMethod))
+	if _, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable || p.Health()[0].GRPC == stateOK || n.calls(aMethod) != 0 {
+		t.Errorf("Fetch = %v after %d calls, want unreachable after 0", err, n.calls(aMethod))
 	}
 }
 
@@ -194,11 +188,11 @@ func TestGRPCServerOfAnotherChainIsNotUsed(t *testing.T) {
 	var log logtest.Log
 	n := startGRPC(t, "127.0.0.1:0", "other-1")
 	p := runGRPC(t, Options{ChainID: "story-1", Logger: slog.New(slog.NewTextHandler(&log, nil))}, n.address)
-	said(t, p, 0, `serves chain "other-1" instead of "story-1"`)
+	waitForGRPC(t, p, 0, `serves chain "other-1" instead of "story-1"`)
 	_, err := invoke(t, p, aMethod, AtTip)
 	_, streamErr := p.Stream(within(t, time.Minute), aMethod)
-	if upstream.KindOf(err) != upstream.Unreachable || streamErr == nil || p.Health()[0].GRPC == stateOK || n.times(aMethod) != 0 {
-		t.Errorf("errors %v and %v after %d calls, want unreachable after none", err, streamErr, n.times(aMethod))
+	if upstream.KindOf(err) != upstream.Unreachable || streamErr == nil || p.Health()[0].GRPC == stateOK || n.calls(aMethod) != 0 {
+		t.Errorf("Fetch = %v and Stream = %v after %d calls, want unreachable after 0", err, streamErr, n.calls(aMethod))
 	}
 	if log.Count("serves another chain") != 1 {
 		t.Errorf("log = %s, want one line about the chain", log.String())
@@ -210,12 +204,12 @@ func TestReconnectedGRPCServerIsCheckedAgain(t *testing.T) {
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{ChainID: "story-1"}, n.address)
 	for _, chain := range []string{"other-1", "story-1"} {
-		said(t, p, 0, map[string]string{"other-1": "ok", "story-1": "serves"}[chain])
+		waitForGRPC(t, p, 0, map[string]string{"other-1": "ok", "story-1": "serves"}[chain])
 		n.stop()
-		expect.Eventually(t, "away", func() bool { return p.Health()[0].GRPC != "ok" })
+		expect.Eventually(t, "gRPC not ok", func() bool { return p.Health()[0].GRPC != "ok" })
 		n = startGRPC(t, n.address, chain)
 	}
-	said(t, p, 0, "ok")
+	waitForGRPC(t, p, 0, "ok")
 	if a, err := invoke(t, p, aMethod, AtTip); err != nil || string(a.Body) != n.address {
 		t.Errorf("Fetch = %+v, %v, want the answer of %s", a, err, n.address)
 	}
@@ -225,21 +219,21 @@ func TestFetchUsesAnotherNodeWhileGRPCIsDown(t *testing.T) {
 	t.Parallel()
 	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, one.address, two.address, "")
-	said(t, p, 0, "ok")
-	said(t, p, 1, "ok")
-	said(t, p, 2, "off")
+	waitForGRPC(t, p, 0, "ok")
+	waitForGRPC(t, p, 1, "ok")
+	waitForGRPC(t, p, 2, "off")
 	one.stop()
-	for range 2 * maxFailures { // its breaker is of no account to the other
+	for range 2 * maxFailures { // its breaker must not affect the other node
 		if a, err := invoke(t, p, aMethod, AtTip); err != nil || string(a.Body) != two.address {
-			t.Fatalf("answer %+v, error %v, want the answer of %s", a, err, two.address)
+			t.Fatalf("Fetch = %+v, %v; want the answer of %s", a, err, two.address)
 		}
 	}
 	two.stop()
 	if _, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable {
-		t.Errorf("error %v without a server, want one of kind %v", err, upstream.Unreachable)
+		t.Errorf("Fetch without a server = %v, want kind %v", err, upstream.Unreachable)
 	}
 	if err := p.Ready(); err != nil {
-		t.Errorf("ready without gRPC: %v, want nil", err)
+		t.Errorf("Ready without gRPC = %v, want nil", err)
 	}
 }
 
@@ -247,21 +241,20 @@ func TestTransactionIsSentByGRPCOnce(t *testing.T) {
 	t.Parallel()
 	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, one.address, two.address)
-	said(t, p, 0, "ok")
-	said(t, p, 1, "ok")
-	one.refuse(codes.Unavailable, "it may have been taken in", false)
-	two.refuse(codes.Unavailable, "it may have been taken in", false)
-	if _, err := invoke(t, p, aTx, AtTip); err == nil || one.times(aTx)+two.times(aTx) != 1 {
-		t.Errorf("error %v after %d calls, want an error after 1", err, one.times(aTx)+two.times(aTx))
+	waitForGRPC(t, p, 0, "ok")
+	waitForGRPC(t, p, 1, "ok")
+	one.refuse(codes.Unavailable, "may have been accepted", false)
+	two.refuse(codes.Unavailable, "may have been accepted", false)
+	if _, err := invoke(t, p, aTx, AtTip); err == nil || one.calls(aTx)+two.calls(aTx) != 1 {
+		t.Errorf("Fetch = %v after %d calls, want an error after 1", err, one.calls(aTx)+two.calls(aTx))
 	}
 }
 
-// A status is told from silence, and what it says of heights is understood.
 func TestGRPCStatusesAreClassified(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, n.address)
-	said(t, p, 0, "ok")
+	waitForGRPC(t, p, 0, "ok")
 	for _, c := range []struct {
 		code    codes.Code
 		text    string
@@ -277,19 +270,15 @@ func TestGRPCStatusesAreClassified(t *testing.T) {
 		{codes.Unimplemented, "unknown service", false, 50, Answer{Reason: BadInput, Type: UnrunType}},
 	} {
 		n.refuse(c.code, c.text, c.handled)
-		a, err := invoke(t, p, aMethod, c.at)
-		if err != nil {
-			t.Errorf("%s: error %v, want an answer", c.text, err)
-			continue
-		}
+		a := expect.Value(invoke(t, p, aMethod, c.at))(t)
 		if a.Reason != c.want.Reason || a.Type != c.want.Type || a.Height != c.want.Height {
-			t.Errorf("%s is %v of %q at %d, want %v of %q at %d", c.text, a.Reason, a.Type, a.Height, c.want.Reason, c.want.Type, c.want.Height)
+			t.Errorf("answer for %q = %v, type %q, height %d; want %v, %q, %d", c.text, a.Reason, a.Type, a.Height, c.want.Reason, c.want.Type, c.want.Height)
 		}
 	}
 	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {
-		n.refuse(code, "of none", false)
+		n.refuse(code, "no handler", false)
 		if a, err := invoke(t, p, aMethod, AtTip); err == nil {
-			t.Errorf("%v: answer %+v, want an error", code, a)
+			t.Errorf("Fetch with status %v = %+v, want an error", code, a)
 		}
 	}
 }
@@ -298,29 +287,25 @@ func TestTooLargeGRPCResponseIsRejected(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{maxBody: int64(len(n.address)) - 1}, n.address)
-	said(t, p, 0, "ok")
-	if _, err := invoke(t, p, aMethod, AtTip); !errors.Is(err, errTooLarge) {
-		t.Error(err)
-	}
+	waitForGRPC(t, p, 0, "ok")
+	_, err := invoke(t, p, aMethod, AtTip)
+	expect.ErrorIs(t, err, errTooLarge, "Fetch")
 }
 
 func TestStreamEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, n.address)
-	said(t, p, 0, "ok")
+	waitForGRPC(t, p, 0, "ok")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 2 {
-		s, err := p.Stream(ctx, "/a.Service/Follow")
-		expect.NoError(t, err)
+		s := expect.Value(p.Stream(ctx, "/a.Service/Follow"))(t)
 		var sent, got []byte
 		if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || string(got) != n.address {
-			t.Errorf("message %q, error %v, want %q", got, err, n.address)
+			t.Errorf("message = %q, %v; want %q", got, err, n.address)
 		}
-		if err := s.RecvMsg(&got); !errors.Is(err, io.EOF) {
-			t.Errorf("error %v at the end of the stream, want EOF", err)
-		}
+		expect.ErrorIs(t, s.RecvMsg(&got), io.EOF, "RecvMsg at the end of the stream")
 	}
 }
 
@@ -332,7 +317,7 @@ func TestGRPCAddresses(t *testing.T) {
 		if err := CheckTarget(address); err == nil != ok {
 			t.Errorf("CheckTarget(%s) = %v, want valid %t", address, err, ok)
 		} else if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("error %v contains a password, want none", err)
+			t.Errorf("CheckTarget(%s) = %v, want it without the password", address, err)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -17,17 +16,17 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 		endpoints []Endpoint
 		want      string
 	}{
-		{"not a URL", []Endpoint{{REST: "http://user:secret@[::1"}}, "endpoint 1: REST address: not a URL"},
+		{"invalid URL", []Endpoint{{REST: "http://user:secret@[::1"}}, "endpoint 1: REST address: not a URL"},
 		{"another scheme", []Endpoint{{REST: "ftp://node"}}, "not an http or https URL"},
 		{"no host", []Endpoint{{REST: "127.0.0.1:1317"}}, "endpoint 1"},
-		{"a query", []Endpoint{{REST: "http://node?x=1"}}, "no query"},
-		{"a bad CometBFT address", []Endpoint{{REST: "http://node"}, {REST: "http://node", Comet: "node"}}, "endpoint 2: CometBFT address"},
+		{"query", []Endpoint{{REST: "http://node?x=1"}}, "no query"},
+		{"invalid CometBFT address", []Endpoint{{REST: "http://node"}, {REST: "http://node", Comet: "node"}}, "endpoint 2: CometBFT address"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := New(Options{Endpoints: tt.endpoints})
 			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") {
-				t.Errorf("error %v, want %q", err, tt.want)
+				t.Errorf("New = %v, want %q without the password", err, tt.want)
 			}
 		})
 	}
@@ -37,11 +36,11 @@ func TestHealthOfEachEndpoint(t *testing.T) {
 	ahead, behind := newFakeNode(t, 105), newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, ahead, behind)
 	expect.Eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
-	probed(t, p)
+	waitForProbes(t, p)
 	got := p.Health()
 	for i := range got {
 		if age := got[i].BlockAge; age <= 0 || age > time.Minute {
-			t.Errorf("block age = %s, want one up to a minute", age)
+			t.Errorf("block age = %s, want up to a minute", age)
 		}
 		got[i].BlockAge = 0
 	}
@@ -49,12 +48,8 @@ func TestHealthOfEachEndpoint(t *testing.T) {
 		{Name: ahead.address, ChainID: "story-1", Answering: true, Current: true, Height: 105, Connected: true, Breaker: "closed", RPC: "ok", GRPC: "off"},
 		{Name: behind.address, ChainID: "story-1", Answering: true, Current: true, Height: 100, Connected: true, Breaker: "closed", RPC: "ok", GRPC: "off"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("health (-want +got):\n%s", diff)
-	}
-	if err := p.Ready(); err != nil {
-		t.Error(err)
-	}
+	expect.NoDiff(t, got, want, "health")
+	expect.NoError(t, p.Ready())
 }
 
 func TestReadyNamesTheReason(t *testing.T) {
@@ -62,15 +57,15 @@ func TestReadyNamesTheReason(t *testing.T) {
 	tests := []struct {
 		name         string
 		first, other func(*fakeNode)
-		want         []string // nil: ready
+		want         []string // parts of the error; nil means ready
 	}{
-		{"both are fine", healthy, healthy, nil},
+		{"both are fit", healthy, healthy, nil},
 		{"one of two is enough", func(n *fakeNode) { n.chain = "other-1" }, healthy, nil},
 		{"no header for long and catching up",
 			func(n *fakeNode) { n.blockTime = time.Now().Add(-time.Hour) },
 			func(n *fakeNode) { n.catchingUp = true },
 			[]string{"has no block newer than 1h0m0s", "is catching up"}},
-		{"another chain and nobody there",
+		{"another chain and stopped",
 			func(n *fakeNode) { n.chain = "other-1" },
 			func(n *fakeNode) { n.stop() },
 			[]string{`serves chain "other-1" instead of "story-1"`, "does not answer"}},
@@ -81,7 +76,7 @@ func TestReadyNamesTheReason(t *testing.T) {
 			tt.first(first)
 			tt.other(other)
 			p := run(t, Options{ChainID: "story-1", MaxBlockAge: time.Minute}, first, other)
-			expect.Eventually(t, "the right answer", func() bool {
+			expect.Eventually(t, "Ready to return the reason", func() bool {
 				err := p.Ready()
 				if tt.want == nil || err == nil {
 					return err == nil && tt.want == nil
@@ -99,19 +94,16 @@ func TestReadyNamesTheReason(t *testing.T) {
 
 func TestEndpointNamesAreUnique(t *testing.T) {
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://node:1/a"}, {REST: "http://node:1/b"}}})
-	if h := p.Health(); h[0].Name != "node:1" || h[1].Name != "node:1#2" {
-		t.Errorf("names %q and %q, want node:1 and node:1#2", h[0].Name, h[1].Name)
-	}
+	h := p.Health()
+	expect.NoDiff(t, []string{h[0].Name, h[1].Name}, []string{"node:1", "node:1#2"}, "names")
 }
 
-// gather reads all metrics: values of counters and gauges, counts of
-// histograms. Labels are part of the name, but for the node's.
+// gather returns the values of counters and gauges and the counts of histograms. Labels except the node's are part of the
+// name.
 func gather(t *testing.T, registry *prometheus.Registry, node string) map[string]float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	expect.NoError(t, err)
 	all := make(map[string]float64)
-	for _, family := range families {
+	for _, family := range expect.Value(registry.Gather())(t) {
 		for _, m := range family.GetMetric() {
 			name := family.GetName()
 			for _, label := range m.GetLabel() {
@@ -129,13 +121,13 @@ func TestMetricsOfEachNode(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute, Registerer: registry}, n)
-	probed(t, p)
+	waitForProbes(t, p)
 	mustFetch(t, p, Request{Height: AtTip, Cost: Scan})
 	mustFetch(t, p, Request{Height: 1000})
 	got := gather(t, registry, n.address)
-	read := got["tipcache_node_answers_total ok"] // the scan, and the probe or the proof of the first height or both
+	read := got["tipcache_node_answers_total ok"] // the scan, and the probe, the proof of the first height, or both
 	if read < 2 || read > 3 {
-		t.Errorf("%v answers, want 2 or 3", read)
+		t.Errorf("answers = %v, want 2 or 3", read)
 	}
 	want := map[string]float64{
 		"tipcache_node_answers_total ok":               read,
@@ -165,21 +157,19 @@ func TestMetricsOfEachNode(t *testing.T) {
 		"tipcache_node_wrong_chain":                    0,
 	}
 	if age := got["tipcache_node_block_age_seconds"]; age <= 0 || age > 60 {
-		t.Errorf("block age = %v, want one up to 60 s", age)
+		t.Errorf("block age = %v s, want up to 60", age)
 	}
 	if wait := got["tipcache_node_expected_wait_seconds"]; wait <= 0 || wait > 60 {
-		t.Errorf("expected wait = %v s, want one up to 60 s", wait)
+		t.Errorf("expected wait = %v s, want up to 60", wait)
 	}
 	delete(got, "tipcache_node_block_age_seconds")
 	delete(got, "tipcache_node_expected_wait_seconds")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "metrics")
 	if _, err := New(Options{Endpoints: []Endpoint{n.endpoint()}, Registerer: registry}); err == nil {
-		t.Error("second pool on the same registry: New = nil, want an error")
+		t.Error("New with the registry of another pool = nil, want an error")
 	}
 	_ = p.Close()
 	if families, err := registry.Gather(); err != nil || len(families) > 0 {
-		t.Errorf("%d metrics left, error %v, want 0", len(families), err)
+		t.Errorf("metrics after Close = %d, %v; want 0", len(families), err)
 	}
 }

@@ -21,10 +21,8 @@ func gzipped(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	expect.NoError(t, w.Close())
+	_, err := w.Write([]byte(text))
+	expect.NoError(t, errors.Join(err, w.Close()))
 	return b.Bytes()
 }
 
@@ -34,22 +32,22 @@ func TestGzipAnswersAreDecompressed(t *testing.T) {
 		name, coding string
 		status       int
 		body         []byte
-		want         string // "" for an unusable answer
+		want         string // "" for an error
 	}{
 		{"gzip", "gzip", 200, gzipped(t, success), success},
-		{"gzip by its other names", "X-Gzip", 200, gzipped(t, success), success},
-		{"a refusal in gzip", "gzip", 500, gzipped(t, refusal), refusal},
+		{"x-gzip", "X-Gzip", 200, gzipped(t, success), success},
+		{"gzip of an error", "gzip", 500, gzipped(t, refusal), refusal},
 		{"identity", "identity", 200, []byte(success), success},
-		{"another coding", "br", 200, []byte(success), ""},
+		{"unknown coding", "br", 200, []byte(success), ""},
 		{"two codings", "gzip, gzip", 200, gzipped(t, string(gzipped(t, success))), ""},
-		{"two lines of codings", "gzip\r\nContent-Encoding: br", 200, gzipped(t, success), ""},
-		{"gzip that is none", "gzip", 200, []byte(success), ""},
-		{"gzip that is cut off", "gzip", 200, gzipped(t, success)[:20], ""},
-		{"gzip that inflates to more than is allowed", "gzip", 200, gzipped(t, success+strings.Repeat(" ", 1<<20)), ""},
+		{"two Content-Encoding lines", "gzip\r\nContent-Encoding: br", 200, gzipped(t, success), ""},
+		{"invalid gzip", "gzip", 200, []byte(success), ""},
+		{"truncated gzip", "gzip", 200, gzipped(t, success)[:20], ""},
+		{"gzip that inflates beyond the limit", "gzip", 200, gzipped(t, success+strings.Repeat(" ", 1<<20)), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := rest(t, Options{maxBody: 1 << 20}, func(w http.ResponseWriter, _ *http.Request) {
+			p := restPool(t, Options{maxBody: 1 << 20}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header()["Content-Encoding"] = strings.Split(tt.coding, "\r\nContent-Encoding: ")
 				w.WriteHeader(tt.status)
 				_, _ = w.Write(tt.body)
@@ -59,7 +57,7 @@ func TestGzipAnswersAreDecompressed(t *testing.T) {
 				if tt.want == "" {
 					wantKind(t, err, upstream.BadAnswer)
 				} else if err != nil || string(a.Body) != tt.want {
-					t.Errorf("answer %+v, error %v, want %q", a, err, tt.want)
+					t.Errorf("Fetch = %+v, %v; want %q", a, err, tt.want)
 				}
 			}
 		})
@@ -70,39 +68,36 @@ func TestDecompressedBodyCountsInTheBudget(t *testing.T) {
 	t.Parallel()
 	memory := account.New(4<<20, nil)
 	body := gzipped(t, success+strings.Repeat(" ", 32<<20))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	p := restPool(t, Options{Memory: memory.Upstream()}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(body)
-	}))
-	t.Cleanup(server.Close)
-	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL}}, Memory: memory.Upstream()})
+	})
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	if !errors.Is(err, account.ErrFull) || memory.Used() != 0 {
 		t.Errorf("error = %v with %d bytes reserved, want %v and 0", err, memory.Used(), account.ErrFull)
 	}
 }
 
-// Linux takes 0.0.0.0 for this machine, but it is no loopback address.
+// On Linux 0.0.0.0 reaches this machine, but is no loopback address.
 func TestGzipIsRequestedExceptFromLoopback(t *testing.T) {
-	var asked atomic.Value
+	var acceptEncoding atomic.Value
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Store(r.Header.Get("Accept-Encoding"))
+		acceptEncoding.Store(r.Header.Get("Accept-Encoding"))
 		fmt.Fprint(w, success)
 	}))
 	t.Cleanup(server.Close)
 	_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
 	for host, want := range map[string]string{"0.0.0.0": "gzip", "127.0.0.1": "", "localhost": "", "[::ffff:127.0.0.1]": ""} {
 		p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + host + ":" + port}}})
-		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err != nil {
-			t.Fatal(err)
-		}
-		if got := asked.Load(); got != want {
-			t.Errorf("%s is asked with Accept-Encoding %q, want %q", host, got, want)
+		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
+		expect.NoError(t, err)
+		if got := acceptEncoding.Load(); got != want {
+			t.Errorf("Accept-Encoding of a request to %s = %q, want %q", host, got, want)
 		}
 	}
 }
 
-// The body of a refusal may repeat the URL.
+// The body of an error may repeat the URL.
 func TestSecretsAreHiddenInGzipRefusals(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,6 +109,6 @@ func TestSecretsAreHiddenInGzipRefusals(t *testing.T) {
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL + "/" + secret}}})
 	a, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	if err != nil || strings.Contains(string(a.Body)+a.Text, secret) {
-		t.Errorf("answer %+v, error %v, want one without the key of the URL", a, err)
+		t.Errorf("Fetch = %+v, %v; want an answer without the key of the URL", a, err)
 	}
 }

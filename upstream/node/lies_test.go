@@ -8,33 +8,31 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// logged is a pool with its log.
-func logged(t *testing.T, o Options, nodes ...*fakeNode) (*Pool, *logtest.Log) {
+// runWithLog returns a running pool and its log.
+func runWithLog(t *testing.T, o Options, nodes ...*fakeNode) (*Pool, *logtest.Log) {
 	t.Helper()
 	log := new(logtest.Log)
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	return run(t, o, nodes...), log
 }
 
-// wantOneLine waits for a line that may come after what it tells of, and wants
-// it once.
+// wantOneLine waits for a log line, which may follow its cause, and wants it once.
 func wantOneLine(t *testing.T, log *logtest.Log, text string) {
 	t.Helper()
 	expect.Eventually(t, "a line with "+text, func() bool { return log.Count(text) > 0 })
 	if got := log.Count(text); got != 1 {
-		t.Errorf("%d lines with %q, want one", got, text)
+		t.Errorf("log lines with %q = %d, want 1", text, got)
 	}
 }
 
 func TestFalseHeightIsIgnored(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p, log := logged(t, Options{}, n)
+	p, log := runWithLog(t, Options{}, n)
 	expect.Eventually(t, "the subscription", connected(p))
 	n.change(func() { n.lie = 1_000_000 })
 	for height := int64(101); height < 105; height++ {
@@ -43,11 +41,11 @@ func TestFalseHeightIsIgnored(t *testing.T) {
 			t.Errorf("answer %+v, want OK at height %d at most", a, height)
 		}
 	}
-	expect.Eventually(t, "the doubt", func() bool { return p.Health()[0].Distrusted })
+	expect.Eventually(t, "the node to be distrusted", func() bool { return p.Health()[0].Distrusted })
 	wantTip(t, p, 104) // read from the REST server
 	n.change(func() { n.lie = 0 })
 	n.commit(105)
-	expect.Eventually(t, "the trust", func() bool { return !p.Health()[0].Distrusted })
+	expect.Eventually(t, "the node to be trusted", func() bool { return !p.Health()[0].Distrusted })
 	wantTip(t, p, 105)
 	wantOneLine(t, log, "ignoring the node")
 	wantOneLine(t, log, "trusting the node")
@@ -92,7 +90,7 @@ func TestRollbackBeginsAnEpoch(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	epochs := make(chan epoch, 10)
 	n := newFakeNode(t, 1000)
-	p, log := logged(t, Options{
+	p, log := runWithLog(t, Options{
 		RollbackAfter: 300 * time.Millisecond, Registerer: registry,
 		OnEpoch: func(chain string, n int64) { epochs <- epoch{chain, n} },
 	}, n)
@@ -119,7 +117,7 @@ func TestRollbackBeginsAnEpoch(t *testing.T) {
 
 func TestTipComesFromTheRESTServerAlone(t *testing.T) {
 	t.Parallel()
-	for name, lowest := range map[string]int64{"of an archive": 1, "of a pruned node": 5000} {
+	for name, lowest := range map[string]int64{"archive": 1, "pruned node": 5000} {
 		t.Run(name, func(t *testing.T) {
 			n := newFakeNode(t, 5071)
 			n.lowest = lowest
@@ -143,26 +141,26 @@ func TestTipOutOfReachIsReported(t *testing.T) {
 	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
 	behind.catchingUp = true
 	p := run(t, Options{Registerer: registry, BlockInterval: time.Minute}, ahead, behind)
-	expect.Eventually(t, "that it is ready", func() bool { return p.Ready() == nil })
+	expect.Eventually(t, "the pool to be ready", func() bool { return p.Ready() == nil })
 	ahead.stop()
 	ahead.height, ahead.catchingUp = 500, true
 	ahead.start(ahead.address)
-	expect.Eventually(t, "that it is not", func() bool { return p.Ready() != nil })
-	expect.Eventually(t, "the metric", func() bool { return gather(t, registry, behind.address)["tipcache_node_tip_out_of_reach"] == 1 })
+	expect.Eventually(t, "the pool not to be ready", func() bool { return p.Ready() != nil })
+	expect.Eventually(t, "tipcache_node_tip_out_of_reach 1", func() bool { return gather(t, registry, behind.address)["tipcache_node_tip_out_of_reach"] == 1 })
 }
 
 func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p, log := logged(t, Options{Timeout: 500 * time.Millisecond, BlockInterval: time.Minute}, n)
+	p, log := runWithLog(t, Options{Timeout: 500 * time.Millisecond, BlockInterval: time.Minute}, n)
 	n.change(func() { n.front = stall }) // the pool's probes fail as well
 	for p.Health()[0].Breaker == "closed" {
 		_, _ = p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	}
-	expect.Eventually(t, "the time for a trial", func() bool { return p.Health()[0].Breaker != "open" })
+	expect.Eventually(t, "a half-open breaker", func() bool { return p.Health()[0].Breaker != "open" })
 	_, _ = p.Fetch(within(t, time.Minute), Request{Path: "/x"}) // a trial that fails
 	n.change(func() { n.front = nil })
-	expect.Eventually(t, "the end", func() bool {
+	expect.Eventually(t, "a response after the outage", func() bool {
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 		return err == nil
 	})
@@ -170,15 +168,5 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	wantOneLine(t, log, "upstream reachable again")
 	if log.Count("did not answer in time") == 0 || log.Count("node "+n.address) < 2 {
 		t.Error("the log does not name cause and node, want both")
-	}
-}
-
-func TestRequestToNodeOfAnotherChainNamesTheCause(t *testing.T) {
-	n := newFakeNode(t, 100)
-	n.chain = "other-1"
-	p := run(t, Options{ChainID: "story-1"}, n)
-	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
-	if got := wantKind(t, err, upstream.Unreachable); got.Msg != "the chain node serves another chain than story-1" {
-		t.Errorf("message %q, want that the node serves another chain than story-1", got.Msg)
 	}
 }

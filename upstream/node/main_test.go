@@ -2,6 +2,7 @@ package node
 
 import (
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
-// certificate is that of test servers, which is trusted here.
+// certificate is the server whose certificate the tests trust.
 var certificate = func() *httptest.Server {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	s.Close()
@@ -19,10 +20,7 @@ var certificate = func() *httptest.Server {
 
 func TestMain(m *testing.M) {
 	f, err := os.CreateTemp("", "tipcache-roots-")
-	if err != nil {
-		panic(err)
-	}
-	if err := pem.Encode(f, &pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw}); err != nil {
+	if err = errors.Join(err, pem.Encode(f, &pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw})); err != nil {
 		panic(err)
 	}
 	_ = f.Close()

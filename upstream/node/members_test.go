@@ -42,13 +42,13 @@ func TestReplacedNodesFailNoRequest(t *testing.T) {
 		expect.Eventually(t, "more reads", func() bool { return reads.Load() > before+20 })
 		for _, h := range p.Health() {
 			if !slices.ContainsFunc(nodes, func(n *fakeNode) bool { return n.address == h.Name }) {
-				t.Errorf("%s is a node, want only the configured ones", h.Name)
+				t.Errorf("node %s in Health, want only the configured nodes", h.Name)
 			}
 		}
 	}
 	stop()
 	if err := readers.Wait(); err != nil {
-		t.Errorf("request failed: %v, want answers", err)
+		t.Errorf("Fetch = %v, want every request answered", err)
 	}
 	expect.Eventually(t, "the end of the subscriptions to removed nodes", func() bool {
 		open := 0
@@ -68,7 +68,7 @@ func TestClaimOfARemovedNodeIsForgotten(t *testing.T) {
 	expect.NoError(t, p.SetEndpoints([]Endpoint{low.endpoint()}))
 	for _, h := range p.Health() {
 		if h.Name != low.address || h.Height != 100 {
-			t.Errorf("health = %+v, want that of the remaining node", h)
+			t.Errorf("health = %+v, want %s at height 100", h, low.address)
 		}
 	}
 	low.commit(106)
@@ -80,10 +80,10 @@ func TestInvalidNodeChangesNothing(t *testing.T) {
 	p := run(t, Options{}, n)
 	wantTip(t, p, 100)
 	if err := p.SetEndpoints([]Endpoint{other.endpoint(), {REST: "ftp://x"}}); err == nil || !strings.Contains(err.Error(), "endpoint 2: REST address") {
-		t.Errorf("error = %v, want one of endpoint 2", err)
+		t.Errorf("SetEndpoints = %v, want an error for endpoint 2", err)
 	}
-	if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, n) {
-		t.Errorf("answer %s, want one of the node before", a.Body)
+	if a := mustFetch(t, p, Request{Height: AtTip}); !isFrom(a, n) {
+		t.Errorf("answer = %s, want one of the previous node", a.Body)
 	}
 }
 
@@ -91,27 +91,27 @@ func TestNodeOfLowerPriorityIsReadOnlyWhileNoBetterOneCanAnswer(t *testing.T) {
 	own, paid := newFakeNode(t, 100), newFakeNode(t, 101)
 	second := paid.endpoint()
 	second.Priority = 1
-	p := running(t, Options{Endpoints: []Endpoint{second, own.endpoint()}, BlockInterval: time.Minute})
+	p := runPool(t, Options{Endpoints: []Endpoint{second, own.endpoint()}, BlockInterval: time.Minute})
 	wantTip(t, p, 101)
 	expect.Eventually(t, "both subscriptions", func() bool { return p.Health()[0].Connected && p.Health()[1].Connected })
 	done := make(chan *Answer)
 	go func() { done <- mustFetch(t, p, Request{Height: AtTip}) }()
 	time.Sleep(20 * time.Millisecond) // the request waits, though the other node has the block
 	own.commit(101)
-	if a := <-done; !from(a, own) {
-		t.Errorf("answer %s of the node of lower priority, want the other one's", a.Body)
+	if a := <-done; !isFrom(a, own) {
+		t.Errorf("answer = %s, want one of the preferred node", a.Body)
 	}
 	for range 10 {
-		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, own) {
-			t.Errorf("answer %s, want one of the preferred node", a.Body)
+		if a := mustFetch(t, p, Request{Height: AtTip}); !isFrom(a, own) {
+			t.Errorf("answer = %s, want one of the preferred node", a.Body)
 		}
 	}
-	if got := paid.heights(); len(got) > 0 {
+	if got := paid.requestedHeights(); len(got) > 0 {
 		t.Errorf("heights %q read at the node of lower priority, want none", got)
 	}
 	own.stop()
-	if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, paid) {
-		t.Errorf("answer %s, want that of the node which still answers", a.Body)
+	if a := mustFetch(t, p, Request{Height: AtTip}); !isFrom(a, paid) {
+		t.Errorf("answer = %s, want one of the node that still responds", a.Body)
 	}
 }
 
@@ -127,12 +127,12 @@ func TestHeadersOfANodeGoWithEveryRequestAndAreHidden(t *testing.T) {
 	})
 	e := n.endpoint()
 	e.Headers = http.Header{"X-Key": {"provider-secret"}}
-	p := running(t, Options{Endpoints: []Endpoint{e}})
+	p := runPool(t, Options{Endpoints: []Endpoint{e}})
 	wantTip(t, p, 100)
 	expect.Eventually(t, "the subscription", connected(p))
 	mustFetch(t, p, Request{Height: AtTip})
 	if without.Load() > 0 {
-		t.Errorf("%d requests without the header, want 0", without.Load())
+		t.Errorf("requests without the header = %d, want 0", without.Load())
 	}
 	n.change(func() {
 		n.rest = func(w http.ResponseWriter, r *http.Request) {
@@ -140,6 +140,6 @@ func TestHeadersOfANodeGoWithEveryRequestAndAreHidden(t *testing.T) {
 		}
 	})
 	if a, err := p.Fetch(t.Context(), Request{Path: "/staking/pool", Height: AtTip}); err == nil && strings.Contains(string(a.Body), "provider-secret") || err != nil && strings.Contains(err.Error(), "provider-secret") {
-		t.Errorf("answer %+v, error %v, want no secret", a, err)
+		t.Errorf("Fetch = %+v, %v; want no secret", a, err)
 	}
 }

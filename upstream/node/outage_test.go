@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
-// Ways in which a server, or a proxy in front of it, fails every request.
+// broken has handlers that fail every request.
 var broken = map[string]http.HandlerFunc{
 	"drops connections": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	"answers 429":       func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "slow down", http.StatusTooManyRequests) },
@@ -26,34 +26,51 @@ var broken = map[string]http.HandlerFunc{
 // quickProbes lets an outage begin before five failed probes open the breaker.
 const quickProbes = 800 * time.Millisecond
 
-// probeSoon lets the next probe be sent as if no request had reached the only node for a while.
-func probeSoon(p *Pool) { p.endpoints()[0].update(func(v *view) { v.answered = time.Time{} }) }
+// fail replaces the responses of all nodes of p, and makes the pool send requests to them at once.
+func fail(p *Pool, nodes []*fakeNode, rpc bool, fronts []http.HandlerFunc) {
+	for i, n := range nodes {
+		n.change(func() { n.front, n.frontRPC = fronts[i], rpc })
+		n.drop() // the follower of the chain sends requests again
+		p.endpoints()[i].update(func(v *view) { v.answered = time.Time{} })
+	}
+}
 
 func TestServerThatFailsEveryRequestIsDegraded(t *testing.T) {
 	t.Parallel()
-	for how, front := range broken {
-		for server, rpc := range map[string]bool{"node ": false, "RPC of node ": true} {
-			t.Run(server+how, func(t *testing.T) {
-				t.Parallel()
+	for server, rpc := range map[string]bool{"node ": false, "RPC of node ": true} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			var nodes []*fakeNode
+			var fronts []http.HandlerFunc
+			var names []string
+			for how, front := range broken {
 				n := newFakeNode(t, 100)
-				p, log := logged(t, Options{retry: quickProbes, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
-				expect.Eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
-				n.change(func() { n.front, n.frontRPC = front, rpc })
-				n.drop() // what follows the chain asks again
-				probeSoon(p)
-				name := server + n.address
-				expect.Eventually(t, "an outage of "+name, func() bool {
-					return slices.Equal(slices.Collect(maps.Keys(p.Outages().Causes())), []string{name})
-				})
-				if err := p.Ready(); (err == nil) != rpc || err != nil && !strings.Contains(err.Error(), "has been failing for") {
-					t.Errorf("ready: %v, want nil %t, or how long it has been failing", err, rpc)
+				nodes, fronts, names = append(nodes, n), append(fronts, front), append(names, server+n.address)
+				t.Log(n.address, how)
+			}
+			slices.Sort(names)
+			p, log := runWithLog(t, Options{retry: quickProbes, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, nodes...)
+			expect.Eventually(t, "the nodes to be fit", func() bool {
+				return !slices.ContainsFunc(p.Health(), func(h Health) bool { return h.Unfit != "" })
+			})
+			fail(p, nodes, rpc, fronts)
+			expect.Eventually(t, "an outage of each server", func() bool {
+				return slices.Equal(slices.Sorted(maps.Keys(p.Outages().Causes())), names)
+			})
+			for _, h := range p.Health() {
+				if (h.Unfit == "") != rpc || h.Unfit != "" && !strings.Contains(h.Unfit, "has been failing for") {
+					t.Errorf("Unfit of %s = %q, want it empty if only the RPC fails (%t), and otherwise how long it has been failing", h.Name, h.Unfit, rpc)
 				}
+			}
+			for _, n := range nodes {
 				n.change(func() { n.front = nil })
-				expect.Eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 && p.Ready() == nil })
+			}
+			expect.Eventually(t, "the end of the outages", func() bool { return len(p.Outages().Causes()) == 0 && p.Ready() == nil })
+			for _, name := range names {
 				wantOneLine(t, log, `msg="upstream unreachable" origin="`+name+`"`)
 				wantOneLine(t, log, `msg="upstream reachable again" origin="`+name+`"`)
-			})
-		}
+			}
+		})
 	}
 }
 
@@ -61,11 +78,11 @@ func TestMissingGRPCServerIsDegraded(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	n.grpc = porttest.Address(t)
-	p, _ := logged(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
+	p, _ := runWithLog(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
 	name := "gRPC of node " + n.address
 	expect.Eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], "connection refused") })
 	if err := p.Ready(); err != nil || len(p.Outages().Causes()) != 1 {
-		t.Errorf("ready: %v, outages %v; want gRPC alone to be degraded", err, p.Outages().Causes())
+		t.Errorf("Ready = %v with outages %v, want only gRPC degraded", err, p.Outages().Causes())
 	}
 }
 
@@ -77,7 +94,7 @@ func TestNodeThatRefusesToReadTheNewestBlockIsDegraded(t *testing.T) {
 	n.change(func() { n.lowest = 200 })
 	name := "node " + n.address
 	expect.Eventually(t, "an outage of "+name, func() bool {
-		_, _ = p.Fetch(within(t, time.Second), Request{Path: "/x", Height: AtTip}) // half of it is spent on waiting for the block
+		_, _ = p.Fetch(within(t, time.Second), Request{Path: "/x", Height: AtTip}) // Fetch spends half of it waiting for the block
 		return strings.Contains(p.Outages().Causes()[name], "refuses to read the newest block")
 	})
 	n.change(func() { n.lowest = 0 })
@@ -88,7 +105,7 @@ func TestFailureOfOneRequestIsFollowedByAProbe(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{retry: 20 * time.Millisecond, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
 	expect.Eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
-	n.change(func() { n.rest = broken["drops connections"] }) // but not the probe
+	n.change(func() { n.rest = broken["drops connections"] }) // but probes succeed
 	for range 5 {
 		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err == nil {
 			t.Fatal("Fetch succeeded, want an error")

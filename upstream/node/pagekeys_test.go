@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -23,49 +22,43 @@ const (
 	periodList    = "/staking/validators/0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0/delegators/0xa82f5d1f204b382d90ca549b695aedb7fde14817/period_delegations"
 )
 
-// storyNodes runs a pool before two nodes of one simulated chain. The second reads page keys in base64.
+// storyNodes runs a pool in front of two nodes of one simulated chain. The second reads page keys in base64.
 func storyNodes(t *testing.T, o Options) (p *Pool, d *devnet.Devnet, older, newer *devnet.Node) {
 	t.Helper()
 	d = newDevnet(t, Story, devnet.Options{})
-	newer, err := d.AddNode()
-	expect.NoError(t, err)
-	older = d.Node()
+	older, newer = d.Node(), expect.Value(d.AddNode())(t)
 	newer.SetBase64Keys(true)
 	for _, n := range []*devnet.Node{older, newer} {
 		o.Endpoints = append(o.Endpoints, Endpoint{REST: n.RESTURL(), Comet: n.CometURL()})
 	}
 	o.BlockInterval = 100 * time.Millisecond
-	p = running(t, o)
-	waitFor(t, p, d.Height())
+	p = runPool(t, o)
+	waitForTip(t, p, d.Height())
 	expect.Eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
 	return p, d, older, newer
 }
 
-// name is the one by which the pool knows a node.
-func name(n *devnet.Node) string { return strings.TrimPrefix(n.RESTURL(), "http://") }
+// poolName returns the name of a node in the pool.
+func poolName(n *devnet.Node) string { return strings.TrimPrefix(n.RESTURL(), "http://") }
 
-func page(t *testing.T, p *Pool, r Request) (body string, nextKey string) {
+func fetchPage(t *testing.T, p *Pool, r Request) (body string, nextKey string) {
 	t.Helper()
 	a, err := p.Fetch(within(t, time.Minute), r)
 	if err != nil || a.Reason != OK {
-		t.Fatalf("%s?%s with page key %q: answer %+v, error %v, want OK", r.Path, r.Query, r.PageKey, a, err)
+		t.Fatalf("Fetch of %s?%s with page key %q = %+v, %v; want OK", r.Path, r.Query, r.PageKey, a, err)
 	}
-	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "msg.pagination.next_key").Str)
-	expect.NoError(t, err)
+	raw := expect.Value(base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "msg.pagination.next_key").Str))(t)
 	return gjson.GetBytes(a.Body, "msg").Raw, string(raw)
 }
 
-// wantSecondPage walks two pages of a list at one node, and compares the second with the one that
-// an offset gives.
+// wantSecondPage compares the second page of a list by its page key with the page by its offset.
 func wantSecondPage(t *testing.T, p *Pool, n *devnet.Node, path string) {
 	t.Helper()
-	r := Request{Path: path, Query: "pagination.limit=3", Height: AtTip, Only: name(n)}
-	_, r.PageKey = page(t, p, r)
-	got, _ := page(t, p, r)
-	want, _ := page(t, p, Request{Path: path, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip, Only: name(n)})
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("second page of %s by key (-by offset +by key):\n%s", path, diff)
-	}
+	r := Request{Path: path, Query: "pagination.limit=3", Height: AtTip, Only: poolName(n)}
+	_, r.PageKey = fetchPage(t, p, r)
+	got, _ := fetchPage(t, p, r)
+	want, _ := fetchPage(t, p, Request{Path: path, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip, Only: poolName(n)})
+	expect.NoDiff(t, got, want, "second page of %s by key", path)
 }
 
 func TestPageKeysAreSentInTheNodesForm(t *testing.T) {
@@ -78,13 +71,13 @@ func TestPageKeysAreSentInTheNodesForm(t *testing.T) {
 	}
 }
 
-// The key 1003 is valid base64: a node that reads base64 takes it for another key.
+// The key 1003 is also valid base64 of another key.
 func TestValidBase64KeyIsSentInTheNodesForm(t *testing.T) {
 	p, _, older, newer := storyNodes(t, Options{})
 	for _, n := range []*devnet.Node{older, newer} {
-		got, _ := page(t, p, Request{Path: periodList, Query: "pagination.limit=1", PageKey: "1003", Only: name(n)})
+		got, _ := fetchPage(t, p, Request{Path: periodList, Query: "pagination.limit=1", PageKey: "1003", Only: poolName(n)})
 		if want := "1003"; gjson.Get(got, "period_delegation_responses.0.period_delegation.period_delegation_id").Str != want {
-			t.Errorf("node %s: page %s, want it to begin at id %s", name(n), got, want)
+			t.Errorf("page of node %s = %s, want it to begin at id %s", poolName(n), got, want)
 		}
 	}
 }
@@ -94,17 +87,15 @@ func TestKeyFormFollowsTheRelease(t *testing.T) {
 	wantSecondPage(t, p, older, validatorList)
 	wantSecondPage(t, p, newer, validatorList)
 
-	older.SetBase64Keys(true) // unnoticed: a refusal of the key tells
+	older.SetBase64Keys(true) // the pool notices when the node refuses a key
 	wantSecondPage(t, p, older, validatorList)
 
 	newer.SetBase64Keys(false)
-	lost := p.endpoints()[1].blocks.State().Lost
-	if err := newer.SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Reset}); err != nil { // its connections end
-		t.Fatal(err)
-	}
-	expect.Eventually(t, "the end of the subscription", func() bool { return p.endpoints()[1].blocks.State().Lost > lost })
+	ended := p.endpoints()[1].blocks.State().Lost
+	expect.NoError(t, newer.SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Reset})) // closes its connections
+	expect.Eventually(t, "the end of the subscription", func() bool { return p.endpoints()[1].blocks.State().Lost > ended })
 	expect.NoError(t, newer.SetFaults(devnet.Fault{}, devnet.Fault{}))
-	waitFor(t, p, d.Height())
+	waitForTip(t, p, d.Height())
 	wantSecondPage(t, p, newer, validatorList)
 }
 
@@ -113,11 +104,11 @@ func TestOldKeyFormIsTestedAgain(t *testing.T) {
 	expect.Equal(t, v.currentKeys(), UnknownKeys, "form after %s", 2*keyFormFor)
 }
 
-// A node whose list of validators has one page hands out no key to test with.
+// A list of validators with one page has no next key to test the form with.
 func TestKeyFormIsFoundWithOneValidator(t *testing.T) {
 	for _, form := range []KeyForm{RawKeys, Base64Keys} {
 		var sent atomic.Value
-		p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		p := restPool(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 			q, _ := url.ParseQuery(r.URL.RawQuery)
 			if _, err := base64.StdEncoding.DecodeString(q.Get("pagination.key")); err != nil && form == Base64Keys {
 				w.WriteHeader(http.StatusBadRequest)
@@ -129,9 +120,8 @@ func TestKeyFormIsFoundWithOneValidator(t *testing.T) {
 			}
 			fmt.Fprint(w, `{"code":200,"msg":{"validators":[{"operator_address":"0x01"}],"pagination":{}},"error":""}`)
 		})
-		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", PageKey: "\x14key"}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", PageKey: "\x14key"})
+		expect.NoError(t, err)
 		if got, want := sent.Load(), form.encode("\x14key"); got != want {
 			t.Errorf("key sent = %q, want %q", got, want)
 		}
@@ -139,48 +129,48 @@ func TestKeyFormIsFoundWithOneValidator(t *testing.T) {
 }
 
 func TestNodeWithUnknownKeyFormGetsNoPageRequest(t *testing.T) {
-	var asked, pages atomic.Int32
-	p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+	var requests, pages atomic.Int32
+	p := restPool(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != validatorList {
 			pages.Add(1)
 		}
-		asked.Add(1)
+		requests.Add(1)
 		fmt.Fprint(w, `{"code":200,"msg":{"validators":[],"pagination":{"next_key":"FA=="}},"error":""}`)
 	})
 	for range 10 {
 		if a, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", PageKey: "\x14key"}); err == nil {
-			t.Fatalf("answer %s, want an error", a.Body)
+			t.Fatalf("Fetch = %s, want an error", a.Body)
 		}
 	}
-	if got := asked.Load(); got > 8 || pages.Load() > 0 { // four make a test
-		t.Errorf("requests for validators = %d, for pages = %d, want one test a second and no page", got, pages.Load())
+	if got := requests.Load(); got > 8 || pages.Load() > 0 { // a test takes four requests
+		t.Errorf("requests = %d, for pages = %d; want at most two tests, and no page", got, pages.Load())
 	}
 }
 
 func TestVerbatimPageKeyGoesToNodeOfItsForm(t *testing.T) {
 	p, d, older, newer := storyNodes(t, Options{VerbatimKeys: true})
-	expect.Eventually(t, "the forms", func() bool { return p.MixedKeys() })
+	expect.Eventually(t, "both forms", func() bool { return p.MixedKeys() })
 	forms := []KeyForm{p.Health()[0].PageKeys, p.Health()[1].PageKeys}
 	if want := []KeyForm{RawKeys, Base64Keys}; !slices.Equal(forms, want) {
 		t.Errorf("forms = %v, want %v", forms, want)
 	}
-	_, raw := page(t, p, Request{Path: validatorList, Query: "pagination.limit=3", Height: AtTip})
-	want, _ := page(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
+	_, raw := fetchPage(t, p, Request{Path: validatorList, Query: "pagination.limit=3", Height: AtTip})
+	want, _ := fetchPage(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
 	for range 4 {
 		for form, n := range map[KeyForm]*devnet.Node{RawKeys: older, Base64Keys: newer} {
-			r := Request{Path: validatorList, Query: withKey("pagination.limit=3", form.encode(raw)), Keys: form, Height: AtTip, Avoid: name(n)}
-			if got, _ := page(t, p, r); got != want {
-				t.Errorf("page by a key that is %s: %s, want %s", form, got, want)
+			r := Request{Path: validatorList, Query: withKey("pagination.limit=3", form.encode(raw)), Keys: form, Height: AtTip, Avoid: poolName(n)}
+			if got, _ := fetchPage(t, p, r); got != want {
+				t.Errorf("page by a key in form %s = %s, want %s", form, got, want)
 			}
 		}
 		d.Advance(1)
-		waitFor(t, p, d.Height())
-		want, _ = page(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
+		waitForTip(t, p, d.Height())
+		want, _ = fetchPage(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
 	}
 
 	expect.NoError(t, newer.SetFaults(devnet.Fault{Outage: devnet.Refuse}, devnet.Fault{}))
 	r := Request{Path: validatorList, Query: withKey("pagination.limit=3", Base64Keys.encode(raw)), Keys: Base64Keys, Height: AtTip}
 	if a, err := p.Fetch(within(t, 10*time.Second), r); err == nil {
-		t.Errorf("answer %s of a node that reads keys in another form, want an error", a.Body)
+		t.Errorf("Fetch = %s without a node of the form, want an error", a.Body)
 	}
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// newParent returns a node behind another tipcache, which answers at the given heights, or without a height for 0.
-// Reads at a height get this height. A status of 400 or above refuses every request except the pool's probe.
+// newParent returns a node behind another tipcache. It responds at the given heights, 0 being no height. Reads at a height
+// get this height. With a status of 400 or more it refuses every request except the pool's probe.
 func newParent(t *testing.T, status int, heights ...int64) *fakeNode {
 	t.Helper()
 	n := newFakeNode(t, 100)
 	n.front = func(w http.ResponseWriter, r *http.Request) {
-		asked := r.Header.Get("X-Block-Height")
+		requested := r.Header.Get("X-Block-Height")
 		if r.URL.Path == storyProbe {
 			w.Header().Set("Cache-Status", `tipcache; hit; ttl=1; detail="memory"`)
-			w.Header().Set("X-Block-Height", asked)
+			w.Header().Set("X-Block-Height", requested)
 			fmt.Fprint(w, `{"code":200,"msg":{},"error":""}`)
 			return
 		}
@@ -35,11 +35,11 @@ func newParent(t *testing.T, status int, heights ...int64) *fakeNode {
 		}
 		var height int64
 		n.change(func() {
-			n.asked = append(n.asked, asked)
+			n.heights = append(n.heights, requested)
 			height, heights = heights[0], heights[min(1, len(heights)-1):]
 		})
-		if asked != "" {
-			w.Header().Set("X-Block-Height", asked)
+		if requested != "" {
+			w.Header().Set("X-Block-Height", requested)
 		} else if height > 0 {
 			w.Header().Set("X-Block-Height", fmt.Sprint(height))
 		}
@@ -50,18 +50,20 @@ func newParent(t *testing.T, status int, heights ...int64) *fakeNode {
 	return n
 }
 
-func isParent(t *testing.T, p *Pool) {
+func waitForParent(t *testing.T, p *Pool) {
 	t.Helper()
-	expect.Eventually(t, "the parent to be detected", func() bool { return p.endpoints()[0].client.isParent.Load() })
+	expect.Eventually(t, "the parents to be detected", func() bool {
+		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool { return !e.client.isParent.Load() })
+	})
 }
 
 func TestParentIsReadAtItsNewestBlock(t *testing.T) {
 	for _, tt := range []struct {
-		name    string
-		heights []int64
-		request Request
-		asked   []string
-		want    int64
+		name      string
+		heights   []int64
+		request   Request
+		requested []string
+		want      int64
 	}{
 		{"an older answer keeps its height", []int64{97}, Request{Height: AtTip}, []string{""}, 97},
 		{"a newer answer keeps its height", []int64{101}, Request{Height: AtTip}, []string{""}, 101},
@@ -72,19 +74,15 @@ func TestParentIsReadAtItsNewestBlock(t *testing.T) {
 			n := newParent(t, http.StatusOK, tt.heights...)
 			p := run(t, Options{BlockInterval: time.Minute}, n)
 			wantTip(t, p, 100)
-			isParent(t, p)
+			waitForParent(t, p)
 			lowest := p.endpoints()[0].snapshot().Lowest
 			tt.request.Path = "/staking/pool"
 			a, err := p.Fetch(t.Context(), tt.request)
 			if err != nil || a.Height != tt.want || a.Age != 5*time.Second {
 				t.Errorf("Fetch = %+v, %v; want height %d and an age of 5s", a, err, tt.want)
 			}
-			if got := n.heights(); !slices.Equal(got, tt.asked) {
-				t.Errorf("heights sent = %q, want %q", got, tt.asked)
-			}
-			if got := p.endpoints()[0].snapshot().Lowest; got != lowest {
-				t.Errorf("lowest height = %d after a cached answer, want %d", got, lowest)
-			}
+			expect.NoDiff(t, n.requestedHeights(), tt.requested, "requested heights")
+			expect.Equal(t, p.endpoints()[0].snapshot().Lowest, lowest, "lowest height after a cached answer")
 		})
 	}
 }
@@ -94,7 +92,7 @@ func TestRefusalOfParentIsNoFailureOfIt(t *testing.T) {
 		n := newParent(t, status, 0)
 		p := run(t, Options{BlockInterval: time.Minute}, n)
 		wantTip(t, p, 100)
-		isParent(t, p)
+		waitForParent(t, p)
 		for range 2 * maxFailures {
 			_, err := p.Fetch(t.Context(), Request{Path: "/staking/pool", Height: AtTip})
 			if refusal, ok := errors.AsType[*upstream.Error](err); !ok || refusal.Kind != kind || refusal.RetryAfter != 7*time.Second {
@@ -102,7 +100,7 @@ func TestRefusalOfParentIsNoFailureOfIt(t *testing.T) {
 			}
 		}
 		if e := p.endpoints()[0]; e.restServer.isOpen() || !e.snapshot().failed.IsZero() {
-			t.Errorf("status %d of a parent counts as its failure, want no trace", status)
+			t.Errorf("status %d of a parent counts as its failure", status)
 		}
 	}
 }
@@ -110,7 +108,7 @@ func TestRefusalOfParentIsNoFailureOfIt(t *testing.T) {
 func TestRequestThatParentRefusesGoesToAnotherParent(t *testing.T) {
 	p := run(t, Options{BlockInterval: time.Minute}, newParent(t, http.StatusServiceUnavailable, 0), newParent(t, http.StatusOK, 100))
 	wantTip(t, p, 100)
-	isParent(t, p)
+	waitForParent(t, p)
 	for range 10 {
 		if a, err := p.Fetch(t.Context(), Request{Path: "/staking/pool", Height: AtTip}); err != nil || a.Height != 100 {
 			t.Fatalf("Fetch = %+v, %v; want the answer of the other parent", a, err)
@@ -128,8 +126,8 @@ func TestAnswerOfParentProvesNoHeight(t *testing.T) {
 	}
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	wantTip(t, p, 100)
-	isParent(t, p)
-	said(t, p, 0, "ok")
+	waitForParent(t, p)
+	waitForGRPC(t, p, 0, "ok")
 	for api, r := range map[string]Request{
 		"REST": {Path: "/staking/pool"},
 		"RPC":  {Call: &Call{Method: "abci_query", Params: func(int64) json.RawMessage { return json.RawMessage(`{}`) }}},
@@ -139,31 +137,38 @@ func TestAnswerOfParentProvesNoHeight(t *testing.T) {
 		if a := mustFetch(t, p, r); a.Height != height || !a.Cached {
 			t.Errorf("%s: Fetch = %+v, want a cached answer at height %d", api, a, height)
 		}
-		if got := p.endpoints()[0].snapshot().Lowest; got != earliest {
-			t.Errorf("%s: lowest height = %d after a cached answer, want %d", api, got, earliest)
-		}
+		expect.Equal(t, p.endpoints()[0].snapshot().Lowest, earliest, "%s: lowest height after a cached answer", api)
 	}
 }
 
 func TestParentThatRefusesEveryRequestIsDegraded(t *testing.T) {
+	t.Parallel()
+	var parents []*fakeNode
+	var answers, refusals []http.HandlerFunc
+	want := map[string]string{} // causes by name
 	for _, status := range []int{429, 502, 503, 504} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			t.Parallel()
-			n := newParent(t, http.StatusOK, 100)
-			p := run(t, Options{retry: quickProbes, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
-			isParent(t, p)
-			answers := n.front
-			n.change(func() { n.front = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) } })
-			probeSoon(p)
-			name, refused := "node "+n.address, fmt.Sprintf("status %d", status)
-			expect.Eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], refused) })
-			if p.endpoints()[0].restServer.isOpen() {
-				t.Error("the breaker is open, want it closed")
-			}
-			n.change(func() { n.front = answers })
-			expect.Eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 })
-		})
+		n := newParent(t, http.StatusOK, 100)
+		parents, answers = append(parents, n), append(answers, n.front)
+		refusals = append(refusals, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		want["node "+n.address] = fmt.Sprintf("status %d", status)
 	}
+	p := run(t, Options{retry: quickProbes, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, parents...)
+	waitForParent(t, p)
+	fail(p, parents, false, refusals)
+	expect.Eventually(t, "an outage of each parent", func() bool {
+		causes := p.Outages().Causes()
+		for name, cause := range want {
+			if !strings.Contains(causes[name], cause) {
+				return false
+			}
+		}
+		return true
+	})
+	for _, e := range p.endpoints() {
+		expect.Equal(t, e.restServer.isOpen(), false, "breaker of %s is open", e.name)
+	}
+	fail(p, parents, false, answers)
+	expect.Eventually(t, "the end of the outages", func() bool { return len(p.Outages().Causes()) == 0 })
 }
 
 func TestAgeOfParentIsWholeSeconds(t *testing.T) {
@@ -175,10 +180,8 @@ func TestAgeOfParentIsWholeSeconds(t *testing.T) {
 		n.front = func(w http.ResponseWriter, r *http.Request) { answers(withAge{w, header}, r) }
 		p := run(t, Options{BlockInterval: time.Minute}, n)
 		wantTip(t, p, 100)
-		isParent(t, p)
-		if a := mustFetch(t, p, Request{Path: "/staking/pool", Height: AtTip}); a.Age != want {
-			t.Errorf("Age %q: age = %v, want %v", header, a.Age, want)
-		}
+		waitForParent(t, p)
+		expect.Equal(t, mustFetch(t, p, Request{Height: AtTip}).Age, want, "age with Age: %s", header)
 	}
 }
 

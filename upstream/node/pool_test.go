@@ -11,14 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-// stall is a handler that never answers.
+// stall is a handler that never responds.
 func stall(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func mustFetch(t *testing.T, p *Pool, r Request) *Answer {
@@ -29,40 +27,37 @@ func mustFetch(t *testing.T, p *Pool, r Request) *Answer {
 	return answer
 }
 
-func from(a *Answer, n *fakeNode) bool { return strings.Contains(string(a.Body), n.address) }
+func isFrom(a *Answer, n *fakeNode) bool { return strings.Contains(string(a.Body), n.address) }
 
 func TestAtTipReadsTheNewestKnownBlock(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the subscription", connected(p))
-	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 100 {
-		t.Errorf("height %d, want 100", a.Height)
-	}
+	expect.Equal(t, mustFetch(t, p, Request{Height: AtTip}).Height, 100, "height")
 	n.commit(101)
 	wantTip(t, p, 101)
 	mustFetch(t, p, Request{Height: AtTip})
 	mustFetch(t, p, Request{Height: 0})
 	mustFetch(t, p, Request{Height: 50})
-	if diff := cmp.Diff([]string{"100", "101", "", "50"}, n.heights()); diff != "" {
-		t.Errorf("heights read (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, n.requestedHeights(), []string{"100", "101", "", "50"}, "heights read")
 }
 
 func TestHeightIsChosenWhenRequestLeavesTheQueue(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the subscription", connected(p))
-	turn, err := p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{})
-	expect.NoError(t, err)
-	var a *Answer
-	var asking sync.WaitGroup
-	asking.Go(func() { a = mustFetch(t, p, Request{Height: AtTip}) })
-	expect.Eventually(t, "the queue", func() bool { return p.endpoints()[0].queue.Load().Waiting > 0 }) // a probe may wait, too
+	turn := expect.Value(p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{}))(t)
+	answered := make(chan *Answer, 1)
+	go func() {
+		a, _ := p.Fetch(within(t, time.Minute), Request{Path: "/x", Height: AtTip})
+		answered <- a
+	}()
+	expect.Eventually(t, "a waiting request", func() bool { return p.endpoints()[0].queue.Load().Waiting > 0 }) // a probe may wait, too
 	n.commit(105)
 	wantTip(t, p, 105)
 	turn.End(false)
-	if asking.Wait(); a != nil && a.Height != 105 {
-		t.Errorf("answer has height %d, want 105", a.Height)
+	if a := <-answered; a == nil || a.Height != 105 {
+		t.Errorf("Fetch = %+v, want height 105", a)
 	}
 }
 
@@ -70,12 +65,12 @@ func TestLaggingEndpointIsNotReadAtTheTip(t *testing.T) {
 	ahead, lagging := newFakeNode(t, 105), newFakeNode(t, 104)
 	p := run(t, Options{}, lagging, ahead)
 	for range 10 {
-		if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 105 || !from(a, ahead) {
-			t.Fatalf("answer %s at height %d, want 105 of the node ahead", a.Body, a.Height)
+		if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 105 || !isFrom(a, ahead) {
+			t.Fatalf("answer = %s at height %d, want 105 of the node ahead", a.Body, a.Height)
 		}
 	}
-	if got := lagging.heights(); len(got) > 0 {
-		t.Errorf("heights %v read at the lagging node, want none", got)
+	if got := lagging.requestedHeights(); len(got) > 0 {
+		t.Errorf("heights read at the lagging node = %q, want none", got)
 	}
 }
 
@@ -84,15 +79,13 @@ func TestFetchWaitsForABlockThatNoEndpointHas(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the subscription", connected(p))
-	p.Raise(102) // another replica has read at it
+	p.Raise(102) // another replica has read it
 	_, err := p.Fetch(within(t, 50*time.Millisecond), Request{Path: "/x", Height: 102})
 	if got := wantKind(t, err, upstream.Timeout); got.RetryAfter < time.Second {
-		t.Errorf("RetryAfter = %s, want it set", got.RetryAfter)
+		t.Errorf("RetryAfter = %s, want at least 1s", got.RetryAfter)
 	}
 	time.AfterFunc(100*time.Millisecond, func() { n.commit(102) })
-	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 102 {
-		t.Errorf("answer has height %d, want 102", a.Height)
-	}
+	expect.Equal(t, mustFetch(t, p, Request{Height: AtTip}).Height, 102, "height")
 }
 
 func TestNodesBelowTheTipAreReadAtTheirNewestBlock(t *testing.T) {
@@ -103,9 +96,9 @@ func TestNodesBelowTheTipAreReadAtTheirNewestBlock(t *testing.T) {
 			p := run(t, Options{RollbackAfter: time.Hour}, ahead, behind)
 			mustFetch(t, p, Request{Height: AtTip})
 			ahead.stop()
-			for range 2 * maxFailures { // also while nobody asks the one ahead
+			for range 2 * maxFailures { // also while no request reaches the node ahead
 				if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != height || p.Tip().Height != 1000 {
-					t.Fatalf("answer of block %d, tip %d, want %d and 1000", a.Height, p.Tip().Height, height)
+					t.Fatalf("height = %d with tip %d, want %d with 1000", a.Height, p.Tip().Height, height)
 				}
 			}
 		})
@@ -115,10 +108,10 @@ func TestNodesBelowTheTipAreReadAtTheirNewestBlock(t *testing.T) {
 func TestFutureHeightIsRetried(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
-	var asked atomic.Int32
+	var requests atomic.Int32
 	n.change(func() {
 		n.rest = func(w http.ResponseWriter, _ *http.Request) {
-			if asked.Add(1) < 3 { // committed, but not yet to be read
+			if requests.Add(1) < 3 { // committed, but not readable yet
 				refuse(w, "cannot query with height in the future; please provide a valid height: invalid height")
 				return
 			}
@@ -136,10 +129,10 @@ func TestReadIsRepeatedWhenTheTipFalls(t *testing.T) {
 	expect.Eventually(t, "the subscription", connected(p))
 	n.commit(105)
 	wantTip(t, p, 105)
-	var asked atomic.Int32
+	var requests atomic.Int32
 	n.change(func() {
 		n.rest = func(w http.ResponseWriter, r *http.Request) {
-			if asked.Add(1) > 1 {
+			if requests.Add(1) > 1 {
 				fmt.Fprint(w, success)
 				return
 			}
@@ -167,16 +160,14 @@ func TestPrunedHeightIsReadFromAnotherEndpoint(t *testing.T) {
 	pruned, archive := newFakeNode(t, 100), newFakeNode(t, 100)
 	pruned.lowest = 50
 	p := run(t, Options{}, pruned, archive)
-	probed(t, p)
+	waitForProbes(t, p)
 	prefer(p, 0)
 	for range 4 {
-		if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
+		if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !isFrom(a, archive) {
 			t.Errorf("answer %s, want OK of the archive", a.Body)
 		}
 	}
-	if got := len(pruned.heights()); got != 1 {
-		t.Errorf("the pruned one was asked %d times, want once", got)
-	}
+	expect.Equal(t, len(pruned.requestedHeights()), 1, "requests to the pruned node")
 	archive.change(func() { archive.lowest = 50 })
 	for range 2 {
 		a := mustFetch(t, p, Request{Height: 10})
@@ -185,7 +176,7 @@ func TestPrunedHeightIsReadFromAnotherEndpoint(t *testing.T) {
 		}
 	}
 	archive.change(func() { archive.lowest = 1 })
-	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
+	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !isFrom(a, archive) {
 		t.Errorf("answer %+v, want it from the archive that has the height again", a)
 	}
 }
@@ -205,48 +196,48 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 	pruned.lowest, pruned.earliest, archive.earliest = 50, 50, 1
 	p := run(t, Options{}, pruned, archive)
 	expect.Eventually(t, "the lowest heights", func() bool { h := p.Health(); return h[0].Lowest == 50 && h[1].Lowest == 1 })
-	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
+	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !isFrom(a, archive) {
 		t.Errorf("answer %s, want OK of the archive", a.Body)
 	}
-	if got := pruned.heights(); len(got) > 0 {
-		t.Errorf("pruned node read at %v, want no read", got)
+	if got := pruned.requestedHeights(); len(got) > 0 {
+		t.Errorf("heights read at the pruned node = %q, want none", got)
 	}
 	pruned.stop()
 	pruned.lowest, pruned.earliest = 5, 5 // a restored snapshot
 	pruned.start(pruned.address)
-	expect.Eventually(t, "what the restart brought", func() bool { return p.Health()[0].Lowest == 5 })
+	expect.Eventually(t, "the lowest height after the restart", func() bool { return p.Health()[0].Lowest == 5 })
 }
 
 func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
-	t.Parallel() // it takes as long as a request to the silent one
+	t.Parallel()
 	silent, healthy := newFakeNode(t, 100), newFakeNode(t, 100)
-	p := run(t, Options{Timeout: 3 * time.Second, BlockInterval: time.Minute}, silent, healthy) // no late block is looked for
-	probed(t, p)
+	p := run(t, Options{Timeout: 3 * time.Second, BlockInterval: time.Minute}, silent, healthy) // a long interval, so that the pool does not search for a late block
+	waitForProbes(t, p)
 	prefer(p, 0)
 	silent.change(func() {
 		silent.front = func(w http.ResponseWriter, r *http.Request) { // a probe that succeeds would end the penalty
 			if r.URL.Path != storyProbe {
-				silent.change(func() { silent.asked = append(silent.asked, "") })
+				silent.change(func() { silent.heights = append(silent.heights, "") })
 			}
 			stall(w, r)
 		}
 	})
 	fetch := func() {
-		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, healthy) {
+		if a := mustFetch(t, p, Request{Height: AtTip}); !isFrom(a, healthy) {
 			t.Errorf("response %s, want the healthy node's", a.Body)
 		}
 	}
-	begun := time.Now()
-	expect.Eventually(t, "a request to the silent node", func() bool { // it may seem slower while the machine is busy
+	start := time.Now()
+	expect.Eventually(t, "a request to the silent node", func() bool { // on a busy machine it may seem slower
 		prefer(p, 0)
 		fetch()
-		return len(silent.heights()) > 0
+		return len(silent.requestedHeights()) > 0
 	})
 	for range 10 {
 		fetch()
 	}
-	if got, most := len(silent.heights()), 1+int(time.Since(begun)/penaltyTime); got > most {
-		t.Errorf("%d requests to the silent node within %s, want at most %d", got, time.Since(begun), most)
+	if got, most := len(silent.requestedHeights()), 1+int(time.Since(start)/penaltyTime); got > most {
+		t.Errorf("requests to the silent node = %d within %s, want at most %d", got, time.Since(start), most)
 	}
 }
 
@@ -257,15 +248,15 @@ func TestOnlyEndpointIsRetried(t *testing.T) {
 	n.change(func() { n.rest = stall })
 	for p.Health()[0].Breaker == "closed" {
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
-		if p.Health()[0].Breaker == "closed" { // what the pool asks by itself may have opened it
+		if p.Health()[0].Breaker == "closed" { // a request of the pool may have opened it
 			wantKind(t, err, upstream.Timeout)
 		}
 	}
 	expect.Eventually(t, "a refusal without a trial", func() bool {
-		before := len(n.heights())
+		before := len(n.requestedHeights())
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 		got, ok := errors.AsType[*upstream.Error](err)
-		return ok && got.Kind == upstream.Unreachable && got.RetryAfter > 0 && len(n.heights()) == before
+		return ok && got.Kind == upstream.Unreachable && got.RetryAfter > 0 && len(n.requestedHeights()) == before
 	})
 	n.change(func() { n.rest = nil })
 	expect.Eventually(t, "a trial", func() bool {
@@ -290,10 +281,10 @@ func TestBusyNodeGetsLimitedRequests(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 2, Queue: time.Second, Timeout: time.Minute}, n)
-	probed(t, p)
+	waitForProbes(t, p)
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
-	defer open() // lest a failure has the node wait for ever
+	defer open() // so that the node ends after a failure
 	var inFlight, most atomic.Int32
 	n.change(func() {
 		n.rest = func(w http.ResponseWriter, _ *http.Request) {
@@ -307,32 +298,28 @@ func TestBusyNodeGetsLimitedRequests(t *testing.T) {
 	for range 2 {
 		all.Go(func() { mustFetch(t, p, Request{}) })
 	}
-	expect.Eventually(t, "two in flight", func() bool { return inFlight.Load() == 2 })
+	expect.Eventually(t, "two requests in flight", func() bool { return inFlight.Load() == 2 })
 	all.Go(func() { mustFetch(t, p, Request{Background: true}) }) // waits
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	if got := wantKind(t, err, upstream.Overloaded); got.RetryAfter < time.Second {
-		t.Errorf("RetryAfter = %s, want it set", got.RetryAfter)
+		t.Errorf("RetryAfter = %s, want at least 1s", got.RetryAfter)
 	}
 	open()
 	all.Wait()
-	if most.Load() != 2 {
-		t.Errorf("requests in flight = %d, want 2", most.Load())
-	}
+	expect.Equal(t, most.Load(), 2, "most requests in flight")
 }
 
 func TestRESTServerWithoutHeightsIsReadUnpinned(t *testing.T) {
-	n := newFakeNode(t, 1<<62) // answers at any
+	n := newFakeNode(t, 1<<62) // responds at any height
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address}}})
 	go func() { _ = p.Run(context.Background()) }()
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 0 || p.Tip().Known {
-		t.Errorf("answer %+v, tip %+v, want none known", a, p.Tip())
+		t.Errorf("answer = %+v with tip %+v, want no height", a, p.Tip())
 	}
 	if a := mustFetch(t, p, Request{Height: 50}); a.Height != 50 {
 		t.Errorf("answer %+v, want height 50", a)
 	}
-	if diff := cmp.Diff([]string{"", "50"}, n.heights()); diff != "" {
-		t.Errorf("heights read (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, n.requestedHeights(), []string{"", "50"}, "heights read")
 	expect.Eventually(t, "readiness", func() bool { return p.Ready() == nil })
 }
 
@@ -347,29 +334,27 @@ func TestRequestWaitsUntilTheChainIsKnown(t *testing.T) {
 	}()
 	go func() { _ = p.Run(context.Background()) }()
 	wantKind(t, <-failed, upstream.Unreachable)
-	if len(n.heights()) > 0 {
-		t.Error("Fetch from another chain succeeded, want an error")
+	if len(n.requestedHeights()) > 0 {
+		t.Errorf("heights read from another chain = %q, want none", n.requestedHeights())
 	}
 }
 
-// With one slot left, what nobody waits for fails at once, and says so; the
-// endpoint is not called sick for that.
+// A read ahead fails at once if only one slot is free, and does not count as a failure of the node.
 func TestReadAheadYieldsToOtherRequests(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 2, BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the subscription", connected(p))
 	ahead := Request{Path: "/staking/pool", Height: AtTip, Ahead: true}
-	answered := func() bool { // a probe of the pool may have a slot at times
+	answered := func() bool { // a probe may hold a slot
 		_, err := p.Fetch(within(t, time.Minute), ahead)
 		return p.Spare() && err == nil
 	}
-	expect.Eventually(t, "an answer while there is room", answered)
-	turn, err := p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{})
-	expect.NoError(t, err)
+	expect.Eventually(t, "an answer with two free slots", answered)
+	turn := expect.Value(p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{}))(t)
 	if _, err := p.Fetch(within(t, time.Minute), ahead); p.Spare() || !errors.Is(err, upstream.ErrYielded) {
-		t.Errorf("spare %v, error %v, want false and %v", p.Spare(), err, upstream.ErrYielded)
+		t.Errorf("Spare = %v and Fetch = %v, want false and %v", p.Spare(), err, upstream.ErrYielded)
 	}
 	mustFetch(t, p, Request{Height: AtTip})
 	turn.End(false)
-	expect.Eventually(t, "an answer when there is room again", answered)
+	expect.Eventually(t, "an answer with two free slots again", answered)
 }

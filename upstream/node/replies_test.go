@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestGRPCResponseIsReserved(t *testing.T) {
@@ -15,23 +16,21 @@ func TestGRPCResponseIsReserved(t *testing.T) {
 	memory := account.New(8<<20, nil)
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{Memory: memory.Upstream()}, n.address)
-	said(t, p, 0, "ok")
+	waitForGRPC(t, p, 0, "ok")
 	long := func(size int) string { return fmt.Sprint("/a.Service/Long", size) }
 	for _, tt := range []struct {
 		size  int
-		times int // that the node is asked
+		calls int // so far
 	}{{100_000, 1}, {3 << 20, 2}, {3 << 20, 3}} {
 		a, err := invoke(t, p, long(tt.size), AtTip)
 		if err != nil || len(a.Body) != tt.size {
-			t.Fatalf("error %v or another length, want %d bytes", err, tt.size)
+			t.Fatalf("Fetch of %d bytes = %v, or another length", tt.size, err)
 		}
-		if times := n.times(long(tt.size)); times != tt.times {
-			t.Errorf("the node was asked %d times for %d bytes, want %d", times, tt.size, tt.times)
-		}
+		expect.Equal(t, n.calls(long(tt.size)), tt.calls, "calls for %d bytes", tt.size)
 	}
 	_, err := invoke(t, p, long(7<<20), AtTip)
 	if upstream.KindOf(err) != upstream.Overloaded || !errors.Is(err, account.ErrFull) {
-		t.Errorf("a response larger than the memory: error %v, want an overload", err)
+		t.Errorf("Fetch of a response larger than the memory = %v, want an overload", err)
 	}
 	if !memory.Reserve(account.Streams, 4<<20) {
 		t.Fatal("Reserve = false, want true")
@@ -39,7 +38,7 @@ func TestGRPCResponseIsReserved(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var failed int
-	for range 4 { // of 3 MiB each, of which one fits
+	for range 4 { // 3 MiB each, and one fits
 		all.Go(func() {
 			if _, err := invoke(t, p, long(3<<20), AtTip); err != nil {
 				mu.Lock()
@@ -50,9 +49,7 @@ func TestGRPCResponseIsReserved(t *testing.T) {
 	}
 	all.Wait()
 	if _, err := invoke(t, p, long(100_000), AtTip); err != nil {
-		t.Errorf("error %v for a short response after %d long ones were refused, want an answer", err, failed)
+		t.Errorf("Fetch of a short response after %d refused long ones = %v, want an answer", failed, err)
 	}
-	if used := memory.Used(); used != 4<<20 {
-		t.Errorf("Used = %d at the end, want %d", used, 4<<20)
-	}
+	expect.Equal(t, memory.Used(), 4<<20, "memory reserved at the end")
 }

@@ -9,24 +9,22 @@ import (
 )
 
 func TestFirstAnswerAfterAnOutageHasAHeight(t *testing.T) {
-	for name, comet := range map[string]bool{"which CometBFT tells": true, "which the REST server tells": false} {
+	for name, comet := range map[string]bool{"from CometBFT": true, "from the REST server": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n, lost := newFakeNode(t, 3), newFakeNode(t, 3)
-			lost.stop()
+			n, stopped := newFakeNode(t, 3), newFakeNode(t, 3)
+			stopped.stop()
 			e := n.endpoint()
 			if !comet {
-				e.Comet = lost.endpoint().Comet
+				e.Comet = stopped.endpoint().Comet
 			}
 			n.stop()
 			p := newPool(t, Options{Endpoints: []Endpoint{e}, BlockInterval: time.Minute})
 			go func() { _ = p.Run(context.Background()) }()
-			expect.Eventually(t, "that it was looked for", func() bool { return !p.endpoints()[0].snapshot().Unseen })
-			time.Sleep(300 * time.Millisecond) // the pauses between two looks become longer than a request takes
+			expect.Eventually(t, "a first attempt", func() bool { return !p.endpoints()[0].snapshot().Unseen })
+			time.Sleep(300 * time.Millisecond) // the pauses between attempts become longer than a request takes
 			n.start(n.address)
-			if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 3 {
-				t.Errorf("the answer is of block %d, want 3", a.Height)
-			}
+			expect.Equal(t, mustFetch(t, p, Request{Height: AtTip}).Height, 3, "height")
 		})
 	}
 }

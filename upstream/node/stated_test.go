@@ -21,16 +21,16 @@ func TestImpossibleHeightsOfAnswersAreRejected(t *testing.T) {
 	n.grpc = g.address
 	p := run(t, Options{Dialect: Cosmos, BlockInterval: time.Minute}, n)
 	wantTip(t, p, 100)
-	said(t, p, 0, "ok")
-	state := func(header, trailer metadata.MD, said string) {
+	waitForGRPC(t, p, 0, "ok")
+	state := func(header, trailer metadata.MD, height string) {
 		g.change(func() { g.header, g.trailer = header, trailer })
 		n.change(func() {
 			n.rest = func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPost {
-					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"response":{"code":0,"value":"","height":%q}}}`, said)
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"response":{"code":0,"value":"","height":%q}}}`, height)
 					return
 				}
-				w.Header().Set(metadataHeader, said)
+				w.Header().Set(metadataHeader, height)
 				_, _ = w.Write([]byte(`{}`))
 			}
 		})
@@ -43,31 +43,31 @@ func TestImpossibleHeightsOfAnswersAreRejected(t *testing.T) {
 		pinned, unpinned := r, r
 		unpinned.Unpinned = true
 		for _, c := range []struct {
-			said             string
+			stated           string
 			pinned, unpinned int64 // heights of the answers; invalidHeight for an error
 		}{
 			{"100", 100, 100}, {"", 0, 0}, {"101", invalidHeight, 101}, {"99", invalidHeight, 99},
 			{"-1", invalidHeight, invalidHeight}, {"100", 100, 100}, {most, invalidHeight, invalidHeight}, {"100", 100, 100}, {"9223372036854775808", invalidHeight, invalidHeight}, {"1000000", invalidHeight, 0},
 		} {
-			md := metadata.Pairs(heightKey, c.said)
+			md := metadata.Pairs(heightKey, c.stated)
 			if name == "gRPC trailers" {
-				state(nil, md, c.said)
+				state(nil, md, c.stated)
 			} else {
-				state(md, nil, c.said)
+				state(md, nil, c.stated)
 			}
 			for want, r := range map[*int64]Request{&c.pinned: pinned, &c.unpinned: unpinned} {
 				a, err := p.Fetch(within(t, time.Minute), r)
 				switch {
 				case *want != invalidHeight && (err != nil || a.Height != *want):
-					t.Errorf("%s, unpinned %t: answer that states %q: %+v, %v; want height %d", name, r.Unpinned, c.said, a, err, *want)
+					t.Errorf("%s, unpinned %t: Fetch with stated height %q = %+v, %v; want height %d", name, r.Unpinned, c.stated, a, err, *want)
 				case *want == invalidHeight && upstream.KindOf(err) != upstream.BadAnswer:
-					t.Errorf("%s, unpinned %t: answer that states %q: %+v, %v; want a bad answer", name, r.Unpinned, c.said, a, err)
+					t.Errorf("%s, unpinned %t: Fetch with stated height %q = %+v, %v; want a bad answer", name, r.Unpinned, c.stated, a, err)
 				}
 			}
 		}
 	}
 	state(metadata.Pairs(heightKey, "100", heightKey, "99"), nil, "100")
 	if a, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.BadAnswer {
-		t.Errorf("answer that states two heights: %+v, %v; want a bad answer", a, err)
+		t.Errorf("Fetch with two stated heights = %+v, %v; want a bad answer", a, err)
 	}
 }

@@ -1,7 +1,7 @@
 package node
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -10,32 +10,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A recording is an exchange with a real node that did not end in a 200; want
-// is the reason it means, or the kind of silence. Status 0: the node dropped
-// the connection. Names with rpc_ are CometBFT's answers: what comes from an
-// address that is not a REST server.
+// A recording is a failed exchange with a real node. If Name begins with rpc_, the response is from CometBFT, as if its
+// address were configured as a REST server.
 type recording struct {
 	Name   string `json:"name"`
-	Want   string `json:"want"`
-	Status int    `json:"status"`
+	Want   string `json:"want"`   // reason of the answer, or kind of the error
+	Status int    `json:"status"` // 0 means that the node closed the connection
 	Type   string `json:"type"`
 	Raw    string `json:"raw"`
 }
 
 func recordings(t testing.TB) (all []recording) {
 	t.Helper()
-	file, err := os.Open("testdata/failures.jsonl")
-	expect.NoError(t, err)
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
+	for line := range bytes.Lines(expect.Value(os.ReadFile("testdata/failures.jsonl"))(t)) {
 		var r recording
-		expect.NoError(t, json.Unmarshal(lines.Bytes(), &r))
+		expect.NoError(t, json.Unmarshal(line, &r))
 		all = append(all, r)
 	}
 	return all
@@ -58,10 +51,10 @@ func TestEveryRecordedFailureIsClassified(t *testing.T) {
 			})
 			answer, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 			if got := labelOf(answer, err); got != r.Want {
-				t.Fatalf("got %s (answer %+v, error %v), want %s", got, answer, err, r.Want)
+				t.Fatalf("label = %s (%+v, %v), want %s", got, answer, err, r.Want)
 			}
 			if err == nil && string(answer.Body) != r.Raw {
-				t.Errorf("body %q, want it as received", answer.Body)
+				t.Errorf("body = %q, want %q", answer.Body, r.Raw)
 			}
 		})
 	}
@@ -80,39 +73,38 @@ func TestEveryStoryRowMatchesARecording(t *testing.T) {
 	}
 	for i, ok := range used {
 		if errorTexts[i].by&storyREST != 0 && !ok {
-			t.Errorf("no recording for the row %q, want one", errorTexts[i].text)
+			t.Errorf("row %q has no recording", errorTexts[i].text)
 		}
 	}
 }
 
 func TestAnswersAreClassified(t *testing.T) {
-	const type500 = "application/json"
 	tests := []struct {
 		name   string
 		status int
 		body   string
-		want   *Answer // nil: not an answer
+		want   *Answer // nil means an error
 	}{
-		{"a success", 200, `{"code":200,"msg":{},"error":""}`,
+		{"success", 200, `{"code":200,"msg":{},"error":""}`,
 			&Answer{Status: 200, NodeStatus: 200, Reason: OK}},
-		{"the status line counts, not the code", 200, `{"code":7,"msg":{},"error":"odd"}`,
+		{"status differs from the code", 200, `{"code":7,"msg":{},"error":"odd"}`,
 			&Answer{Status: 200, NodeStatus: 200, Reason: OK}},
-		{"the text is decoded", 500, `{"code":500,"msg":null,"error":"cannot query with height \u003c 0"}`,
+		{"escaped text", 500, `{"code":500,"msg":null,"error":"cannot query with height \u003c 0"}`,
 			&Answer{Status: 400, NodeStatus: 500, Reason: BadInput, Text: "cannot query with height < 0"}},
-		{"a failure nobody has seen", 500, `{"code":500,"msg":null,"error":"disk full"}`,
+		{"unknown failure", 500, `{"code":500,"msg":null,"error":"disk full"}`,
 			&Answer{Status: 502, NodeStatus: 500, Reason: Other, NodeWorks: true, Text: "disk full"}},
-		{"an encoding failure", 502, `{"code":502,"msg":null,"error":"json: unsupported value"}`,
+		{"encoding failure", 502, `{"code":502,"msg":null,"error":"json: unsupported value"}`,
 			&Answer{Status: 502, NodeStatus: 502, Reason: Other, NodeWorks: true, Text: "json: unsupported value"}},
-		{"a path this node does not have", 404, "404 page not found\n",
+		{"missing path", 404, "404 page not found\n",
 			&Answer{Status: 404, NodeStatus: 404, Reason: NotFound, Text: "the chain node has no such path"}},
-		{"a load balancer's 404", 404, "<html>nginx</html>", nil},
-		{"a load balancer's 502", 502, "<html>Bad Gateway</html>", nil},
-		{"JSON of somebody else", 200, `{"jsonrpc":"2.0","id":-1,"result":{}}`, nil},
-		{"an envelope without msg", 200, `{"code":200,"error":""}`, nil},
+		{"404 of a load balancer", 404, "<html>nginx</html>", nil},
+		{"502 of a load balancer", 502, "<html>Bad Gateway</html>", nil},
+		{"JSON of another server", 200, `{"jsonrpc":"2.0","id":-1,"result":{}}`, nil},
+		{"envelope without msg", 200, `{"code":200,"error":""}`, nil},
 		{"JSON cut off", 200, `{"code":200,"msg":{},"error":""`, nil},
 		{"two values", 200, `{"code":200,"msg":{},"error":""}{}`, nil},
-		{"JSON nested beyond reason", 200, `{"code":200,"error":"","msg":` + strings.Repeat("[", 8<<20), nil},
-		{"nothing", 200, ``, nil},
+		{"deeply nested JSON", 200, `{"code":200,"error":"","msg":` + strings.Repeat("[", 8<<20), nil},
+		{"empty body", 200, ``, nil},
 	}
 	n := newFakeNode(t, 1)
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address}}})
@@ -120,7 +112,7 @@ func TestAnswersAreClassified(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n.change(func() {
 				n.rest = func(w http.ResponseWriter, _ *http.Request) {
-					w.Header().Set("Content-Type", type500)
+					w.Header().Set("Content-Type", "application/json")
 					w.WriteHeader(tt.status)
 					_, _ = w.Write([]byte(tt.body))
 				}
@@ -130,11 +122,9 @@ func TestAnswersAreClassified(t *testing.T) {
 				wantKind(t, err, upstream.BadAnswer)
 				return
 			}
-			tt.want.Type, tt.want.Body = type500, []byte(tt.body)
-			tt.want.Node = n.address
-			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
-				t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
-			}
+			expect.NoError(t, err)
+			tt.want.Type, tt.want.Body, tt.want.Node = "application/json", []byte(tt.body), n.address
+			expect.NoDiff(t, got, tt.want, "answer")
 		})
 	}
 }
@@ -159,7 +149,7 @@ func wantKind(t *testing.T, err error, kind upstream.Kind) *upstream.Error {
 	t.Helper()
 	got, ok := errors.AsType[*upstream.Error](err)
 	if !ok || got.Kind != kind {
-		t.Fatalf("error %v, want kind %d", err, kind)
+		t.Fatalf("error = %v, want kind %v", err, kind)
 	}
 	return got
 }

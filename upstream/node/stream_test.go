@@ -28,15 +28,14 @@ func streamFrom(ctx context.Context, t *testing.T, a *account.Account, maxBody i
 	t.Cleanup(n.Close)
 	o := Options{Memory: a.Upstream()}.WithDefaults()
 	o.maxBody = maxBody
-	c, err := newGRPCClient("node", Endpoint{GRPC: n.Listener.Addr().String(), Headers: http.Header{"X-Api-Key": {"secret"}}}, o)
-	expect.NoError(t, err)
+	c := expect.Value(newGRPCClient("node", Endpoint{GRPC: n.Listener.Addr().String(), Headers: http.Header{"X-Api-Key": {"secret"}}}, o))(t)
 	t.Cleanup(c.close)
 	s := c.stream(metadata.AppendToOutgoingContext(ctx, heightKey, "7"), "/a.Service/Follow")
 	t.Cleanup(s.Close)
 	return s
 }
 
-// frameOf returns the head of a message.
+// frameOf returns the prefix of a message with a length.
 func frameOf(flag byte, size int) []byte {
 	return binary.BigEndian.AppendUint32([]byte{flag}, uint32(size)) //nolint:gosec // test sizes fit
 }
@@ -102,23 +101,23 @@ func TestStreamEndsWithAStatus(t *testing.T) {
 		code   codes.Code
 		text   string
 	}{
-		"a message without memory":           {frame: frameOf(0, free+1), size: free + 1, code: codes.ResourceExhausted, text: "the memory for messages of nodes is in use"},
-		"one that inflates to too much":      {frame: frameOf(1, 0), size: free + 1, code: codes.ResourceExhausted, text: "the memory for messages of nodes is in use"},
-		"one that inflates to what fits":     {frame: frameOf(1, 0), size: free / 4},
-		"a message above the limit":          {frame: frameOf(0, maxBody+1), size: 1, code: codes.ResourceExhausted, text: "grpc: received message larger than max (4194305 vs. 4194304)"},
-		"a message that is cut off":          {frame: frameOf(0, 10), size: 5, code: codes.Unavailable, text: "the stream to the node was lost"},
-		"a head that is cut off":             {frame: []byte{0}, code: codes.Unavailable, text: "the stream to the node was lost"},
-		"a status without messages":          {header: map[string]string{"Grpc-Status": "5", "Grpc-Message": "not%20found"}, code: codes.NotFound, text: "not found"},
-		"a page":                             {header: map[string]string{"Content-Type": "text/html"}, code: codes.Unknown, text: `unexpected response of the node's gRPC server: HTTP status 200, type "text/html"`},
-		"a page that says it is unavailable": {status: http.StatusServiceUnavailable, code: codes.Unavailable, text: `unexpected response of the node's gRPC server: HTTP status 503, type "application/grpc"`},
-		"no status":                          {header: map[string]string{"X-Own": "1"}, code: codes.Internal, text: "the node ended the stream without a status"},
+		"message without memory":               {frame: frameOf(0, free+1), size: free + 1, code: codes.ResourceExhausted, text: "the memory for messages of nodes is in use"},
+		"message that inflates without memory": {frame: frameOf(1, 0), size: free + 1, code: codes.ResourceExhausted, text: "the memory for messages of nodes is in use"},
+		"message that inflates within memory":  {frame: frameOf(1, 0), size: free / 4},
+		"message above the limit":              {frame: frameOf(0, maxBody+1), size: 1, code: codes.ResourceExhausted, text: "grpc: received message larger than max (4194305 vs. 4194304)"},
+		"truncated message":                    {frame: frameOf(0, 10), size: 5, code: codes.Unavailable, text: "the stream to the node was lost"},
+		"truncated prefix":                     {frame: []byte{0}, code: codes.Unavailable, text: "the stream to the node was lost"},
+		"status without messages":              {header: map[string]string{"Grpc-Status": "5", "Grpc-Message": "not%20found"}, code: codes.NotFound, text: "not found"},
+		"HTML page":                            {header: map[string]string{"Content-Type": "text/html"}, code: codes.Unknown, text: `unexpected response of the node's gRPC server: HTTP status 200, type "text/html"`},
+		"HTTP status 503":                      {status: http.StatusServiceUnavailable, code: codes.Unavailable, text: `unexpected response of the node's gRPC server: HTTP status 503, type "application/grpc"`},
+		"no status":                            {header: map[string]string{"X-Own": "1"}, code: codes.Internal, text: "the node ended the stream without a status"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := account.New(free/3*4, nil)
 			s := streamFrom(t.Context(), t, a, maxBody, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != "/a.Service/Follow" || r.Header.Get("X-Api-Key") != "secret" || r.Header.Get(heightKey) != "7" {
-					t.Errorf("path = %s, header = %v; want the method, the key of the node and the height", r.URL.Path, r.Header)
+					t.Errorf("request = %s with headers %v, want the method, the key of the node and the height", r.URL.Path, r.Header)
 				}
 				w.Header().Set("Content-Type", grpcType)
 				for name, value := range tt.header {

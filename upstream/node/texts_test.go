@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // storeQuery reads a key of a store by abci_query at the height of the request.
@@ -27,19 +28,19 @@ func TestRefusedStoreReadsDoNotChangeLowest(t *testing.T) {
 	for _, height := range []int64{d.Height() + 1, 99_999_999, 1<<63 - 1, d.Height() - 900} {
 		a, err := p.Fetch(t.Context(), Request{Call: storeQuery("bank"), Height: height})
 		if err != nil || a.Reason != Pruned || !strings.Contains(string(a.Body), "version does not exist") {
-			t.Fatalf("store at %d: %+v, %v; want the node's refusal", height, a, err)
+			t.Fatalf("Fetch of a store at %d = %+v, %v; want the node's refusal", height, a, err)
 		}
 		if got := p.Health()[0].Lowest; got > 1 {
-			t.Errorf("lowest = %d after a refusal of a store at %d, want 1 at most", got, height)
+			t.Errorf("lowest after a refusal of a store at %d = %d, want at most 1", height, got)
 		}
 		for _, at := range []int64{AtTip, d.Height(), d.Height() - 40} {
 			if a, err := p.Fetch(t.Context(), Request{Path: pool, Height: at}); err != nil || a.Reason != OK {
-				t.Errorf("read at %d after a refusal of a store at %d: answer %+v, error %v, want OK", at, height, a, err)
+				t.Errorf("Fetch at %d after a refusal of a store at %d = %+v, %v; want OK", at, height, a, err)
 			}
 		}
 	}
 	if a, err := p.Fetch(t.Context(), Request{Call: storeQuery("bank"), Height: AtTip}); err != nil || a.Reason != OK || a.Height != d.Height() {
-		t.Errorf("store at the tip: answer %+v, error %v, want OK at %d", a, err, d.Height())
+		t.Errorf("Fetch of a store at the tip = %+v, %v; want OK at %d", a, err, d.Height())
 	}
 }
 
@@ -47,20 +48,20 @@ func TestRefusalsByGRPCDoNotRaiseLowestBeyondTheTip(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, n.address)
-	said(t, p, 0, "ok")
+	waitForGRPC(t, p, 0, "ok")
 	n.refuse(codes.Unknown, "codespace sdk code 38: not found: failed to load state at height 5000; version does not exist", false)
 	if a, err := invoke(t, p, aMethod, 5000); err != nil || a.Reason != Pruned {
-		t.Fatalf("%+v, %v; want pruned", a, err)
+		t.Fatalf("Fetch at 5000 = %+v, %v; want %v", a, err, Pruned)
 	}
 	if got := p.Health()[0].Lowest; got > 100 {
-		t.Errorf("lowest = %d, want at most the tip 100", got)
+		t.Errorf("lowest = %d, want at most the tip, 100", got)
 	}
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height != 100 {
-		t.Errorf("read at the tip: answer %+v, want OK at height 100", a)
+		t.Errorf("answer at the tip = %+v, want OK at height 100", a)
 	}
 }
 
-// Historical gRPC answers below the heights that the node itself has.
+// A historical gRPC server has heights below those of the node itself.
 func TestHeightBelowARefusedOneIsRead(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.earliest = 80
@@ -75,14 +76,12 @@ func TestHeightBelowARefusedOneIsRead(t *testing.T) {
 		}
 	})
 	if a := mustFetch(t, p, Request{Height: 60}); a.Reason != Pruned || a.Status != http.StatusNotFound {
-		t.Errorf("at 60: %+v, want pruned", a)
+		t.Errorf("answer at 60 = %+v, want %v with status 404", a, Pruned)
 	}
 	if a := mustFetch(t, p, Request{Height: 30}); a.Reason != OK {
-		t.Errorf("at 30: %+v, want the answer of the node", a)
+		t.Errorf("answer at 30 = %+v, want OK", a)
 	}
-	if got := p.Health()[0].Lowest; got != 30 {
-		t.Errorf("lowest = %d, want 30", got)
-	}
+	expect.Equal(t, p.Health()[0].Lowest, 30, "lowest")
 }
 
 func TestClientTextsDoNotChangeTheReason(t *testing.T) {
@@ -95,11 +94,9 @@ func TestClientTextsDoNotChangeTheReason(t *testing.T) {
 	} {
 		n.change(func() { n.rest = func(w http.ResponseWriter, _ *http.Request) { refuse(w, text) } })
 		if a := mustFetch(t, p, Request{Height: 50}); a.Reason != want {
-			t.Errorf("%q is %s, want %s", text, a.Reason, want)
+			t.Errorf("reason of %q = %s, want %s", text, a.Reason, want)
 		}
-		if got := p.Health()[0].Lowest; got > 0 {
-			t.Errorf("lowest = %d after %q, want 0", got, text)
-		}
+		expect.Equal(t, p.Health()[0].Lowest, 0, "lowest after %q", text)
 	}
 }
 
@@ -112,7 +109,7 @@ func TestHeightAboveTheRefusalsNewestIsInTheFuture(t *testing.T) {
 		}
 	})
 	if a := mustFetch(t, p, Request{Height: 120}); a.Reason != FutureHeight || a.Status != http.StatusBadRequest {
-		t.Errorf("%+v, want a height in the future", a)
+		t.Errorf("answer = %+v, want %v with status 400", a, FutureHeight)
 	}
 }
 
@@ -133,7 +130,7 @@ func TestNodeThatRefusesTheTipIsRetried(t *testing.T) {
 		}
 	})
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK {
-		t.Errorf("%+v, want an answer after three refusals", a)
+		t.Errorf("answer after three refusals = %+v, want OK", a)
 	}
 	n.change(func() { refusals = 1 << 30 })
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/staking/pool", Height: AtTip})
@@ -143,6 +140,6 @@ func TestNodeThatRefusesTheTipIsRetried(t *testing.T) {
 	}
 	n.change(func() { refusals = 0 })
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK {
-		t.Errorf("%+v, want an answer as soon as the node gives one", a)
+		t.Errorf("answer after the refusals = %+v, want OK", a)
 	}
 }

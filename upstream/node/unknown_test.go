@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// newerNode is a node of a release that has paths which are not known here.
+// newerNode starts a node of a newer release, with paths that tipcache does not know.
 func newerNode(t *testing.T, handlers map[string]http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -27,7 +27,7 @@ func newerNode(t *testing.T, handlers map[string]http.HandlerFunc) *httptest.Ser
 }
 
 func TestUnknownPathsAreClassified(t *testing.T) {
-	says := func(status int, typ, body string) http.HandlerFunc {
+	respond := func(status int, typ, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", typ)
 			w.Header().Set("Location", "/elsewhere")
@@ -37,10 +37,10 @@ func TestUnknownPathsAreClassified(t *testing.T) {
 	}
 	const good, bad = `{"code":200,"msg":{},"error":""}`, `{"code":500,"msg":null,"error":"validator does not exist"}`
 	server := newerNode(t, map[string]http.HandlerFunc{
-		"/json": says(200, "application/json", good), "/error": says(500, "application/json", bad), "/enveloped": says(404, "application/json", bad),
-		"/moved": says(301, "text/html", "<a>"), "/movedjson": says(308, "application/json", good), "/html": says(200, "text/html; charset=utf-8", "<html>"), "/json404": says(404, "application/json", "{}"),
-		"/html502": says(502, "text/html", "<html>"), "/text": says(200, "text/plain", good), "/stream": says(200, "text/event-stream", "data: 1\n\n"), "/bare": says(200, "application/json", `{"a":1}`),
-		"/long": says(200, "application/json", `{"code":200,"msg":"`+strings.Repeat("x", unknownBody)+`","error":""}`),
+		"/json": respond(200, "application/json", good), "/error": respond(500, "application/json", bad), "/enveloped": respond(404, "application/json", bad),
+		"/moved": respond(301, "text/html", "<a>"), "/movedjson": respond(308, "application/json", good), "/html": respond(200, "text/html; charset=utf-8", "<html>"), "/json404": respond(404, "application/json", "{}"),
+		"/html502": respond(502, "text/html", "<html>"), "/text": respond(200, "text/plain", good), "/stream": respond(200, "text/event-stream", "data: 1\n\n"), "/bare": respond(200, "application/json", `{"a":1}`),
+		"/long": respond(200, "application/json", `{"code":200,"msg":"`+strings.Repeat("x", unknownBody)+`","error":""}`),
 	})
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL}}})
 	for path, want := range map[string]string{
@@ -54,17 +54,17 @@ func TestUnknownPathsAreClassified(t *testing.T) {
 			got = "no path"
 		}
 		if got != want {
-			t.Errorf("%s: %s (%v), want %s", path, got, err, want)
+			t.Errorf("outcome of %s = %s (%v), want %s", path, got, err, want)
 		}
 	}
 }
 
-// A stream that never ends, and requests that hang, fail alone: the node stays in use, and no other node is asked.
+// The pool keeps using the node, and does not try another one.
 func TestFailuresOfUnknownRequestsDoNotCountAgainstTheNode(t *testing.T) {
 	t.Parallel()
-	asked := make(chan string, 1000)
+	requests := make(chan string, 1000)
 	hang := func(w http.ResponseWriter, r *http.Request) {
-		asked <- r.Host
+		requests <- r.Host
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
@@ -76,15 +76,15 @@ func TestFailuresOfUnknownRequestsDoNotCountAgainstTheNode(t *testing.T) {
 	for range times {
 		_, err := p.Fetch(t.Context(), Request{Path: "/hang", Height: AtTip, Unpinned: true, Cost: Unknown})
 		if upstream.KindOf(err) != upstream.Timeout {
-			t.Errorf("error %v, want a timeout", err)
+			t.Errorf("Fetch = %v, want a timeout", err)
 		}
 	}
-	if n := len(asked); n > times {
-		t.Errorf("%d node requests for %d requests, want at most one each", n, times)
+	if n := len(requests); n > times {
+		t.Errorf("node requests = %d for %d requests, want at most one each", n, times)
 	}
 	for _, e := range p.endpoints() {
 		if v := e.snapshot(); e.restServer.isOpen() || !v.failed.IsZero() || v.restErr != nil {
-			t.Errorf("%s: breaker open: %t, failed %v with %v; want no trace", e.name, e.restServer.isOpen(), v.failed, v.restErr)
+			t.Errorf("node %s: breaker open %t, last failure %v, error %v; want none", e.name, e.restServer.isOpen(), v.failed, v.restErr)
 		}
 	}
 	expect.Eventually(t, "an answer to a known path", func() bool {

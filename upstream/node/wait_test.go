@@ -17,8 +17,7 @@ func newPool(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 		o.Endpoints = append(o.Endpoints, n.endpoint())
 	}
 	o.BlockInterval = cmp.Or(o.BlockInterval, 50*time.Millisecond)
-	p, err := New(o)
-	expect.NoError(t, err)
+	p := expect.Value(New(o))(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -34,8 +33,8 @@ func run(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	return p
 }
 
-// checked waits for a number of further status requests to a node.
-func checked(t *testing.T, n *fakeNode, times int) {
+// waitForStatusRequests waits for a number of further status requests to a node.
+func waitForStatusRequests(t *testing.T, n *fakeNode, times int) {
 	t.Helper()
 	count := func() (checks int) {
 		n.change(func() { checks = n.checks })
@@ -45,17 +44,17 @@ func checked(t *testing.T, n *fakeNode, times int) {
 	expect.Eventually(t, "status requests", func() bool { return count() >= before+times })
 }
 
-// heardFor waits until each pool has accepted a claim d after now.
-func heardFor(t *testing.T, d time.Duration, pools ...*Pool) {
+// waitForClaims waits until each pool has accepted a claim d after now.
+func waitForClaims(t *testing.T, d time.Duration, pools ...*Pool) {
 	t.Helper()
-	begun := time.Now()
+	start := time.Now()
 	for _, p := range pools {
-		expect.Eventually(t, "a claim of a height source", func() bool { return p.Tip().Seen.Sub(begun) >= d })
+		expect.Eventually(t, "a claim of a height source", func() bool { return p.Tip().Seen.Sub(start) >= d })
 	}
 }
 
-// probed waits until the pool has probed all nodes.
-func probed(t *testing.T, p *Pool) {
+// waitForProbes waits until the pool has probed all nodes.
+func waitForProbes(t *testing.T, p *Pool) {
 	t.Helper()
 	expect.Eventually(t, "the probes of all nodes", func() bool {
 		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool {
