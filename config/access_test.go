@@ -2,11 +2,11 @@ package config_test
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -28,30 +28,23 @@ func TestRates(t *testing.T) {
 	}
 	for text, want := range tests {
 		got, err := config.ParseRate(text)
-		if err != nil {
-			t.Errorf("%q: %v", text, err)
+		if err != nil || got != want {
+			t.Errorf("ParseRate(%q) = %v, %v; want %v", text, got, err, want)
 		}
-		expect.NoDiff(t, got, want, "%q", text)
 	}
 	for _, text := range []string{"", "x", "-1", "0/s", "1/d", "1.5/s", "1/s burst", "1/s burst 0", "1/s burst 3601", "1/h burst 2", "00/s", "2147483648/s", "99999999999/s", " 1/s", "300/", "50", "50 burst 100"} {
 		if got, err := config.ParseRate(text); err == nil {
-			t.Errorf("%q: read as %v", text, got)
+			t.Errorf("ParseRate(%q) = %v, want an error", text, got)
 		}
 	}
 }
 
-func TestRateWithoutUnitIsAnsweredWithSuggestion(t *testing.T) {
-	got := lines(t, config.Sources{File: writeFile(t, "http: {rate: 50}")})
-	if len(got) != 1 || !strings.Contains(got[0], `http.rate: "50" has no unit: write 50/s`) {
-		t.Errorf("problems = %q", got)
-	}
+func TestProblemOfRateWithoutUnitSuggestsOne(t *testing.T) {
+	wantProblem(t, "http: {rate: 50}", `http.rate: "50" has no unit: write 50/s`)
 }
 
 func TestMissingCometIsRefusedWithExample(t *testing.T) {
-	got := lines(t, config.Sources{File: writeFile(t, "chain: {nodes: [http://node:1317]}")})
-	if len(got) != 1 || !strings.Contains(got[0], "chain.comet: not set: name the CometBFT") {
-		t.Errorf("problems = %q", got)
-	}
+	wantProblem(t, "chain: {nodes: [http://node:1317]}", "chain.comet: not set: name the CometBFT")
 }
 
 func TestKeyLines(t *testing.T) {
@@ -65,8 +58,8 @@ func TestKeyLines(t *testing.T) {
 	for line, want := range tests {
 		want.SHA256 = sha256.Sum256([]byte("password"))
 		got, err := config.ParseAPIKey(line)
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%q: %v (-want +got):\n%s", line, err, diff)
+		if err != nil || got != want {
+			t.Errorf("ParseAPIKey(%q) = %+v, %v; want %+v", line, got, err, want)
 		}
 	}
 	for _, line := range []string{
@@ -74,12 +67,12 @@ func TestKeyLines(t *testing.T) {
 		"web:" + hexDigest + ":1/s:1/s", "web:" + hexDigest + "\n", strings.Repeat("n", 65) + ":" + hexDigest,
 	} {
 		if _, err := config.ParseAPIKey(line); err == nil {
-			t.Errorf("%q: accepted", line)
+			t.Errorf("ParseAPIKey(%q) = nil, want an error", line)
 		}
 	}
 }
 
-// FuzzKeyLine: what is refused is not repeated, since it may be a key itself.
+// An error must not repeat the line, which may be a key.
 func FuzzKeyLine(f *testing.F) {
 	f.Add("web:" + hexDigest)
 	f.Add("web:" + hexDigest + ":300/s burst 600")
@@ -87,7 +80,7 @@ func FuzzKeyLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		_, err := config.ParseAPIKey(line)
 		if digest := strings.SplitN(line, ":", 3); err != nil && len(digest) > 1 && len(digest[1]) > 20 && strings.Contains(err.Error(), digest[1]) {
-			t.Errorf("%q is in %q", digest[1], err)
+			t.Errorf("ParseAPIKey(%q) = %v, want it without the digest", line, err)
 		}
 	})
 }
@@ -96,36 +89,31 @@ func TestAccessSettingsAreValidated(t *testing.T) {
 	const other = "1111111111111111111111111111111111111111111111111111111111111111"
 	tests := []struct {
 		name, file string
-		want       string // part of the error; "": none
+		want       string // part of the error, or "" for success
 	}{
-		{"keys of one name may agree on a rate", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + ":5/s]}", ""},
-		{"they may not differ", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + "]}", "collections.keys[1]: keys with the same name share a rate"},
-		{"a key belongs to one name", "collections: {keys: [web:" + hexDigest + ", app:" + hexDigest + "]}", "collections.keys[1]: the key of app is listed twice"},
-		{"a rate needs a unit", "http: {rate: 50}", "has no unit"},
-		{"a rate must be one", "http: {rate: fast}", `http.rate: "fast" is not a rate`},
-		{"networks are read", "http: {trusted_proxies: [10.0.0.0/8, 192.0.2.1, 'fd00::/8']}", ""},
-		{"others are refused", "http: {trusted_proxies: [10.0.0.0/8, nginx]}", `http.trusted_proxies[1]: "nginx" is neither`},
-		{"keys for the chain need keys", "chain: {auth: keys}", "chain.auth: keys needs collections.keys"},
-		{"an admin listener on loopback needs no token", "admin: '[::1]:9090'", ""},
-		{"nor does localhost", "admin: localhost:9090", ""},
-		{"one that others reach does", "admin: 0.0.0.0:9090", "admin_token: required"},
-		{"one on every address, too", "admin: ':9090'", "admin_token: required"},
-		{"or none set explicitly", "{admin: ':9090', admin_token: none}", ""},
-		{"a token is not short", "admin_token: hunter2", "admin_token: has 7 characters; expected at least 16"},
-		{"a long one is accepted", "{admin: ':9090', admin_token: 0123456789abcdef}", ""},
-		{"no admin listener needs none", "admin: none", ""},
+		{"keys with one name and one rate", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + ":5/s]}", ""},
+		{"keys with one name and two rates", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + "]}", "collections.keys[1]: keys with the same name share a rate"},
+		{"one key with two names", "collections: {keys: [web:" + hexDigest + ", app:" + hexDigest + "]}", "collections.keys[1]: the key of app is listed twice"},
+		{"rate without unit", "http: {rate: 50}", "has no unit"},
+		{"invalid rate", "http: {rate: fast}", `http.rate: "fast" is not a rate`},
+		{"networks and addresses of proxies", "http: {trusted_proxies: [10.0.0.0/8, 192.0.2.1, 'fd00::/8']}", ""},
+		{"invalid network", "http: {trusted_proxies: [10.0.0.0/8, nginx]}", `http.trusted_proxies[1]: "nginx" is neither`},
+		{"auth by keys without keys", "chain: {auth: keys}", "chain.auth: keys needs collections.keys"},
+		{"admin on loopback without token", "admin: '[::1]:9090'", ""},
+		{"admin on localhost without token", "admin: localhost:9090", ""},
+		{"admin on all IPv4 addresses without token", "admin: 0.0.0.0:9090", "admin_token: required"},
+		{"admin on all addresses without token", "admin: ':9090'", "admin_token: required"},
+		{"admin on all addresses with token none", "{admin: ':9090', admin_token: none}", ""},
+		{"short token", "admin_token: hunter2", "admin_token: has 7 characters; expected at least 16"},
+		{"admin on all addresses with token", "{admin: ':9090', admin_token: 0123456789abcdef}", ""},
+		{"no admin listener", "admin: none", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := config.Load(config.Sources{File: writeFile(t, tt.file)})
-			switch {
-			case tt.want == "" && err != nil:
-				t.Error(err)
-			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
-				t.Errorf("%q is missing in: %v", tt.want, err)
-			}
+			wantError(t, err, tt.want)
 			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), hexDigest)) {
-				t.Errorf("a secret is in: %v", err)
+				t.Errorf("error = %v, want no secret in it", err)
 			}
 		})
 	}
@@ -146,9 +134,8 @@ func TestAccessRules(t *testing.T) {
 	} {
 		want.Text = line
 		got, err := config.ParseRule(line)
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%q: %v (-want +got):\n%s", line, err, diff)
-		}
+		expect.NoError(t, err)
+		expect.NoDiff(t, got, want, "ParseRule(%q)", line)
 	}
 	for line, want := range map[string]string{
 		"":                   "does not begin with",
@@ -163,12 +150,8 @@ func TestAccessRules(t *testing.T) {
 		"deny http://x/y":    "is neither a path",
 		"deny a-b":           "is neither a path",
 	} {
-		if _, err := config.ParseRule(line); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", line, err, want)
-		}
+		_, err := config.ParseRule(line)
+		expect.Contains(t, fmt.Sprint(err), want, "error of ParseRule(%q)", line)
 	}
-	got := lines(t, config.Sources{File: writeFile(t, "chain: {nodes: [http://n:1317], comet: [none]}\naccess: [deny tx, let tx]")})
-	if len(got) != 1 || !strings.Contains(got[0], `access[1]: "let tx" does not begin with`) {
-		t.Errorf("problems = %q, want one of access[1]", got)
-	}
+	wantProblem(t, "chain: {nodes: [http://n:1317], comet: [none]}\naccess: [deny tx, let tx]", `access[1]: "let tx" does not begin with`)
 }

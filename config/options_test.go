@@ -20,12 +20,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// The reference is made of config.Default, and serve of the options that are made
-// of it: what one shows, and the other runs with, are the defaults that the
-// packages have by themselves.
+// The reference shows config.Default, and serve runs with options from it. Both must equal the packages' own defaults.
 func TestReferenceShowsDefaultsOfServe(t *testing.T) {
 	cfg := config.Default()
-	cfg.Cache.Memory = config.Bytes(cache.Options{}.WithDefaults().MemoryBytes) // else the machine's
+	cfg.Cache.Memory = config.Bytes(cache.Options{}.WithDefaults().MemoryBytes) // otherwise it depends on the machine
 	cfg.Chain.Dialect = string(node.Cosmos)
 	for name, options := range map[string]struct{ own, configured any }{
 		"cache":       {cache.Options{}.WithDefaults(), cfg.CacheOptions().WithDefaults()},
@@ -44,20 +42,20 @@ func TestReferenceShowsDefaultsOfServe(t *testing.T) {
 	}
 }
 
-// withoutWrite leaves out what is http.request, and not a setting of streams.
+// withoutWrite clears Write, which http.request sets.
 func withoutWrite(o stream.Options) stream.Options {
 	o.Write = 0
 	return o
 }
 
-// settings are the fields that have a default and can be compared.
+// settings returns the fields that have a default and can be compared.
 func settings(options any) map[string]any {
 	set := map[string]any{}
 	v := reflect.ValueOf(options)
 	for i := range v.NumField() {
 		field, name := v.Field(i), v.Type().Field(i).Name
 		if !field.CanInterface() {
-			continue // only tests set it
+			continue // set only by tests
 		}
 		if v.Type().Field(i).Anonymous {
 			maps.Copy(set, settings(field.Interface()))

@@ -1,23 +1,39 @@
 package config_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func lines(t *testing.T, s config.Sources) []string {
+// problems returns the problems of a configuration.
+func problems(t *testing.T, s config.Sources) (texts []string) {
 	t.Helper()
 	_, err := config.Load(s)
-	var texts []string
 	for _, p := range config.Problems(err) {
 		texts = append(texts, p.Error())
 	}
 	return texts
+}
+
+// wantProblem fails the test unless a file has one problem, which contains text.
+func wantProblem(t *testing.T, file, text string) {
+	t.Helper()
+	if got := problems(t, config.Sources{File: writeFile(t, file)}); len(got) != 1 || !strings.Contains(got[0], text) {
+		t.Errorf("problems of %s = %q, want one with %q", file, got, text)
+	}
+}
+
+// wantError fails the test unless an error contains text, or is nil if text is "".
+func wantError(t *testing.T, err error, text string) {
+	t.Helper()
+	if (err == nil) != (text == "") || err != nil && !strings.Contains(err.Error(), text) {
+		t.Errorf("error = %v, want %q", err, text)
+	}
 }
 
 func TestProblemNamesLineValueAndSuggestion(t *testing.T) {
@@ -53,39 +69,29 @@ routes:
 		`tipcache.yaml:7: chain.nodes[1]: "10.0.0.2:1317" is not an http:// or https:// URL`,
 		"tipcache.yaml:14: http.max_connections: -9 is negative",
 	}
-	got := lines(t, config.Sources{File: file, Environ: []string{"TIPCACHE_LOGLEVEL=info"}, Flags: map[string][]string{"shape": {"roundish"}}})
-	if diff := cmp.Diff(asSet(want), asSet(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func asSet(lines []string) map[string]bool {
-	set := map[string]bool{}
-	for _, line := range lines {
-		set[line] = true
-	}
-	return set
+	got := problems(t, config.Sources{File: file, Environ: []string{"TIPCACHE_LOGLEVEL=info"}, Flags: map[string][]string{"shape": {"roundish"}}})
+	expect.NoDiff(t, slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)), "problems")
 }
 
 func TestMalformedFilesAreRefused(t *testing.T) {
 	tests := []struct{ name, file, want string }{
-		{"one that is not YAML", "chain:\n\tid: x", "tipcache.yaml:2: indented with a tab: YAML takes spaces only"},
-		{"one with a tab further down", "chain:\n  id: x\nredis:\n  \turl: none", "tipcache.yaml:4: indented with a tab"},
-		{"one that is broken elsewhere", "chain: [", "tipcache.yaml:1: "},
-		{"one that is broken in its first line", "chain: [a\nlisten: b", "tipcache.yaml:1: did not find expected"},
-		{"a second document", "chain: {id: a}\n---\nchain: {id: b}", "tipcache.yaml:2: a second document begins here"},
-		{"a list", "- chain", "tipcache.yaml:1: settings are written as NAME: VALUE"},
-		{"a key that is set twice", "chain: {id: a}\nchain: {id: b}", "tipcache.yaml:2: chain: set twice"},
-		{"a section in place of a value", "chain: {id: {name: x}}", "tipcache.yaml:1: chain.id: a value is expected here"},
-		{"a list of sections", "chain: {nodes: [{url: x}]}", "tipcache.yaml:1: chain.nodes[0]: a single value is expected"},
-		{"an alias that contains itself", "chain: &c {nested: *c}", "chain.nested: contains itself"},
-		{"one that is merged into itself", "chain: &c {<<: *c}", "chain: contains itself"},
+		{"not YAML", "chain:\n\tid: x", "tipcache.yaml:2: indented with a tab: YAML takes spaces only"},
+		{"tab in a later line", "chain:\n  id: x\nredis:\n  \turl: none", "tipcache.yaml:4: indented with a tab"},
+		{"unclosed list", "chain: [", "tipcache.yaml:1: "},
+		{"error in the first line", "chain: [a\nlisten: b", "tipcache.yaml:1: did not find expected"},
+		{"second document", "chain: {id: a}\n---\nchain: {id: b}", "tipcache.yaml:2: a second document begins here"},
+		{"list", "- chain", "tipcache.yaml:1: settings are written as NAME: VALUE"},
+		{"key set twice", "chain: {id: a}\nchain: {id: b}", "tipcache.yaml:2: chain: set twice"},
+		{"section in place of a value", "chain: {id: {name: x}}", "tipcache.yaml:1: chain.id: a value is expected here"},
+		{"list of sections", "chain: {nodes: [{url: x}]}", "tipcache.yaml:1: chain.nodes[0]: a single value is expected"},
+		{"alias that contains itself", "chain: &c {nested: *c}", "chain.nested: contains itself"},
+		{"section merged into itself", "chain: &c {<<: *c}", "chain: contains itself"},
 	}
 	for _, tt := range tests {
-		_, err := config.Load(config.Sources{File: writeFile(t, tt.file)})
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %q is missing in: %v", tt.name, tt.want, err)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := config.Load(config.Sources{File: writeFile(t, tt.file)})
+			wantError(t, err, tt.want)
+		})
 	}
 }
 
@@ -96,18 +102,16 @@ routes:
   pool: {fresh_blocks: 3, <<: *slow}
 `)}))(t)
 	if p := cfg.Routes["pool"]; *p.FreshBlocks != 3 || *p.StaleBlocks != 9 {
-		t.Errorf("fresh %d, stale %d", *p.FreshBlocks, *p.StaleBlocks)
+		t.Errorf("blocks of pool = %d fresh, %d stale; want 3 and 9", *p.FreshBlocks, *p.StaleBlocks)
 	}
 }
 
 func TestProblemOfUnknownRouteNamesLine(t *testing.T) {
-	got := lines(t, config.Sources{File: writeFile(t, "routes:\n  poool: {fresh_blocks: 1}\n")})
-	if diff := cmp.Diff([]string{"tipcache.yaml:2: routes.poool: no such route; did you mean pool?"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	got := problems(t, config.Sources{File: writeFile(t, "routes:\n  poool: {fresh_blocks: 1}\n")})
+	expect.NoDiff(t, got, []string{"tipcache.yaml:2: routes.poool: no such route; did you mean pool?"}, "problems")
 }
 
-// FuzzFile: whatever is in a file, Load ends, and says so where it is wrong.
+// Load must end without a panic for any file.
 func FuzzFile(f *testing.F) {
 	f.Add("chain: {id: x, nodes: [a, b], timeout: 5s}\nroutes: {a: {fresh: 1s}}")
 	f.Add("a: &a {b: *a, <<: *a}")

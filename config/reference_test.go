@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-var update = flag.Bool("update", false, "write REFERENCE.md anew")
+var update = flag.Bool("update", false, "write REFERENCE.md")
 
 func TestReferenceFileIsUpToDate(t *testing.T) {
 	const file = "REFERENCE.md"
@@ -25,10 +25,10 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	text := config.Reference()
 	for _, k := range config.Keys() {
 		if k.Doc == "" {
-			t.Errorf("%s has no meaning", k.Path)
+			t.Errorf("%s has no description", k.Path)
 		}
 		if !strings.Contains(text, "| `"+k.Path+"`") {
-			t.Errorf("%s is missing", k.Path)
+			t.Errorf("reference lacks %s", k.Path)
 		}
 	}
 }

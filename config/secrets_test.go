@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -26,30 +25,28 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 	}))(t)
 	want := config.Default()
 	want.Redis.URL, want.AdminToken = "redis://user:p%20w@host", "given in the variable"
-	cfg.Warnings = nil // the file is overridden
+	cfg.Warnings = nil // about the overridden file
 	want.Chain.Nodes, want.Chain.Comet = []string{"https://user:p%20w@one", "http://two:1317"}, []string{"https://one/key/", "none"}
 	want.Collections.Keys, want.Collections.Auth = []string{digest, other}, "keys"
-	if diff := cmp.Diff(want, cfg); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, cfg, want, "configuration")
 }
 
 func TestProblemsOfSecretFiles(t *testing.T) {
-	there := writeFile(t, "a token that is long")
+	file := writeFile(t, "a token that is long")
 	tests := []struct {
 		name    string
 		environ []string
 		want    string
 	}{
-		{"a file that is not there", []string{"TIPCACHE_ADMIN_TOKEN_FILE=" + filepath.Join(t.TempDir(), "x")}, "TIPCACHE_ADMIN_TOKEN_FILE: open /"},
-		{"what is no secret has no file", []string{"TIPCACHE_LISTEN_FILE=" + there}, "TIPCACHE_LISTEN_FILE: no such setting"},
-		{"a provider without its kind", []string{"TIPCACHE_METADATA_PROVIDER=http://127.0.0.1:1/x"}, "TIPCACHE_METADATA_PROVIDER: metadata.provider: expected alchemy:URL"},
-		{"one of both is enough", []string{"TIPCACHE_ADMIN_TOKEN=another, long as well", "TIPCACHE_ADMIN_TOKEN_FILE=" + there}, "admin_token: both"},
+		{"missing file", []string{"TIPCACHE_ADMIN_TOKEN_FILE=" + filepath.Join(t.TempDir(), "x")}, "TIPCACHE_ADMIN_TOKEN_FILE: open /"},
+		{"file for a setting that is no secret", []string{"TIPCACHE_LISTEN_FILE=" + file}, "TIPCACHE_LISTEN_FILE: no such setting"},
+		{"provider without kind", []string{"TIPCACHE_METADATA_PROVIDER=http://127.0.0.1:1/x"}, "TIPCACHE_METADATA_PROVIDER: metadata.provider: expected alchemy:URL"},
+		{"value and file", []string{"TIPCACHE_ADMIN_TOKEN=another, long as well", "TIPCACHE_ADMIN_TOKEN_FILE=" + file}, "admin_token: both"},
 	}
 	for _, tt := range tests {
 		_, err := config.Load(config.Sources{Environ: tt.environ})
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: error = %v, want one line with %q", tt.name, err, tt.want)
 		}
 	}
 }

@@ -17,18 +17,18 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 		want       []string
 	}{
 		{"known operations", "access: [deny /staking/pool tx_search /staking/validators/storyvaloper1x, limit 1/s cosmos.bank.v1beta1.Query/Balance, deny /no/such/*, deny example.v1.Query/Custom]", nil, nil},
-		{"a path below a mount", "{access: [deny /api/staking/pool], http: {mounts: [{path: /api}]}}", nil, nil},
+		{"path below a mount", "{access: [deny /api/staking/pool], http: {mounts: [{path: /api}]}}", nil, nil},
 		{"no slash", "access: [deny staking/pool]", nil, []string{"1: access[0]: staking/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
-		{"a typo of a path", "access: [deny /stakin/pool]", nil, []string{"1: access[0]: /stakin/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
-		{"a typo of an RPC method", "access: [allow net_info, cost 2 tx_serch]", nil, []string{"1: access[1]: tx_serch matches no path or method that tipcache knows; did you mean tx_search?"}},
-		{"a typo of a gRPC method", "access: [deny cosmos.bank.v1beta1.Query/Balnce]", nil, []string{"1: access[0]: cosmos.bank.v1beta1.Query/Balnce matches no path or method that tipcache knows; did you mean cosmos.bank.v1beta1.Query/Balance?"}},
+		{"typo in a path", "access: [deny /stakin/pool]", nil, []string{"1: access[0]: /stakin/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
+		{"typo in an RPC method", "access: [allow net_info, cost 2 tx_serch]", nil, []string{"1: access[1]: tx_serch matches no path or method that tipcache knows; did you mean tx_search?"}},
+		{"typo in a gRPC method", "access: [deny cosmos.bank.v1beta1.Query/Balnce]", nil, []string{"1: access[0]: cosmos.bank.v1beta1.Query/Balnce matches no path or method that tipcache knows; did you mean cosmos.bank.v1beta1.Query/Balance?"}},
 		{
-			"a cost that only a key can afford",
+			"cost that only a key can afford",
 			"{access: [cost 100 tx_search], http: {rate: 10/s burst 30}, collections: {keys: ['partner:" + hexDigest + ":1000/h']}}", nil,
 			[]string{"1: access[0]: cost 100 exceeds the burst of http.rate (30)"},
 		},
 		{"gRPC without a node's gRPC", "{grpc: {listen: ':9090'}}", nil, []string{"1: grpc.listen: without chain.grpc, only reads of state and methods of the RPC are served"}},
-		{"a value that a variable overrides", "http: {rate: 10/s}", []string{"TIPCACHE_HTTP_RATE=20/s"}, []string{"1: http.rate: overridden by TIPCACHE_HTTP_RATE"}},
+		{"value that a variable overrides", "http: {rate: 10/s}", []string{"TIPCACHE_HTTP_RATE=20/s"}, []string{"1: http.rate: overridden by TIPCACHE_HTTP_RATE"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := writeFile(t, tt.file)
@@ -47,7 +47,7 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 
 func TestCostAboveBurstIsRefused(t *testing.T) {
 	for _, rate := range []string{"http: {rate: 10/s burst 30}", "collections: {rate: 10/s burst 30, keys: ['web:" + hexDigest + "']}", "collections: {keys: ['web:" + hexDigest + ":10/s burst 30']}"} {
-		got := lines(t, config.Sources{File: writeFile(t, "{access: [cost 100 tx_search], "+rate+"}")})
+		got := problems(t, config.Sources{File: writeFile(t, "{access: [cost 100 tx_search], "+rate+"}")})
 		if len(got) != 1 || !strings.HasSuffix(got[0], " (30)") {
 			t.Errorf("%s: problems = %q, want one about the cost", rate, got)
 		}

@@ -6,14 +6,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A slowNode takes longer the more its load exceeds its capacity. Tests change its fields while all goroutines are idle.
 type slowNode struct {
 	*Slots
-	takes          time.Duration
-	bears          int           // requests at a time that it answers as quickly as one
-	punctual, late func() int64  // headers since the beginning
+	takes          time.Duration // duration of a read below the capacity
+	capacity       int           // concurrent requests without a delay
+	punctual, late func() int64  // number of headers so far
 	block          time.Duration // between two headers
 
 	mu   sync.Mutex
@@ -21,10 +23,10 @@ type slowNode struct {
 	most int
 }
 
-func newSlowNode(bears int) *slowNode {
-	n := &slowNode{takes: 5 * time.Millisecond, bears: bears, block: time.Second}
-	begun := time.Now()
-	n.punctual, n.late = func() int64 { return int64(time.Since(begun) / n.block) }, func() int64 { return 0 }
+func newSlowNode(capacity int) *slowNode {
+	n := &slowNode{takes: 5 * time.Millisecond, capacity: capacity, block: time.Second}
+	start := time.Now()
+	n.punctual, n.late = func() int64 { return int64(time.Since(start) / n.block) }, func() int64 { return 0 }
 	n.Slots = New(Options{MaxWait: time.Hour, Headers: func() (punctual, late int64) { return n.punctual(), n.late() }})
 	return n
 }
@@ -40,15 +42,16 @@ func (n *slowNode) read(r Request) {
 	if r.Cost == Scan {
 		takes *= 10
 	}
-	time.Sleep(takes * time.Duration(max(n.bears, n.enter(0))) / time.Duration(n.bears))
+	time.Sleep(takes * time.Duration(max(n.capacity, n.enter(0))) / time.Duration(n.capacity))
 	n.enter(-1)
 	turn.End(true)
 }
 
-func (n *slowNode) enter(some int) int {
+// enter adds requests to those in progress, and returns their number.
+func (n *slowNode) enter(requests int) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.busy += some
+	n.busy += requests
 	n.most = max(n.most, n.busy)
 	return n.busy
 }
@@ -66,7 +69,7 @@ func (n *slowNode) flood(r Request, clients int, d time.Duration) {
 	all.Wait()
 }
 
-// block starts a number of reads at once, as after a new block, and waits for the next block.
+// blocks starts a number of reads at once after each of count blocks.
 func (n *slowNode) blocks(count int, r Request, reads int) {
 	for range count {
 		var all sync.WaitGroup
@@ -88,19 +91,19 @@ func (n *slowNode) wantLimit(t *testing.T, from, to float64) {
 func TestLimitFindsTheNodesCapacity(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cost     Cost
-		bears    int
+		capacity int
 		from, to float64 // in lists
 	}{
-		"lists, as many as the bound":          {Page, 100, maxLimit, maxLimit},
-		"items, twice as many":                 {Cheap, 100, maxLimit, maxLimit},
-		"lists, until they take longer":        {Page, 8, 8, 16},
-		"items, until they take longer":        {Cheap, 32, 16, 30},
-		"a node that does one thing at a time": {Page, 1, minLimit, firstLimit + 1},
-		"scans, which have slots of their own": {Scan, 100, firstLimit, firstLimit},
+		"lists up to the bound":           {Page, 100, maxLimit, maxLimit},
+		"items up to the bound":           {Cheap, 100, maxLimit, maxLimit},
+		"lists until they take longer":    {Page, 8, 8, 16},
+		"items until they take longer":    {Cheap, 32, 16, 30},
+		"node with one request at a time": {Page, 1, minLimit, firstLimit + 1},
+		"scans have slots of their own":   {Scan, 100, firstLimit, firstLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := newSlowNode(tt.bears)
+				n := newSlowNode(tt.capacity)
 				n.wantLimit(t, firstLimit, firstLimit)
 				n.blocks(20, Request{Cost: tt.cost}, 500)
 				n.wantLimit(t, tt.from, tt.to)
@@ -118,10 +121,10 @@ func TestLimitFollowsTheNodesCapacity(t *testing.T) {
 		n := newSlowNode(64)
 		n.blocks(10, Request{Cost: Page}, 500)
 		n.wantLimit(t, maxLimit, maxLimit)
-		n.bears = 4
+		n.capacity = 4
 		n.blocks(3, Request{Cost: Page}, 500)
 		n.wantLimit(t, minLimit, 8)
-		n.bears = 64
+		n.capacity = 64
 		n.blocks(10, Request{Cost: Page}, 500)
 		n.wantLimit(t, maxLimit, maxLimit)
 	})
@@ -175,17 +178,17 @@ func TestLateHeadersLowerTheLimit(t *testing.T) {
 		n := newSlowNode(64)
 		n.flood(Request{Cost: Page}, 100, 5*time.Second)
 		n.wantLimit(t, maxLimit, maxLimit)
-		begun := time.Now()
+		start := time.Now()
 		punctual := n.punctual()
-		n.punctual, n.late = func() int64 { return punctual }, func() int64 { return int64(time.Since(begun) / n.block) }
+		n.punctual, n.late = func() int64 { return punctual }, func() int64 { return int64(time.Since(start) / n.block) }
 		n.flood(Request{Cost: Page}, 100, 1500*time.Millisecond)
-		n.wantLimit(t, maxLimit*fall, maxLimit*fall) // once a header
+		n.wantLimit(t, maxLimit*fall, maxLimit*fall) // falls once per header
 		n.flood(Request{Cost: Page}, 100, 20*time.Second)
 		n.wantLimit(t, minLimit, minLimit+1)
 		late, again := n.late(), time.Now()
 		n.punctual, n.late = func() int64 { return punctual + int64(time.Since(again)/n.block) }, func() int64 { return late }
 		n.flood(Request{Cost: Page}, 100, 5500*time.Millisecond)
-		n.wantLimit(t, minLimit+4, minLimit+7) // one a block
+		n.wantLimit(t, minLimit+4, minLimit+7) // grows by one per block
 	})
 }
 
@@ -193,8 +196,8 @@ func TestLateHeadersLowerTheLimit(t *testing.T) {
 func TestLateHeadersUnderLowLoadDoNotLowerTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
-		begun := time.Now()
-		n.late = func() int64 { return int64(time.Since(begun) / n.block) }
+		start := time.Now()
+		n.late = func() int64 { return int64(time.Since(start) / n.block) }
 		n.flood(Request{Cost: Page}, 1, 20*time.Second)
 		n.wantLimit(t, firstLimit, firstLimit)
 	})
@@ -204,7 +207,7 @@ func TestFixedLimitStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cost := range []Cost{Cheap, Page} {
 			n := newSlowNode(1)
-			n.Slots = few(8, time.Hour)
+			n.Slots = newSlots(8, time.Hour)
 			n.blocks(5, Request{Cost: cost}, 200)
 			if n.wantLimit(t, 8, 8); n.most != 8 {
 				t.Errorf("concurrent %[2]s requests = %[1]d, want 8", n.most, cost)
@@ -223,17 +226,15 @@ func TestScansDoNotBlockOtherRequests(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, cost := range []Cost{Cheap, Page} {
-			if wait := n.Expected(Request{Client: "other", Cost: cost}); wait != 0 {
-				t.Errorf("Expected = %v, want no wait behind scans", wait)
-			}
-			begun := time.Now()
+			expect.Equal(t, n.Expected(Request{Client: "other", Cost: cost}), 0, "expected wait of a %s request behind scans", cost)
+			start := time.Now()
 			n.read(Request{Client: "other", Cost: cost})
-			if took := time.Since(begun); took != n.takes {
-				t.Errorf("%s request took %v, want no wait behind scans", cost, took)
+			if took := time.Since(start); took != n.takes {
+				t.Errorf("%s request took %v, want %v without a wait behind scans", cost, took, n.takes)
 			}
 		}
 		if scans.Wait(); n.most > 2 {
-			t.Errorf("concurrent requests = %d, want no more scans than allowed", n.most)
+			t.Errorf("concurrent requests = %d, want at most one scan and one other request", n.most)
 		}
 	})
 }

@@ -20,11 +20,12 @@ type order struct {
 	names []string
 }
 
-// few returns a number of slots.
-func few(slots int, patience time.Duration) *Slots {
-	return New(Options{Limit: slots, MaxWait: patience})
+// newSlots returns a fixed number of slots.
+func newSlots(slots int, maxWait time.Duration) *Slots {
+	return New(Options{Limit: slots, MaxWait: maxWait})
 }
 
+// costOf returns Scan if the name contains one of the characters of scans.
 func costOf(name, scans string) Cost {
 	if strings.ContainsAny(name, scans) {
 		return Scan
@@ -32,7 +33,7 @@ func costOf(name, scans string) Cost {
 	return Page
 }
 
-// enter queues one request. It holds its slot for a second, a scan for ten.
+// enter queues a request that holds its slot for a second, or for ten if it is a scan.
 func (l *order) enter(name string, r Request) {
 	hold := time.Second
 	if r.Cost == Scan {
@@ -68,7 +69,7 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &order{slots: few(tt.slots, time.Hour)}
+				l := &order{slots: newSlots(tt.slots, time.Hour)}
 				for _, c := range strings.Split(tt.enter, "") {
 					l.enter(c, Request{Cost: costOf(c, "stS"), Background: c == strings.ToUpper(c)})
 				}
@@ -99,7 +100,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &order{slots: few(tt.slots, time.Hour)}
+				l := &order{slots: newSlots(tt.slots, time.Hour)}
 				for _, step := range strings.Fields(tt.enter) {
 					if step == "-" {
 						time.Sleep(time.Second)
@@ -119,7 +120,7 @@ func TestClientsTakeTurns(t *testing.T) {
 
 func TestOtherRequestsOfAClientStayQueuedWhenOneLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &order{slots: few(1, time.Hour)}
+		l := &order{slots: newSlots(1, time.Hour)}
 		l.enter("1", Request{Client: "A"})
 		ctx, leave := context.WithCancel(t.Context())
 		left := make(chan error, 1)
@@ -139,7 +140,7 @@ func TestOtherRequestsOfAClientStayQueuedWhenOneLeaves(t *testing.T) {
 
 func TestConcurrencyStaysWithinTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &order{slots: few(4, time.Hour)}
+		l := &order{slots: newSlots(4, time.Hour)}
 		for range 10 {
 			l.enter("page", Request{})
 		}
@@ -149,7 +150,7 @@ func TestConcurrencyStaysWithinTheLimit(t *testing.T) {
 	})
 }
 
-func TestAcquireFailsAfterPatience(t *testing.T) {
+func TestAcquireFailsAfterMaxWait(t *testing.T) {
 	tests := []struct {
 		name       string
 		background bool
@@ -164,21 +165,18 @@ func TestAcquireFailsAfterPatience(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := few(1, 2*time.Second)
-				turn, err := l.Acquire(t.Context(), Request{})
-				expect.NoError(t, err)
+				l := newSlots(1, 2*time.Second)
+				turn := expect.Value(l.Acquire(t.Context(), Request{}))(t)
 				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 				defer cancel()
 				start := time.Now()
-				_, err = l.Acquire(ctx, Request{Background: tt.background})
+				_, err := l.Acquire(ctx, Request{Background: tt.background})
 				if !errors.Is(err, tt.want) || time.Since(start) != tt.after {
 					t.Errorf("Acquire = %v after %s, want %v after %s", err, time.Since(start), tt.want, tt.after)
 				}
 				expect.Equal(t, l.Load().Waiting, 0, "waiting requests")
 				turn.End(false)
-				if _, err := l.Acquire(t.Context(), Request{}); err != nil {
-					t.Errorf("Acquire of the released slot = %v, want nil", err)
-				}
+				expect.Value(l.Acquire(t.Context(), Request{}))(t)
 			})
 		})
 	}
@@ -188,20 +186,20 @@ func TestAcquireFailsAfterPatience(t *testing.T) {
 func TestReadAheadTakesOnlyASpareSlot(t *testing.T) {
 	ahead := Request{Ahead: true}
 	for name, tt := range map[string]struct {
-		slots, taken, queued int
-		want                 bool
+		slots, held, queued int
+		want                bool
 	}{
-		"all free":                    {4, 0, 0, true},
-		"two free":                    {4, 2, 0, true},
-		"one free":                    {4, 3, 0, false},
-		"none free and a queue":       {4, 4, 3, false},
-		"one request at a time alone": {1, 0, 0, false},
+		"all free":              {4, 0, 0, true},
+		"two free":              {4, 2, 0, true},
+		"one free":              {4, 3, 0, false},
+		"none free and a queue": {4, 4, 3, false},
+		"one slot":              {1, 0, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := few(tt.slots, time.Minute)
-				turns := make(chan *Turn, tt.taken+tt.queued)
-				for range tt.taken + tt.queued {
+				l := newSlots(tt.slots, time.Minute)
+				turns := make(chan *Turn, tt.held+tt.queued)
+				for range tt.held + tt.queued {
 					go func() {
 						turn, _ := l.Acquire(t.Context(), Request{})
 						turns <- turn
@@ -211,7 +209,7 @@ func TestReadAheadTakesOnlyASpareSlot(t *testing.T) {
 				expect.Equal(t, l.Spare(), tt.want, "Spare (was %t)", !l.Spare())
 				_, err := l.Acquire(t.Context(), ahead)
 				if ok := err == nil; ok != tt.want || !ok && !errors.Is(err, upstream.ErrYielded) {
-					t.Errorf("Acquire of a read ahead = %v", err)
+					t.Errorf("Acquire of a read ahead = %v, want a slot %t, or otherwise %v", err, tt.want, upstream.ErrYielded)
 				}
 				expect.Equal(t, l.Load().Waiting, tt.queued, "waiting requests")
 				for range tt.queued { // until they time out

@@ -13,19 +13,19 @@ import (
 // Unknown requests that never end use a quarter of the slots and do not affect other requests.
 func TestUnknownRequestsUseAQuarterOfTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := few(8, time.Hour)
+		s := newSlots(8, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		begun := make(chan *Turn, 100)
+		turns := make(chan *Turn, 100)
 		for range 100 {
 			go func() {
 				if turn, err := s.Acquire(ctx, Request{Client: "scanner", Cost: Unknown}); err == nil {
-					begun <- turn
+					turns <- turn
 				}
 			}()
 		}
 		synctest.Wait()
-		expect.Equal(t, len(begun), 2, "unknown requests in the 8 slots")
+		expect.Equal(t, len(turns), 2, "unknown requests in the 8 slots")
 		time.Sleep(10 * time.Second)
 		expect.Equal(t, s.Expected(Request{Client: "other", Cost: Page}), 0, "expected wait of a page")
 		if !s.Spare() {
@@ -34,9 +34,9 @@ func TestUnknownRequestsUseAQuarterOfTheSlots(t *testing.T) {
 		for range 6 {
 			expect.Value(s.Acquire(ctx, Request{Client: "other", Cost: Page}))(t)
 		}
-		(<-begun).End(true)
+		(<-turns).End(true)
 		synctest.Wait()
-		expect.Equal(t, len(begun), 2, "unknown requests in slots after one has ended")
+		expect.Equal(t, len(turns), 2, "unknown requests in slots after one has ended")
 		cancel()
 		synctest.Wait()
 	})
@@ -44,10 +44,10 @@ func TestUnknownRequestsUseAQuarterOfTheSlots(t *testing.T) {
 
 func TestUnknownRequestsGetEveryFourthSlotWhileOthersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := few(4, time.Hour)
+		s := newSlots(4, time.Hour)
 		var mu sync.Mutex
 		var order []Cost
-		ask := func(cost Cost, requests int) {
+		start := func(cost Cost, requests int) {
 			for range requests {
 				go func() {
 					turn, err := s.Acquire(t.Context(), Request{Client: cost.String(), Cost: cost})
@@ -63,8 +63,8 @@ func TestUnknownRequestsGetEveryFourthSlotWhileOthersWait(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		ask(Page, 20)
-		ask(Unknown, 20)
+		start(Page, 20)
+		start(Unknown, 20)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		unknown := 0
