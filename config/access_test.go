@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/expect"

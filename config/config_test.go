@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/expect"
 )

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/expect"
 )

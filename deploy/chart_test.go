@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// secrets stand for what the Secret of a chart would hold.
+// secrets are values for the keys of a chart's Secret.
 var secrets = map[string]string{
 	"admin-token":       "0123456789abcdef0123456789abcdef",
 	"redis-url":         "rediss://user:password@redis:6379/0",
@@ -21,8 +21,7 @@ var secrets = map[string]string{
 	"metadata-provider": "alchemy:https://story-mainnet.g.alchemy.com/nft/v3/KEY",
 }
 
-// kubeVersion is what the chart is rendered for: a helm that was built from its
-// module knows of none that is current.
+// kubeVersion is the version that the chart is rendered for. A helm built from its module has no current default.
 const kubeVersion = "1.34.0"
 
 func helmPath(t *testing.T) string {
@@ -34,14 +33,14 @@ func helmPath(t *testing.T) string {
 	return path
 }
 
-// helm runs it and returns what it prints.
+// helm runs helm, and returns its output.
 func helm(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, said strings.Builder // it tells of symbolic links while all is well
+	var out, warnings strings.Builder // helm warns of symbolic links
 	cmd := exec.Command(helmPath(t), args...)
-	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.Stdout, cmd.Stderr = &out, &warnings
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), said.String())
+		t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), warnings.String())
 	}
 	return out.String()
 }
@@ -60,7 +59,7 @@ func render(t *testing.T, chart string, args ...string) map[string]map[string]an
 	return manifests
 }
 
-// at walks down maps, and lists by their first element.
+// at returns the value at a path of maps. Of a list it takes the first element.
 func at(v any, path ...string) any {
 	for _, key := range path {
 		if list, ok := v.([]any); ok && len(list) > 0 {
@@ -75,7 +74,7 @@ func at(v any, path ...string) any {
 func TestChartConfigurationsAreAcceptedByServe(t *testing.T) {
 	files, err := filepath.Glob("helm/tipcache/ci/*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%v %v", files, err)
+		t.Fatalf("files in helm/tipcache/ci = %v, %v; want some", files, err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -86,23 +85,22 @@ func TestChartConfigurationsAreAcceptedByServe(t *testing.T) {
 				pod = at(parse(t, []byte(patch)), "spec", "template", "spec")
 			}
 			if at(pod, "enableServiceLinks") != false {
-				t.Error("environment variables of a Service named tipcache would be rejected")
+				t.Error("enableServiceLinks is not false: tipcache would reject the variables of a Service named tipcache")
 			}
-			serves(t, at(pod, "containers"), manifests["ConfigMap test-tipcache"])
+			expectServable(t, at(pod, "containers"), manifests["ConfigMap test-tipcache"])
 		})
 	}
 }
 
-// serves fails the test if the container's command line, variables and
-// configuration file do not make a valid configuration.
-func serves(t *testing.T, container any, configMap map[string]any) {
+// expectServable fails the test unless a container's command line, variables and configuration file are valid together.
+func expectServable(t *testing.T, container any, configMap map[string]any) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "tipcache.yaml")
 	text, _ := at(configMap, "data", "tipcache.yaml").(string)
 	expect.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	args := words(at(container, "args"))
 	if len(args) != 3 || args[1] != "--config" {
-		t.Fatalf("it runs %v", args)
+		t.Fatalf("args = %v, want serve --config FILE", args)
 	}
 	args[2] = config
 	var env []string
@@ -118,7 +116,7 @@ func serves(t *testing.T, container any, configMap map[string]any) {
 		}
 		env = append(env, name+"="+value)
 	}
-	acceptsLine(t, env, args)
+	expectCommandAccepted(t, env, args)
 }
 
 func TestAnotherChartCanPutTheContainerIntoItsPod(t *testing.T) {
@@ -141,18 +139,18 @@ spec:
 		expect.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.MkdirAll(filepath.Join(parent, "charts"), 0o755)))
 		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	// With what its symbolic links name: helm dependency build does the same.
+	// Copies the targets of symbolic links, like helm dependency build.
 	if out, err := exec.Command("cp", "-rL", "helm/tipcache", filepath.Join(parent, "charts")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	manifests := render(t, parent)
-	serves(t, at(manifests["Pod node"], "spec", "containers"), manifests["ConfigMap test-tipcache"])
+	expectServable(t, at(manifests["Pod node"], "spec", "containers"), manifests["ConfigMap test-tipcache"])
 }
 
 func TestTierWithoutNodesIsRefused(t *testing.T) {
 	out, err := exec.Command(helmPath(t), "template", "test", "helm/tipcache", "--kube-version", kubeVersion).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "config.chain.nodes is needed") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("helm template without nodes = %v, want config.chain.nodes is needed\n%s", err, out)
 	}
 	helm(t, "template", "test", "helm/tipcache", "--kube-version", kubeVersion, "--set", "secret.env.TIPCACHE_CHAIN_NODES=chain-nodes")
 }
@@ -165,16 +163,16 @@ func TestChartBringsAlertsDashboardAndIngress(t *testing.T) {
 	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml")
 	alerts := at(read(t, "prometheus/alerts.yaml"), "groups", "rules", "alert")
 	if got := at(manifests["PrometheusRule test-tipcache"], "spec", "groups", "rules", "alert"); got == nil || got != alerts {
-		t.Errorf("the first alert is %v, want %v", got, alerts)
+		t.Errorf("first alert = %v, want %v", got, alerts)
 	}
 	dashboard := expect.Value(os.ReadFile("grafana/tipcache.json"))(t)
 	got, _ := at(manifests["ConfigMap test-tipcache-dashboard"], "data", "tipcache.json").(string)
 	if strings.TrimSpace(got) != strings.TrimSpace(string(dashboard)) {
-		t.Error("chart's dashboard differs from deploy/grafana")
+		t.Error("dashboard of the chart differs from grafana/tipcache.json")
 	}
 	service := at(manifests["Ingress test-tipcache"], "spec", "rules", "http", "paths", "backend", "service", "name")
 	if _, ok := manifests["Service test-tipcache"]; !ok || service != "test-tipcache" {
-		t.Errorf("the Ingress leads to %v", service)
+		t.Errorf("service of the Ingress = %v, want test-tipcache", service)
 	}
 	if _, ok := manifests["PodDisruptionBudget test-tipcache"]; !ok {
 		t.Error("chart has no PodDisruptionBudget")
@@ -185,10 +183,10 @@ func TestChartServesRPCAndGRPCIfPortsAreSet(t *testing.T) {
 	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml")
 	service := fmt.Sprint(at(manifests["Service test-tipcache"], "spec"))
 	for name, port := range map[string]string{"rpc": "26657", "grpc": "9090"} {
-		expect.Contains(t, service, "name:"+name+" port:"+port+" targetPort:tipcache-"+name, "the Service, which needs a port for %s", name)
+		expect.Contains(t, service, "name:"+name+" port:"+port+" targetPort:tipcache-"+name, "ports of the Service for %s", name)
 	}
 	if service := fmt.Sprint(render(t, "helm/tipcache", "-f", "helm/tipcache/ci/tier-values.yaml")["Service test-tipcache"]); strings.Contains(service, "rpc") {
-		t.Errorf("ports that were not asked for: %s", service)
+		t.Errorf("Service without RPC = %s, want no port for it", service)
 	}
 }
 
@@ -207,9 +205,7 @@ func TestTLSSecretServesAllListenersByHTTPS(t *testing.T) {
 		{volumes, "name:tipcache-tls secret:map[secretName:certificate]"},
 		{fmt.Sprint(manifests["ServiceMonitor test-tipcache"]), "scheme:https"},
 	} {
-		if !strings.Contains(want.in, want.text) {
-			t.Errorf("no %q in %s", want.text, want.in)
-		}
+		expect.Contains(t, want.in, want.text, "manifest")
 	}
 	plain := render(t, "helm/tipcache", args[:2]...)
 	if got := at(plain["Deployment test-tipcache"], "spec", "template", "spec", "containers", "livenessProbe", "httpGet", "scheme"); got != "HTTP" {
@@ -227,9 +223,7 @@ func TestChartPassesSettingsToPods(t *testing.T) {
 		"team:chain", "serviceAccountName:reader", "fsGroup:1000", "runAsUser:1000", "readOnlyRootFilesystem:true",
 		"map[configMap:map[name:ca] name:ca]", "map[mountPath:/etc/ssl/certs name:ca]",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %s", want, got)
-		}
+		expect.Contains(t, got, want, "pod template")
 	}
 }
 
@@ -242,7 +236,7 @@ func TestChartRefusesValuesOfWrongTypes(t *testing.T) {
 		out, err := exec.Command(helmPath(t), "template", "test", "helm/tipcache", "--kube-version", kubeVersion,
 			"-f", "helm/tipcache/ci/tier-values.yaml", "--set", value).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), strings.Split(value, "=")[0]) && !strings.Contains(string(out), "/"+strings.ReplaceAll(strings.Split(value, "=")[0], ".", "/")) {
-			t.Errorf("%s: error %v, want one that names the value\n%s", value, err, out)
+			t.Errorf("helm template with %s = %v, want an error that names the value\n%s", value, err, out)
 		}
 	}
 }

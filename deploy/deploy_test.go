@@ -1,5 +1,5 @@
-// Package deploy_test holds what is deployed against the program that it is
-// for: every flag, variable and key named in these files exists and fits.
+// Package deploy_test checks the deployed files against the program: every flag, variable and key in them must exist and be
+// valid.
 package deploy_test
 
 import (
@@ -44,34 +44,33 @@ func build(path string) error {
 	return nil
 }
 
-// accepts fails the test if tipcache refuses args with no environment but env.
-func accepts(t *testing.T, env []string, args ...string) {
+// expectAccepted fails the test if tipcache refuses args with only env in its environment.
+func expectAccepted(t *testing.T, env []string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = append([]string{}, env...) // nil would be this process's
+	cmd.Env = append([]string{}, env...) // nil means the environment of this process
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("tipcache %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 
-// acceptsLine checks a whole command line without running it. Its last argument
-// may be an operand.
-func acceptsLine(t *testing.T, env, args []string) {
+// expectCommandAccepted checks a command line without running it. Its last argument may be an operand.
+func expectCommandAccepted(t *testing.T, env, args []string) {
 	t.Helper()
 	switch name := args[0]; name {
 	case "serve", "health":
-		accepts(t, env, append([]string{"check"}, args[1:]...)...)
+		expectAccepted(t, env, append([]string{"check"}, args[1:]...)...)
 	default:
 		flags := args
-		if len(args)%2 == 0 { // name, then flags with their values, then the operand
+		if len(args)%2 == 0 { // name, flags with values, and operand
 			flags = args[:len(args)-1]
 		}
-		accepts(t, env, append(slices.Clone(flags), "-h")...)
+		expectAccepted(t, env, append(slices.Clone(flags), "-h")...)
 	}
 }
 
 func TestExampleConfigurationIsValid(t *testing.T) {
-	accepts(t, nil, "check", "--config", "tipcache.yaml")
+	expectAccepted(t, nil, "check", "--config", "tipcache.yaml")
 }
 
 // composeFiles are the compose files, with the number of their services that run tipcache.
@@ -80,20 +79,20 @@ var composeFiles = map[string]int{"compose.yaml": 4, "regions/compose.yaml": 4}
 func TestComposeCommandsAreValid(t *testing.T) {
 	for file, want := range composeFiles {
 		if got := runCompose(t, file); got != want {
-			t.Errorf("%d services of %s run tipcache, want %d", got, file, want)
+			t.Errorf("services of %s that run tipcache = %d, want %d", file, got, want)
 		}
 	}
 }
 
 // runCompose checks the services of a compose file that run tipcache, and returns their number.
-func runCompose(t *testing.T, file string) (ours int) {
+func runCompose(t *testing.T, file string) (count int) {
 	services, _ := read(t, file)["services"].(map[string]any)
 	for name, s := range services {
 		service := s.(map[string]any)
 		if service["image"] != "tipcache" {
 			continue
 		}
-		ours++
+		count++
 		t.Run(name, func(t *testing.T) {
 			env := variables(service["environment"])
 			command := words(service["command"])
@@ -104,35 +103,31 @@ func runCompose(t *testing.T, file string) (ours int) {
 					command[i] = filepath.Join(filepath.Dir(file), source)
 				}
 			}
-			acceptsLine(t, env, command)
+			expectCommandAccepted(t, env, command)
 			if health, ok := service["healthcheck"].(map[string]any); ok {
 				test := words(health["test"])
 				if len(test) < 3 || test[0] != "CMD" || test[1] != "/tipcache" {
-					t.Fatalf("the image holds nothing that could run %v", test)
+					t.Fatalf("health check = %v, want /tipcache, the only program of the image", test)
 				}
-				acceptsLine(t, env, test[2:])
+				expectCommandAccepted(t, env, test[2:])
 			}
 		})
 	}
-	return ours
+	return count
 }
 
 func TestComposePublishesEachPortOnce(t *testing.T) {
 	for file := range composeFiles {
-		publishesOnce(t, file)
-	}
-}
-
-func publishesOnce(t *testing.T, file string) {
-	services, _ := read(t, file)["services"].(map[string]any)
-	published := map[string]string{}
-	for name, s := range services {
-		for _, port := range words(s.(map[string]any)["ports"]) {
-			at := port[:strings.LastIndex(port, ":")]
-			if other, taken := published[at]; taken {
-				t.Errorf("%s and %s both are to be at %s", name, other, at)
+		services, _ := read(t, file)["services"].(map[string]any)
+		published := map[string]string{}
+		for name, s := range services {
+			for _, port := range words(s.(map[string]any)["ports"]) {
+				address := port[:strings.LastIndex(port, ":")]
+				if other, ok := published[address]; ok {
+					t.Errorf("%s: services %s and %s both publish %s", file, name, other, address)
+				}
+				published[address] = name
 			}
-			published[at] = name
 		}
 	}
 }
@@ -143,14 +138,14 @@ func TestFilesMountedByComposeExist(t *testing.T) {
 		for _, volume := range words(s.(map[string]any)["volumes"]) {
 			path, _, _ := strings.Cut(volume, ":")
 			if _, err := os.Stat(path); strings.HasPrefix(path, "./") && err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("volume of %s: %v", name, err)
 			}
 		}
 	}
 	for _, target := range words(at(read(t, "prometheus/prometheus.yml"), "scrape_configs", "static_configs", "targets")) {
 		service, _, _ := strings.Cut(target, ":")
 		if services[service] == nil {
-			t.Errorf("Prometheus is to scrape %s, which is no service", target)
+			t.Errorf("scrape target %s is not a service of compose.yaml", target)
 		}
 	}
 }
@@ -163,10 +158,10 @@ func TestEachAlertIsInTheManual(t *testing.T) {
 		for _, rule := range rules {
 			name, _ := at(rule, "alert").(string)
 			if !strings.Contains(string(manual), "\n| "+name+" | ") {
-				t.Errorf("%s has no line among the alerts of docs/monitoring.md", name)
+				t.Errorf("docs/monitoring.md lacks alert %s", name)
 			}
 			if url, _ := at(rule, "annotations", "runbook_url").(string); !strings.HasSuffix(url, "/deploy/docs/monitoring.md#alerts") {
-				t.Errorf("%s has no runbook_url", name)
+				t.Errorf("runbook_url of %s = %q, want one that ends in /deploy/docs/monitoring.md#alerts", name, url)
 			}
 		}
 	}
@@ -177,28 +172,28 @@ func TestSystemdConfigurationIsValid(t *testing.T) {
 	defer file.Close()
 	var env []string
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		// Settings that are commented out are examples to be switched on.
+		// Settings in comments are examples, and must be valid, too.
 		if line := strings.TrimPrefix(lines.Text(), "#"); strings.HasPrefix(line, "TIPCACHE_") {
 			env = append(env, line)
 		}
 	}
 	if len(env) == 0 {
-		t.Fatal("the file sets no variables")
+		t.Fatal("systemd/tipcache.env has no variables")
 	}
-	accepts(t, env, "check", "--config", "systemd/tipcache.yaml")
+	expectAccepted(t, env, "check", "--config", "systemd/tipcache.yaml")
 }
 
 func TestSystemdUnitIsWellFormed(t *testing.T) {
 	path, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Skip("install systemd to run this test: systemd-analyze has to be on the PATH")
+		t.Skip("install systemd to run this test: systemd-analyze must be on the PATH")
 	}
 	text := expect.Value(os.ReadFile("systemd/tipcache.service"))(t)
 	unit := filepath.Join(t.TempDir(), "tipcache.service")
 	installed := strings.ReplaceAll(string(text), "/usr/local/bin/tipcache", "/bin/true")
 	expect.NoError(t, os.WriteFile(unit, []byte(installed), 0o600))
 	if out, err := exec.Command(path, "verify", "--man=no", unit).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("systemd-analyze verify = %v, want success without output\n%s", err, out)
 	}
 }
 

@@ -20,21 +20,21 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
-// TestEdgesDoNotMixHeights reads through the caches of the folder edge, and through an nginx
-// that honours Vary, while blocks come: an answer is of the block that the request names, by
-// header or in the URL, and one of the newest block is at most a block behind any that
-// the edge has given before.
+// Clients read through the caches of the folder edge, and through an nginx that honors Vary, while blocks arrive. A response
+// must be from the block that the request names by header or URL. Without a block it must be at most one block behind the
+// newest response of the edge.
 func TestEdgesDoNotMixHeights(t *testing.T) {
 	wanted, err := strconv.Atoi(os.Getenv("TIPCACHE_TEST_EDGE"))
 	if err != nil {
-		t.Skip("skipped: TIPCACHE_TEST_EDGE is not the number of answers to be read; .ci/http sets it")
+		t.Skip("skipped: TIPCACHE_TEST_EDGE is not the number of responses to read; .ci/http sets it")
 	}
 	origin, _ := startOrigin(t)
 	edges := []*edge{
-		{name: "nginx, told to ignore Vary", at: startNginx(t, "edge/nginx.conf", origin)},
-		{name: "nginx, by Vary", at: startNginx(t, writeFile(t, "nginx.conf", byVary), origin)},
+		{name: "nginx that ignores Vary", at: startNginx(t, "edge/nginx.conf", origin)},
+		{name: "nginx that honors Vary", at: startNginx(t, writeFile(t, "nginx.conf", byVary), origin)},
 		{name: "Varnish", at: startVarnish(t, origin)},
 	}
 	var readers sync.WaitGroup
@@ -45,15 +45,15 @@ func TestEdgesDoNotMixHeights(t *testing.T) {
 	}
 	readers.Wait()
 	for _, e := range edges {
-		t.Logf("%s: %d answers of %d blocks, %d marked as older, %d by the edge itself", e.name, e.answers.Load(), e.newest.Load()-e.first.Load(), e.marked.Load(), e.hits.Load())
+		t.Logf("%s: %d responses from %d blocks, %d marked as stale, %d hits of the edge", e.name, e.answers.Load(), e.newest.Load()-e.first.Load(), e.marked.Load(), e.hits.Load())
 		if blocks := e.newest.Load() - e.first.Load(); blocks < leastBlocks || e.hits.Load() == 0 {
-			t.Errorf("%s: %d answers in %d blocks came from the edge", e.name, e.hits.Load(), blocks)
+			t.Errorf("%s: hits = %d in %d blocks, want some in at least %d", e.name, e.hits.Load(), blocks, leastBlocks)
 		}
 	}
 }
 
-// TestEdgesShareOnePoll follows answers through the caches of the folder edge: tipcache is
-// asked once for many followers, who go from block to block and never back.
+// Clients poll through the caches of the folder edge. They must see each block once, and the edge must send their polls to
+// tipcache once.
 func TestEdgesShareOnePoll(t *testing.T) {
 	if os.Getenv("TIPCACHE_TEST_EDGE") == "" {
 		t.Skip("skipped: TIPCACHE_TEST_EDGE is not set; .ci/http sets it")
@@ -69,18 +69,18 @@ func TestEdgesShareOnePoll(t *testing.T) {
 			all.Go(func() { followBlocks(t, at+polledPath) })
 		}
 		all.Wait()
-		asked := pollsOf(t, admin)
-		t.Logf("%s: %d polls came from %d followers of %d blocks", name, asked, followers, leastBlocks)
-		if asked > followers*leastBlocks/4 {
-			t.Errorf("%s: tipcache was asked %d times", name, asked)
+		polls := pollsOf(t, admin)
+		t.Logf("%s: %d polls for %d followers of %d blocks", name, polls, followers, leastBlocks)
+		if polls > followers*leastBlocks/4 {
+			t.Errorf("%s: polls of tipcache = %d, want at most %d", name, polls, followers*leastBlocks/4)
 		}
 	}
 }
 
-// polledPath is of an answer that every block changes.
+// polledPath has a response that every block changes.
 const polledPath = "/distribution/delegators/0xa82f5d1f204b382d90ca549b695aedb7fde14817/rewards"
 
-// followBlocks polls an answer until it has changed some times.
+// followBlocks polls a URL until its response has changed leastBlocks times.
 func followBlocks(t *testing.T, url string) {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
@@ -94,7 +94,7 @@ func followBlocks(t *testing.T, url string) {
 		after, _, _ := strings.Cut(strings.TrimPrefix(h.Get("Link"), "<"), ">")
 		height, _ := strconv.ParseInt(h.Get("X-Block-Height"), 10, 64)
 		if height < newest || after == next || after == "" {
-			t.Errorf("%s at block %d, after %d, goes on with %q", next, height, newest, after)
+			t.Errorf("poll %s = block %d after %d, with next URL %q; want a later block and another URL", next, height, newest, after)
 			return
 		}
 		if height > newest {
@@ -104,7 +104,7 @@ func followBlocks(t *testing.T, url string) {
 	}
 }
 
-// pollsOf is how many polls a tipcache has answered.
+// pollsOf returns the number of polls that a tipcache has answered.
 func pollsOf(t *testing.T, admin string) (all int) {
 	t.Helper()
 	resp := expect.Value(http.Get("http://" + admin + "/metrics"))(t)
@@ -119,10 +119,10 @@ func pollsOf(t *testing.T, admin string) (all int) {
 	return all
 }
 
-// leastBlocks come while an edge is read.
+// leastBlocks is how many blocks must arrive during a test.
 const leastBlocks = 4
 
-// byVary is an nginx as one would write it: it honours Vary, and its key is the URL.
+// byVary is a usual nginx configuration: it honors Vary, and the key is the URL.
 const byVary = `
 worker_processes 1;
 pid /run/tipcache-edge.pid;
@@ -140,7 +140,7 @@ http {
   }
 }`
 
-// An edge is a cache before tipcache, and what was read of it.
+// An edge is a cache in front of tipcache, with figures of its responses.
 type edge struct {
 	name, at string
 
@@ -149,10 +149,10 @@ type edge struct {
 	etags                 sync.Map     // by path and block
 }
 
-// edgePaths are of the classes live and params.
+// edgePaths belong to the classes live and params.
 var edgePaths = []string{"/staking/pool", "/staking/params", "/mint/params?x=1", "/distribution/params"}
 
-// read asks for so many answers, and until blocks have come.
+// read sends requests until the edge has given wanted responses and leastBlocks have arrived.
 func (e *edge) read(t *testing.T, wanted int64) {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
@@ -171,12 +171,12 @@ func (e *edge) read(t *testing.T, wanted int64) {
 			t.Errorf("%s: %s: %v", e.name, target, err)
 			return
 		}
-		e.judge(t, target, path, h, pinned, newest)
+		e.check(t, target, path, h, pinned, newest)
 	}
 }
 
-// judge looks at the header of an answer; newest was given before it was asked for.
-func (e *edge) judge(t *testing.T, target, path string, h http.Header, pinned, newest int64) {
+// check checks the header of a response. newest is the newest block before its request.
+func (e *edge) check(t *testing.T, target, path string, h http.Header, pinned, newest int64) {
 	e.answers.Add(1)
 	if h.Get("X-Cache") == "HIT" || strings.Contains(h.Get("X-Varnish"), " ") {
 		e.hits.Add(1)
@@ -184,15 +184,15 @@ func (e *edge) judge(t *testing.T, target, path string, h http.Header, pinned, n
 	height, err := strconv.ParseInt(h.Get("X-Block-Height"), 10, 64)
 	switch marked := strings.Contains(h.Get("Cache-Status"), "stale-"); {
 	case err != nil || pinned > 0 && height != pinned:
-		t.Errorf("%s: %s at block %d is of %q: %v", e.name, target, pinned, h.Get("X-Block-Height"), h)
+		t.Errorf("%s: block of %s at %d = %q, want the requested one: %v", e.name, target, pinned, h.Get("X-Block-Height"), h)
 	case marked:
 		e.marked.Add(1)
 	case pinned == 0 && height < newest-1:
-		t.Errorf("%s: %s is of block %d after an answer of %d: %v", e.name, target, height, newest, h)
+		t.Errorf("%s: block of %s = %d, want at least %d: %v", e.name, target, height, newest-1, h)
 	}
 	etag, _, _ := strings.Cut(strings.TrimPrefix(h.Get("Etag"), "W/"), "-gzip")
 	if was, known := e.etags.LoadOrStore(fmt.Sprint(path, " at ", height), strings.Trim(etag, `"`)); known && was != strings.Trim(etag, `"`) {
-		t.Errorf("%s: %s at block %d is %s and %s", e.name, path, height, was, etag)
+		t.Errorf("%s: ETag of %s at block %d = %s, want %s as before", e.name, path, height, etag, was)
 	}
 	if pinned > 0 {
 		return
@@ -222,64 +222,64 @@ func get(ctx context.Context, client *http.Client, target, height string) (http.
 	return resp.Header, err
 }
 
-// startOrigin starts tipcache before a simulated chain, and returns its addresses.
+// startOrigin starts tipcache in front of a simulated chain, and returns its addresses.
 func startOrigin(t *testing.T) (public, admin string) {
 	t.Helper()
 	var at [7]string
 	for i := range at {
-		at[i] = freeAddress(t)
+		at[i] = porttest.Address(t)
 	}
 	start(t, program, "devnet", "--block-time", "3s", "--node-listen", at[0], "--comet-listen", at[1], "--evm-listen", at[2], "--metadata-listen", at[3], "--control-listen", at[4])
-	await(t, "http://"+at[0]+"/staking/pool")
+	waitFor(t, "http://"+at[0]+"/staking/pool")
 	start(t, program, "serve", "--listen", at[5], "--admin", at[6], "--store", "sqlite::memory:", "--collections-auth", "none", "--node", "http://"+at[0], "--comet", "http://"+at[1])
-	await(t, "http://"+at[6]+"/readyz")
+	waitFor(t, "http://"+at[6]+"/readyz")
 	return at[5], at[6]
 }
 
-// startNginx starts nginx with a configuration before tipcache at another address.
+// startNginx starts nginx with a configuration in front of tipcache.
 func startNginx(t *testing.T, config, origin string) (url string) {
 	t.Helper()
-	installed(t, "nginx")
-	dir, at := t.TempDir(), freeAddress(t)
-	file := rewritten(t, config, "127.0.0.1:8080", origin, "127.0.0.1:8443", at, "/run/tipcache-edge.pid", filepath.Join(dir, "pid"), "/var/cache/tipcache-edge", filepath.Join(dir, "cache"))
-	global := "daemon off; master_process off;" // a master as root would have workers that may not write here
+	requireProgram(t, "nginx")
+	dir, at := t.TempDir(), porttest.Address(t)
+	file := replaceIn(t, config, "127.0.0.1:8080", origin, "127.0.0.1:8443", at, "/run/tipcache-edge.pid", filepath.Join(dir, "pid"), "/var/cache/tipcache-edge", filepath.Join(dir, "cache"))
+	global := "daemon off; master_process off;" // workers of a master that runs as root could not write here
 	start(t, "nginx", "-p", dir, "-e", "stderr", "-c", file, "-g", global)
-	await(t, "http://"+at+"/staking/pool")
+	waitFor(t, "http://"+at+"/staking/pool")
 	return "http://" + at
 }
 
-// startVarnish starts Varnish before tipcache.
+// startVarnish starts Varnish in front of tipcache.
 func startVarnish(t *testing.T, origin string) (url string) {
 	t.Helper()
-	installed(t, "varnishd")
+	requireProgram(t, "varnishd")
 	host, port, err := net.SplitHostPort(origin)
 	expect.NoError(t, err)
-	at := freeAddress(t)
-	file := rewritten(t, "edge/varnish.vcl", `.host = "127.0.0.1"; .port = "8080"`, fmt.Sprintf(`.host = %q; .port = %q`, host, port))
+	at := porttest.Address(t)
+	file := replaceIn(t, "edge/varnish.vcl", `.host = "127.0.0.1"; .port = "8080"`, fmt.Sprintf(`.host = %q; .port = %q`, host, port))
 	args := []string{"-F", "-j", "none", "-n", t.TempDir(), "-a", at, "-f", file, "-s", "malloc,64m"}
 	text := expect.Value(os.ReadFile(file))(t)
-	for _, set := range regexp.MustCompile(`-p (\S+=\S+)`).FindAllStringSubmatch(string(text), -1) { // as its head says how to start it
+	for _, set := range regexp.MustCompile(`-p (\S+=\S+)`).FindAllStringSubmatch(string(text), -1) { // the parameters in its header
 		args = append(args, "-p", set[1])
 	}
 	start(t, "varnishd", args...)
-	await(t, "http://"+at+"/staking/pool")
+	waitFor(t, "http://"+at+"/staking/pool")
 	return "http://" + at
 }
 
-func installed(t *testing.T, name string) {
+func requireProgram(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
 		t.Skipf("skipped: %s is not installed", name)
 	}
 }
 
-// rewritten is a file with other texts in place of some that it has.
-func rewritten(t *testing.T, file string, pairs ...string) string {
+// replaceIn returns a copy of a file in which pairs of old and new texts are replaced.
+func replaceIn(t *testing.T, file string, pairs ...string) string {
 	t.Helper()
 	text := expect.Value(os.ReadFile(file))(t)
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(string(text), pairs[i]) {
-			t.Fatalf("%s has no %s", file, pairs[i])
+			t.Fatalf("%s lacks %s", file, pairs[i])
 		}
 	}
 	return writeFile(t, filepath.Base(file), strings.NewReplacer(pairs...).Replace(string(text)))
@@ -292,38 +292,28 @@ func writeFile(t *testing.T, name, text string) string {
 	return file
 }
 
-// start starts a program that ends with the test.
+// start starts a program, and stops it when the test ends.
 func start(t *testing.T, name string, args ...string) {
 	t.Helper()
-	var said strings.Builder
+	var output strings.Builder
 	cmd := exec.Command(name, args...)
-	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Stdout, cmd.Stderr = &output, &output
 	expect.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
-		if text := said.String(); t.Failed() {
+		if text := output.String(); t.Failed() {
 			t.Logf("%s: %s", name, text[max(0, len(text)-2000):])
 		}
 	})
 }
 
-// await waits until a server answers with 200.
-func await(t *testing.T, url string) {
+// waitFor waits until a server responds with a success.
+func waitFor(t *testing.T, url string) {
 	t.Helper()
 	client := &http.Client{Timeout: time.Second}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := get(t.Context(), client, url, ""); err == nil {
-			return
-		} else if time.Now().After(deadline) {
-			t.Fatalf("%s does not answer: %v", url, err)
-		}
-	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer l.Close()
-	return l.Addr().String()
+	expect.Eventually(t, "a success of "+url, func() bool {
+		_, err := get(t.Context(), client, url, "")
+		return err == nil
+	})
 }

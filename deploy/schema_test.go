@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// settings are the paths that an object of the values' schema takes, and no others.
+// settings returns the paths that an object of the values' schema accepts.
 func settings(t *testing.T, schema map[string]any, prefix string) (paths []string) {
 	t.Helper()
 	definitions := at(read(t, "helm/tipcache/values.schema.json"), "definitions")
@@ -23,7 +23,7 @@ func settings(t *testing.T, schema map[string]any, prefix string) (paths []strin
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	if len(properties) == 0 || schema["additionalProperties"] != false {
-		t.Errorf("%q takes more than its properties", prefix)
+		t.Errorf("schema of %q accepts other properties, want additionalProperties false", prefix)
 	}
 	for name, property := range properties {
 		m := resolve(property)

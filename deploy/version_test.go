@@ -12,13 +12,13 @@ import (
 func TestEverythingHasTheVersionOfTheProgram(t *testing.T) {
 	chart := read(t, "helm/tipcache/Chart.yaml")
 	for what, version := range map[string]any{
-		"the chart": chart["version"], "the program in it": chart["appVersion"], "the TypeScript package": read(t, "typescript/package.json")["version"],
+		"chart": chart["version"], "program in the chart": chart["appVersion"], "TypeScript package": read(t, "typescript/package.json")["version"],
 	} {
 		expect.Equal(t, version, docs.Version, "version of %s", what)
 	}
 	for file, text := range map[string]string{"CHANGELOG.md": "\n## " + docs.Version, "docs/kubernetes.md": "{name: tipcache, version: " + docs.Version + ","} {
 		if got, err := os.ReadFile(file); err != nil || !strings.Contains(string(got), text) {
-			t.Errorf("%s does not name it: %v", file, err)
+			t.Errorf("%s lacks %q: %v", file, text, err)
 		}
 	}
 }

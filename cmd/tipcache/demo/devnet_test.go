@@ -14,7 +14,7 @@ import (
 func TestPrintedCommandEndsFaultOfNode(t *testing.T) {
 	body := regexp.MustCompile(`Repair it: .* -d '(.*)'`).FindStringSubmatch(devnetBanner)
 	if body == nil {
-		t.Fatal("line not found")
+		t.Fatalf("banner = %s, want a command that repairs the node", devnetBanner)
 	}
 	d := expect.Value(Start(devnet.Options{Interval: -1, Faults: devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}}))(t)
 	defer func() { _ = d.Close() }()

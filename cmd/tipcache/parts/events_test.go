@@ -16,14 +16,11 @@ import (
 )
 
 func TestUnreachableNodeProvidesNoEvents(t *testing.T) {
-	pool, err := node.New(node.Options{Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: "http://127.0.0.1:1", Comet: "http://127.0.0.1:1"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := expect.Value(node.New(node.Options{Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: "http://127.0.0.1:1", Comet: "http://127.0.0.1:1"}}}))(t)
 	defer pool.Close()
 	for _, n := range parts.Events(pool, slog.New(slog.DiscardHandler), nil).Nodes() {
 		if n.Fit() {
-			t.Errorf("%s is fit before it answered", n.Name)
+			t.Errorf("node %s is fit before its first response", n.Name)
 		}
 	}
 }
@@ -54,11 +51,11 @@ func TestNoEventIsLostWhileNodesFail(t *testing.T) {
 				break
 			}
 			if m.Event.Height == 0 {
-				continue // a round
+				continue // a consensus round
 			}
 			if m.Event.Kind == events.NewBlock {
 				if want := "NewBlock NewBlockHeader NewBlockEvents Tx"; next > 0 && strings.Join(kinds, " ") != want {
-					t.Fatalf("events of block %d = %s", next-1, kinds)
+					t.Fatalf("events of block %d = %s, want %s", next-1, kinds, want)
 				}
 				if next > 0 && m.Event.Height != next {
 					t.Fatalf("block %d, want %d", m.Event.Height, next)
@@ -75,17 +72,17 @@ func TestNoEventIsLostWhileNodesFail(t *testing.T) {
 	}
 }
 
-// fail stops one node and then the other, at the block of that number.
+// fail stops one node and then the other, by the number of the block.
 func fail(t *testing.T, d *devnet.Devnet, second *devnet.Node, block int) {
 	t.Helper()
 	var err error
-	switch gone := (devnet.Fault{Outage: devnet.Refuse}); block {
+	switch refuse := (devnet.Fault{Outage: devnet.Refuse}); block {
 	case 10:
-		err = d.Node().SetFaults(gone, gone)
+		err = d.Node().SetFaults(refuse, refuse)
 	case 25:
 		err = d.Node().SetFaults(devnet.Fault{}, devnet.Fault{})
 	case 40:
-		err = second.SetFaults(gone, gone)
+		err = second.SetFaults(refuse, refuse)
 	case 48:
 		err = second.SetFaults(devnet.Fault{}, devnet.Fault{})
 	case 50:
@@ -94,12 +91,12 @@ func fail(t *testing.T, d *devnet.Devnet, second *devnet.Node, block int) {
 	expect.NoError(t, err)
 }
 
-// run runs something until the test ends.
-func run(t *testing.T, what func(context.Context) error) {
+// run calls f, and cancels its context when the test ends.
+func run(t *testing.T, f func(context.Context) error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- what(ctx) }()
+	go func() { done <- f(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

@@ -13,33 +13,33 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// written counts the writes of what is written.
-type written struct {
+// A writeCounter counts the writes to a buffer.
+type writeCounter struct {
 	bytes.Buffer
 	writes int
 }
 
-func (w *written) Write(p []byte) (int, error) {
+func (w *writeCounter) Write(p []byte) (int, error) {
 	w.writes++
 	return w.Buffer.Write(p)
 }
 
 func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w written
+		var w writeCounter
 		l := NewLogs(&w, config.Log{Access: 1, Format: "json"})
 		_, _ = l.Requests.Write([]byte("one\n"))
 		_, _ = l.Requests.Write([]byte("two\n"))
 		expect.Equal(t, w.writes, 0, "writes for two requests")
 		l.Info("an event")
 		if text := w.String(); !strings.HasPrefix(text, "one\ntwo\n{") || strings.Count(text, "\n") != 3 {
-			t.Errorf("written: %s", text)
+			t.Errorf("log = %s, want two requests and an event", text)
 		}
 		_, _ = l.Requests.Write([]byte("three\n"))
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
 		if !strings.HasSuffix(w.String(), "three\n") {
-			t.Errorf("not written in time: %s", w.String())
+			t.Errorf("log 200 ms after a request = %s, want the request at its end", w.String())
 		}
 		before := w.writes
 		for range 1000 {
@@ -48,18 +48,18 @@ func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := w.writes - before; n > 15 {
-			t.Errorf("%d writes in ten times the time that lines are gathered for", n)
+			t.Errorf("writes in a second = %d, want at most 15", n)
 		}
 		_, _ = l.Requests.Write([]byte("four\n"))
 		if err := l.Close(); err != nil || !strings.HasSuffix(w.String(), "four\n") {
-			t.Errorf("not written at the end: %v, %s", err, w.String())
+			t.Errorf("Close = %v with log %s, want the last request at its end", err, w.String())
 		}
-		time.Sleep(time.Second) // the timers' end
+		time.Sleep(time.Second) // lets the timers end
 	})
 }
 
 func TestConcurrentLinesAreWrittenWhole(t *testing.T) {
-	var w written
+	var w writeCounter
 	l := NewLogs(&w, config.Log{Access: 1, Format: "json"})
 	const writers, each = 8, 2000
 	var group sync.WaitGroup
@@ -88,28 +88,25 @@ func TestConcurrentLinesAreWrittenWhole(t *testing.T) {
 		}
 		next[i]++
 	}
-	if next != [writers]int{each, each, each, each, each, each, each, each} || events != writers*each/500 {
-		t.Errorf("%v lines, %d events", next, events)
-	}
+	expect.Equal(t, next, [writers]int{each, each, each, each, each, each, each, each}, "lines of each writer")
+	expect.Equal(t, events, writers*each/500, "events")
 	if w.writes > writers*each/20 {
-		t.Errorf("%d writes for %d lines", w.writes, writers*each)
+		t.Errorf("writes = %d for %d lines, want at most one for 20", w.writes, writers*each)
 	}
 }
 
 func TestRequestsAreLoggedAsText(t *testing.T) {
-	var w written
+	var w writeCounter
 	l := NewLogs(&w, config.Log{Access: 1, Format: "text"})
 	_, _ = l.Requests.Write([]byte(`{"time":"2026-01-02T03:04:05.678Z","level":"ERROR","msg":"request","path":"/a \"b\"","status":502,"duration_ms":0.5,"store":""}` + "\n"))
 	_ = l.Close()
 	const want = `2026-01-02T03:04:05.678Z ERR request duration_ms=0.5 path="/a \"b\"" status=502 store=` + "\n"
-	if w.String() != want {
-		t.Errorf("got  %swant %s", w.String(), want)
-	}
+	expect.Equal(t, w.String(), want, "log")
 }
 
 func TestServerLogKeepsOnlyPanicsAtInfo(t *testing.T) {
 	var w bytes.Buffer
-	l := ServerLog(NewLogger(&w, config.Log{Level: "info", Format: "auto"})) // JSON, as w is no terminal
+	l := ServerLog(NewLogger(&w, config.Log{Level: "info", Format: "auto"})) // JSON, because w is no terminal
 	l.Print("http: TLS handshake error from 10.0.0.9:1: EOF")
 	l.Print("http: panic serving 10.0.0.9:1: boom")
 	if text := w.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"level":"ERROR","msg":"http server","error":"http: panic serving`) {

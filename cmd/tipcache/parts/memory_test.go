@@ -17,16 +17,16 @@ func TestMemoryFollowsContainerLimit(t *testing.T) {
 	none := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
 	for _, tt := range []struct {
 		name      string
-		said      config.Bytes
+		memory    config.Bytes
 		container memlimit.Provider
 		want      int64
 	}{
-		{"what is said is taken", 64 << 20, memlimit.Limit(1 << 30), 64 << 20},
-		{"else a quarter of the container's", config.Auto, memlimit.Limit(1 << 30), 256 << 20},
-		{"of a small one, too", config.Auto, memlimit.Limit(128 << 20), 32 << 20},
-		{"without a limit the usual", config.Auto, none, 256 << 20},
+		{"configured size", 64 << 20, memlimit.Limit(1 << 30), 64 << 20},
+		{"a quarter of the container's memory", config.Auto, memlimit.Limit(1 << 30), 256 << 20},
+		{"a quarter of a small container's memory", config.Auto, memlimit.Limit(128 << 20), 32 << 20},
+		{"default without a container", config.Auto, none, 256 << 20},
 	} {
-		cfg := config.Config{Cache: config.Cache{Memory: tt.said}}
+		cfg := config.Config{Cache: config.Cache{Memory: tt.memory}}
 		expect.Equal(t, cfg.CacheMemory(tt.container), tt.want, "%s", tt.name)
 	}
 	before := debug.SetMemoryLimit(-1)

@@ -30,26 +30,22 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 		name, url string
 		want      target
 	}{
-		{"one host is standalone", "redis://h:1/2", target{Addrs: []string{"h:1"}, DB: 2}},
-		{"the port may be left out", "redis://h", target{Addrs: []string{"h:6379"}}},
+		{"one host", "redis://h:1/2", target{Addrs: []string{"h:1"}, DB: 2}},
+		{"default port", "redis://h", target{Addrs: []string{"h:6379"}}},
 		{"credentials and TLS", "rediss://u:p@h:1", target{Addrs: []string{"h:1"}, User: "u", Pass: "p", TLS: true}},
-		{"several hosts are a Cluster", "redis://a:1,b:2,c:3", target{Addrs: []string{"a:1", "b:2", "c:3"}}},
+		{"several hosts of a Cluster", "redis://a:1,b:2,c:3", target{Addrs: []string{"a:1", "b:2", "c:3"}}},
 		{"one host of a Cluster", "redis://a:1?cluster=true", target{Addrs: []string{"a:1"}, Cluster: true}},
 		{"Sentinels of a master", "redis://:p@a:1,b:2/3?master_name=m", target{Addrs: []string{"a:1", "b:2"}, Master: "m", Pass: "p", DB: 3}},
 	}
 	for _, test := range tests {
-		o, err := redisOptions(config.Redis{URL: test.url, Timeout: time.Second})
-		if err != nil {
-			t.Errorf("%s: %v", test.name, err)
-			continue
-		}
+		o := expect.Value(redisOptions(config.Redis{URL: test.url, Timeout: time.Second}))(t)
 		got := target{o.Addrs, o.MasterName, o.Username, o.Password, o.DB, o.IsClusterMode, o.TLSConfig != nil}
 		expect.NoDiff(t, got, test.want, "%s", test.name)
 		if o.PoolTimeout >= time.Second {
 			t.Errorf("%s: PoolTimeout = %v, want less than the timeout of an operation", test.url, o.PoolTimeout)
 		}
 		if !o.ContextTimeoutEnabled {
-			t.Errorf("%s: deadlines do not bind", test.name)
+			t.Errorf("%s: ContextTimeoutEnabled = false, want true", test.name)
 		}
 	}
 }
@@ -61,37 +57,34 @@ func TestClusterMapIsReloadedSoon(t *testing.T) {
 		defer client.Close()
 		c, ok := client.(*redis.ClusterClient)
 		if !ok || c.Options().ClusterStateReloadInterval > 5*time.Second {
-			t.Errorf("%s: %T is blind to a failover for long", url, client)
+			t.Errorf("client for %s = %T, want a Cluster client that reloads its state within 5 s", url, client)
 		}
 	}
 }
 
-// dials counts attempts to connect.
-type dials struct{ n atomic.Int32 }
+// A dialCounter is a hook that counts connection attempts.
+type dialCounter struct{ n atomic.Int32 }
 
-func (d *dials) DialHook(next redis.DialHook) redis.DialHook {
+func (d *dialCounter) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		d.n.Add(1)
 		return next(ctx, network, addr)
 	}
 }
 
-func (d *dials) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (d *dialCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (d *dials) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (d *dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-// A request that waited for more attempts would end with its deadline, and not name the cause.
+// With more attempts, the request would fail with its deadline, which does not name the cause.
 func TestRefusedConnectionEndsRequestAtOnce(t *testing.T) {
-	client, err := OpenRedis(config.Redis{URL: "redis://" + porttest.Address(t), Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := expect.Value(OpenRedis(config.Redis{URL: "redis://" + porttest.Address(t), Timeout: time.Minute}))(t)
 	defer client.Close()
-	var d dials
+	var d dialCounter
 	client.AddHook(&d)
-	err = client.Ping(t.Context()).Err()
+	err := client.Ping(t.Context()).Err()
 	if !errors.Is(err, syscall.ECONNREFUSED) || d.n.Load() != 1 {
 		t.Errorf("Ping: %v after %d attempts, want ECONNREFUSED after 1", err, d.n.Load())
 	}
@@ -121,7 +114,7 @@ func TestCredentialsEchoedByRedisAreRedacted(t *testing.T) {
 	pipeline := client.Pipeline()
 	queued := pipeline.Get(t.Context(), "k")
 	_, failed := pipeline.Exec(t.Context())
-	for name, err := range map[string]error{"a command": client.Get(t.Context(), "k").Err(), "a pipeline": failed, "a command of it": queued.Err()} {
+	for name, err := range map[string]error{"command": client.Get(t.Context(), "k").Err(), "pipeline": failed, "command of the pipeline": queued.Err()} {
 		if err == nil || strings.Contains(err.Error(), "secret-7c1f") || !strings.Contains(err.Error(), "***") {
 			t.Errorf("%s: error = %v, want one without the password", name, err)
 		}
