@@ -5,20 +5,18 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const (
-	v5 = "0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0" // popular
-	d0 = "0x243b338be72573f04688f16dbc05e281517330d0" // on 61 validators
-	d1 = "0xa82f5d1f204b382d90ca549b695aedb7fde14817" // 129 period delegations on v5
+	v5 = "0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0" // a popular validator
+	d0 = "0x243b338be72573f04688f16dbc05e281517330d0" // delegates to 61 validators
+	d1 = "0xa82f5d1f204b382d90ca549b695aedb7fde14817" // has 129 period delegations to v5
 )
 
-// questions are one of each kind.
-var questions = []string{
+// paths has a path of each kind.
+var paths = []string{
 	"/staking/validators?pagination.limit=500&pagination.count_total=true",
 	"/staking/validators/" + v5,
 	"/staking/validators/" + v5 + "/delegations?pagination.limit=1000",
@@ -40,22 +38,22 @@ func TestTwoDevnetsWithOneSeedAgree(t *testing.T) {
 	b := start(t, devnet.Options{Seed: 7, Interval: -1, StartHeight: 1500})
 	other := start(t, devnet.Options{Seed: 8, Interval: -1})
 	a.Advance(500)
-	for _, q := range questions {
+	for _, q := range paths {
 		expect.NoDiff(t, get(t, b, q, 0), get(t, a, q, 0), "%s", q)
 	}
-	if get(t, a, questions[2], 900) == get(t, other, questions[2], 900) {
-		t.Error("delegators are equal for two seeds")
+	if get(t, a, paths[2], 900) == get(t, other, paths[2], 900) {
+		t.Error("delegations of two seeds are equal")
 	}
 }
 
 func TestPinnedAnswersStayTheSame(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	before := map[string]string{}
-	for _, q := range questions {
+	for _, q := range paths {
 		before[q] = get(t, d, q, 1000)
 	}
 	d.Advance(400)
-	for _, q := range questions {
+	for _, q := range paths {
 		expect.NoDiff(t, get(t, d, q, 1000), before[q], "%s", q)
 	}
 }
@@ -63,11 +61,11 @@ func TestPinnedAnswersStayTheSame(t *testing.T) {
 func TestSomethingChangesWithTheBlocks(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	changes, last := map[string]int{}, map[string]string{}
-	for _, q := range questions {
+	for _, q := range paths {
 		last[q] = get(t, d, q, 900)
 	}
 	for h := int64(901); h <= 980; h++ {
-		for _, q := range questions {
+		for _, q := range paths {
 			answer := get(t, d, q, h)
 			if answer != last[q] {
 				changes[q]++
@@ -77,7 +75,7 @@ func TestSomethingChangesWithTheBlocks(t *testing.T) {
 	}
 	for q, want := range map[string][2]int{
 		"/distribution/delegators/" + d0 + "/rewards": {80, 80},
-		questions[0]:                     {12, 20},
+		paths[0]:                         {12, 20},
 		"/staking/validators/" + v5:      {4, 6},
 		"/staking/delegations/" + d0:     {1, 12},
 		"/staking/params":                {0, 0},
@@ -85,16 +83,15 @@ func TestSomethingChangesWithTheBlocks(t *testing.T) {
 		"/distribution/validators/" + v5: {80, 80},
 	} {
 		if got := changes[q]; got < want[0] || got > want[1] {
-			t.Errorf("%s changed %d times in 80 blocks, want %d to %d", q, got, want[0], want[1])
+			t.Errorf("changes of %s in 80 blocks = %d, want %d to %d", q, got, want[0], want[1])
 		}
 	}
 }
 
 func TestSamplesExist(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Delegators: 50})
-	if got := []int{len(d.Validators()), len(d.Delegators())}; !cmp.Equal(got, []int{71, 50}) {
-		t.Errorf("%v validators and delegators", got)
-	}
+	expect.Equal(t, len(d.Validators()), 71, "validators")
+	expect.Equal(t, len(d.Delegators()), 50, "delegators")
 	for _, uri := range []string{
 		"/staking/validators/" + devnet.PopularValidator,
 		"/staking/delegators/" + devnet.WideDelegator + "/validators/" + devnet.PopularValidator,
@@ -104,12 +101,12 @@ func TestSamplesExist(t *testing.T) {
 	}
 }
 
-// get reads one answer at a height, 0 for the latest, and wants a success.
+// get reads a response at a height, 0 being the latest, and stops the test unless it is a success.
 func get(t testing.TB, d *devnet.Devnet, uri string, height int64) string {
 	t.Helper()
 	status, body := fetch(t, d.NodeURL()+uri, height)
 	if status != http.StatusOK {
-		t.Fatalf("%s: %d %s", uri, status, body)
+		t.Fatalf("%s = %d %s, want 200", uri, status, body)
 	}
 	return body
 }
@@ -117,7 +114,7 @@ func get(t testing.TB, d *devnet.Devnet, uri string, height int64) string {
 func decode(t testing.TB, body string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(body), into); err != nil {
-		t.Fatalf("%v: %.200s", err, body)
+		t.Fatalf("decode %.200s: %v", body, err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// client does not follow redirects and asks for nothing by itself.
+// client neither follows redirects nor requests compression.
 var client = &http.Client{
 	Transport:     &http.Transport{DisableCompression: true},
 	Timeout:       20 * time.Second,
@@ -23,8 +23,7 @@ var client = &http.Client{
 }
 
 func TestMain(m *testing.M) {
-	// After a refused request net/http keeps a closed connection for half a
-	// second, so that the client can read the answer; goleak waits less.
+	// After a refused request net/http waits half a second for the client to read the response. goleak waits less.
 	lingering := goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait")
 	goleak.VerifyTestMain(m, lingering, goleak.Cleanup(func(code int) {
 		client.CloseIdleConnections()
@@ -37,7 +36,7 @@ func start(t testing.TB, o devnet.Options) *devnet.Devnet {
 	return devnettest.Start(t, o)
 }
 
-// fetch reads a URL, at a height unless that is 0.
+// fetch reads a URL at a height, 0 being the latest.
 func fetch(t testing.TB, target string, height int64) (status int, body string) {
 	t.Helper()
 	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))(t)

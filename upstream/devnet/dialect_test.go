@@ -13,7 +13,7 @@ import (
 
 const pool = "/cosmos/staking/v1beta1/pool"
 
-// sdk reads a path of the SDK at a height, unless it is "".
+// sdk reads a path of the SDK at a height, "" being the latest.
 func sdk(t *testing.T, d *devnet.Devnet, path, height string) (*http.Response, string) {
 	t.Helper()
 	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, d.NodeURL()+path, nil))(t)
@@ -30,19 +30,17 @@ func TestCosmosNodeFollowsTheChain(t *testing.T) {
 	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	resp, before := sdk(t, d, pool, "")
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Cosmos-Block-Height") != "1000" {
-		t.Fatalf("got %d %v", resp.StatusCode, resp.Header)
+		t.Fatalf("pool = %d with headers %v, want 200 at 1000", resp.StatusCode, resp.Header)
 	}
 	d.Advance(1)
 	if _, after := sdk(t, d, pool, ""); after == before {
-		t.Errorf("stood still: %s", after)
+		t.Errorf("pool after a block = %s, want another than before", after)
 	}
-	if _, pinned := sdk(t, d, pool, "1000"); pinned != before {
-		t.Errorf("1000 was %s, is %s", before, pinned)
-	}
+	_, pinned := sdk(t, d, pool, "1000")
+	expect.Equal(t, pinned, before, "pool at 1000")
 	expect.Equal(t, d.Stats().Node.Reads, 3, "counted reads")
-	if resp, _ := sdk(t, d, "/staking/validators", ""); resp.StatusCode != http.StatusNotImplemented {
-		t.Errorf("a path of Story's is %d", resp.StatusCode)
-	}
+	resp, _ = sdk(t, d, "/staking/validators", "")
+	expect.Equal(t, resp.StatusCode, http.StatusNotImplemented, "status of a path of Story")
 }
 
 func TestRestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
@@ -50,15 +48,13 @@ func TestRestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
 	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}))
 	expect.NoError(t, d.SetFaults(devnet.Faults{}))
 	if resp, body := sdk(t, d, pool, ""); resp.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "latest block height") {
-		t.Errorf("got %d %s", resp.StatusCode, body)
+		t.Errorf("latest pool = %d %s, want 500 about the latest block height", resp.StatusCode, body)
 	}
-	if resp, body := sdk(t, d, pool, "1000"); resp.StatusCode != http.StatusOK {
-		t.Errorf("pinned: got %d %s", resp.StatusCode, body)
-	}
+	resp, body := sdk(t, d, pool, "1000")
+	expect.Equal(t, resp.StatusCode, http.StatusOK, "status at 1000 (%s)", body)
 	d.Advance(1)
-	if resp, body := sdk(t, d, pool, ""); resp.StatusCode != http.StatusOK {
-		t.Errorf("after a block: got %d %s", resp.StatusCode, body)
-	}
+	resp, body = sdk(t, d, pool, "")
+	expect.Equal(t, resp.StatusCode, http.StatusOK, "status after a block (%s)", body)
 }
 
 func TestRolledBackCosmosChainHasOtherBlocks(t *testing.T) {
@@ -66,18 +62,17 @@ func TestRolledBackCosmosChainHasOtherBlocks(t *testing.T) {
 	d.Advance(5)
 	_, before := sdk(t, d, "/cosmos/mint/v1beta1/inflation", "1004")
 	d.RollBack(3)
-	if resp, _ := sdk(t, d, pool, "1004"); resp.StatusCode != http.StatusInternalServerError {
-		t.Errorf("a height that was taken away is %d", resp.StatusCode)
-	}
+	resp, _ := sdk(t, d, pool, "1004")
+	expect.Equal(t, resp.StatusCode, http.StatusInternalServerError, "status at a height that was rolled back")
 	d.Advance(3)
 	if _, after := sdk(t, d, "/cosmos/mint/v1beta1/inflation", "1004"); after == before {
-		t.Errorf("came back as %s", after)
+		t.Errorf("inflation at 1004 of the new chain = %s, want another than before", after)
 	}
 }
 
 func TestUnknownDialectIsRefused(t *testing.T) {
 	if _, err := devnet.New(devnet.Options{Dialect: "bitcoin"}); err == nil {
-		t.Error("error = nil, want one")
+		t.Error("New with the dialect bitcoin = nil, want an error")
 	}
 }
 
@@ -85,9 +80,8 @@ func TestDelegatorsAreThoseOfTheDialect(t *testing.T) {
 	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1, Delegators: 30})
 	all := d.Delegators()
 	if len(all) < 30 {
-		t.Fatalf("got %d delegators, want 30 at least", len(all))
+		t.Fatalf("delegators = %d, want at least 30", len(all))
 	}
-	if _, body := sdk(t, d, "/cosmos/distribution/v1beta1/delegators/"+all[7]+"/rewards", ""); !strings.Contains(body, cosmos.PopularValidator) {
-		t.Errorf("%s has no rewards: %s", all[7], body)
-	}
+	_, body := sdk(t, d, "/cosmos/distribution/v1beta1/delegators/"+all[7]+"/rewards", "")
+	expect.Contains(t, body, cosmos.PopularValidator, "rewards of %s", all[7])
 }

@@ -12,7 +12,7 @@ import (
 const ipRegistered = "0x02ad3a2e0356b65fdfe4a73c825b78071ae469db35162978518b8c258abb3767"
 
 // A registration on Story's test network, in block 23425318. Its URI is left out.
-var realRegistration = logged{
+var realRegistration = logEntry{
 	Address: "0x77319b4031e6ef1250907aa00018b8b1c67a244b",
 	Topics: []string{
 		ipRegistered,
@@ -37,13 +37,13 @@ func TestRegistrationsAreLikeARealOne(t *testing.T) {
 		real := realRegistration
 		real.Topics = append([]string{ipRegistered}, g.Topics[1:]...)
 		real.Data = wordAt(t, g.Data, 0) + real.Data[2+64:2+3*64] + wordAt(t, g.Data, 3)[2:] + real.Data[2+4*64:]
-		expect.NoDiff(t, logged{Address: g.Address, Topics: g.Topics, Data: g.Data, BlockNumber: real.BlockNumber}, real, "registration")
+		expect.NoDiff(t, logEntry{Address: g.Address, Topics: g.Topics, Data: g.Data, BlockNumber: real.BlockNumber}, real, "registration")
 		if addressAt(wordAt(t, g.Data, 0)) == addressAt(g.Topics[2]) {
-			t.Errorf("the account is the contract: %+v", g)
+			t.Errorf("registration = %+v, want an account that is not the contract", g)
 		}
 		at := time.Unix(number(t, wordAt(t, g.Data, 3)), 0)
 		if at.Before(time.Date(2025, 2, 13, 0, 0, 0, 0, time.UTC)) || at.After(time.Date(2026, 9, 11, 0, 0, 0, 0, time.UTC)) {
-			t.Errorf("registered at %v", at)
+			t.Errorf("time of the registration = %v, want one since the network began", at)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A reply is one JSON-RPC answer.
+// A reply is a JSON-RPC response.
 type reply struct {
 	ID     json.RawMessage `json:"id"`
 	Result json.RawMessage `json:"result"`
@@ -23,8 +23,8 @@ type reply struct {
 	} `json:"error"`
 }
 
-// A logged event, as eth_getLogs has it.
-type logged struct {
+// A logEntry is an event in the form of eth_getLogs.
+type logEntry struct {
 	Address         string
 	Topics          []string
 	Data            string
@@ -46,35 +46,32 @@ func call(t testing.TB, target, method, params string) reply {
 	t.Helper()
 	_, body := post(t, target, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":[%s]}`, method, params))
 	var r reply
-	if err := json.Unmarshal(body, &r); err != nil {
-		t.Fatalf("%s: %v: %.200s", method, err, body)
-	}
+	decode(t, string(body), &r)
 	return r
 }
 
-// result is the result of a call that must succeed.
+// result returns the result of a call, which must succeed.
 func result[T any](t testing.TB, target, method, params string) (value T) {
 	t.Helper()
 	r := call(t, target, method, params)
 	if r.Error != nil {
-		t.Fatalf("%s(%s): %v", method, params, *r.Error)
+		t.Fatalf("%s(%s) = %v, want a result", method, params, *r.Error)
 	}
 	expect.NoError(t, json.Unmarshal(r.Result, &value))
 	return value
 }
 
-// logs are the logs of a filter over a range of blocks. More of the filter, if
-// any, begins with a comma.
-func logs(t testing.TB, target string, from, to int64, more string) []logged {
+// logs returns the logs of a range of blocks. more has further members of the filter, and begins with a comma if it is not empty.
+func logs(t testing.TB, target string, from, to int64, more string) []logEntry {
 	t.Helper()
-	return result[[]logged](t, target, "eth_getLogs", fmt.Sprintf(`{"fromBlock":"0x%x","toBlock":"0x%x"%s}`, from, to, more))
+	return result[[]logEntry](t, target, "eth_getLogs", fmt.Sprintf(`{"fromBlock":"0x%x","toBlock":"0x%x"%s}`, from, to, more))
 }
 
 func number(t testing.TB, text string) int64 {
 	t.Helper()
 	n, ok := new(big.Int).SetString(text, 0)
 	if !ok || !n.IsInt64() {
-		t.Fatalf("%q is no number", text)
+		t.Fatalf("%q is not an int64", text)
 	}
 	return n.Int64()
 }
@@ -83,7 +80,7 @@ func wordAt(t testing.TB, data string, i int) string {
 	t.Helper()
 	at := 2 + 64*i
 	if len(data) < at+64 {
-		t.Fatalf("no word %d in %s", i, data)
+		t.Fatalf("data = %s, want at least %d words", data, i+1)
 	}
 	return "0x" + data[at:at+64]
 }
@@ -96,15 +93,15 @@ func TestMalformedCallsAreRefused(t *testing.T) {
 		method, params string
 		code           int
 	}{
-		"an unknown method":       {"eth_sendTransaction", ``, -32601},
-		"a filter that is a list": {"eth_getLogs", `[]`, -32602},
-		"an unknown hash":         {"eth_getLogs", `{"blockHash":"0x` + strings.Repeat("1", 64) + `"}`, -32000},
-		"a call a contract lacks": {"eth_call", `{"to":"` + devnet.GroupNFT + `","data":"0x01020304"},"latest"`, 3},
+		"unknown method":          {"eth_sendTransaction", ``, -32601},
+		"filter that is a list":   {"eth_getLogs", `[]`, -32602},
+		"unknown hash":            {"eth_getLogs", `{"blockHash":"0x` + strings.Repeat("1", 64) + `"}`, -32000},
+		"missing contract method": {"eth_call", `{"to":"` + devnet.GroupNFT + `","data":"0x01020304"},"latest"`, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := call(t, d.EVMURL(), c.method, c.params)
 			if r.Error == nil || r.Error.Code != c.code || r.Error.Message == "" || r.Result != nil {
-				t.Errorf("got %+v and %s, want code %d", r.Error, r.Result, c.code)
+				t.Errorf("%s(%s) = error %+v and result %s, want code %d alone", c.method, c.params, r.Error, r.Result, c.code)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func TestOutageEndsOnTheSamePort(t *testing.T) {
 		_, err := client.Get(before + "/staking/params")
 		refused, reset := errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		if refused != (outage == devnet.Refuse) || reset != (outage == devnet.Reset) {
-			t.Errorf("%s: %v", outage, err)
+			t.Errorf("error during outage %s = %v", outage, err)
 		}
 		expect.NoError(t, d.SetFaults(devnet.Faults{}))
 		expect.Equal(t, d.NodeURL(), before, "URL after the restart")
@@ -35,7 +35,7 @@ func TestOutageEndsOnTheSamePort(t *testing.T) {
 func TestOutageCanBeginAtStart(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Faults: devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}})
 	if _, err := client.Get(d.NodeURL() + "/staking/params"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("got %v", err)
+		t.Errorf("error during the outage = %v, want %v", err, syscall.ECONNREFUSED)
 	}
 	expect.NoError(t, d.SetFaults(devnet.Faults{}))
 	get(t, d, "/staking/params", 0)
@@ -44,10 +44,10 @@ func TestOutageCanBeginAtStart(t *testing.T) {
 func TestLatencyDelaysAnswers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 50 * time.Millisecond, Jitter: 10 * time.Millisecond}}))
-	begun := time.Now()
+	start := time.Now()
 	get(t, d, "/staking/params", 0)
-	if took := time.Since(begun); took < 50*time.Millisecond {
-		t.Errorf("took %v", took)
+	if took := time.Since(start); took < 50*time.Millisecond {
+		t.Errorf("response took %v, want at least 50ms", took)
 	}
 }
 
@@ -57,9 +57,8 @@ func TestStalledNodeNeverAnswers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	r := expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, d.NodeURL()+"/staking/params", nil))(t)
-	if _, err := client.Do(r); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	_, err := client.Do(r)
+	expect.ErrorIs(t, err, context.DeadlineExceeded, "request to the stalled node")
 }
 
 func TestErrorsAndNonsenseReplaceAnswers(t *testing.T) {
@@ -69,11 +68,10 @@ func TestErrorsAndNonsenseReplaceAnswers(t *testing.T) {
 		Comet:    devnet.Fault{Nonsense: true},
 		Provider: devnet.Fault{ErrorRate: 1, ErrorStatus: 429},
 	}))
-	if status, _ := fetch(t, d.NodeURL()+"/staking/params", 0); status != http.StatusServiceUnavailable {
-		t.Errorf("node: %d", status)
-	}
+	status, _ := fetch(t, d.NodeURL()+"/staking/params", 0)
+	expect.Equal(t, status, http.StatusServiceUnavailable, "status of the node")
 	if _, body := fetch(t, d.CometURL()+"/status", 0); json.Valid([]byte(body)) {
-		t.Errorf("comet: %s is JSON", body)
+		t.Errorf("body of CometBFT = %s, want it not to be JSON", body)
 	}
 	resp := expect.Value(client.Get(d.MetadataURL() + "/nft/v3/key/getContractMetadata?contractAddress=" + v5))(t)
 	defer resp.Body.Close()
@@ -94,28 +92,22 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 	want := "node:\n    latency: 10ms\n    error_rate: 0.5\ncomet:\n    stall: true\nprovider: {}\nevm: {}\n"
 	expect.NoDiff(t, got, want, "faults")
 	for _, bad := range []string{`{"nodes":{}}`, `{"node":{"lag":1}}`, `{"node":{"latency":"long"}}`, `{"node":{"outage":"maybe"}}`, `[`} {
-		if status, answer := put(bad); status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", bad, status, answer)
-		}
+		status, answer := put(bad)
+		expect.Equal(t, status, http.StatusBadRequest, "status of %s (%s)", bad, answer)
 	}
 }
 
 func TestHaltedChainAnswersWithOldState(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 5 * time.Millisecond, StatusLead: -1})
 	d.Halt()
-	height := d.Height() + 1 // the block that was under way may still come
+	height := d.Height() + 1 // the block in progress may still arrive
 	time.Sleep(40 * time.Millisecond)
 	if d.Height() > height {
-		t.Errorf("went on from %d to %d", height, d.Height())
+		t.Errorf("height of the halted chain = %d, want at most %d", d.Height(), height)
 	}
 	get(t, d, "/staking/pool", 0)
 	d.Resume()
-	for deadline := time.Now().Add(30 * time.Second); d.Height() <= height; {
-		if time.Now().After(deadline) {
-			t.Fatal("stream did not resume")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	expect.Eventually(t, "a block after Resume", func() bool { return d.Height() > height })
 }
 
 func TestStatsCountRequestsByPath(t *testing.T) {
@@ -146,7 +138,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge || !bytes.HasPrefix(body, []byte("431 ")) {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("response to large headers = %d %s, want 431", resp.StatusCode, body)
 	}
 }
 
@@ -158,12 +150,12 @@ func TestMoreNodesShareTheChain(t *testing.T) {
 		status, body := fetch(t, late.RESTURL()+"/staking/pool", height)
 		expect.Equal(t, status, want, "status at %d (%s)", height, body)
 		if status == http.StatusOK && height > 990 && body != get(t, d, "/staking/pool", height) {
-			t.Errorf("at %d the nodes disagree", height)
+			t.Errorf("pool at %d differs between the nodes", height)
 		}
 	}
-	expect.Equal(t, shown(t, late.CometURL()), "997", "height in the status")
+	expect.Equal(t, statusHeight(t, late.CometURL()), "997", "height in the status")
 	conn := dial(t, late.CometURL())
-	say(t, conn, 1, "subscribe", newHeader)
+	send(t, conn, 1, "subscribe", newHeader)
 	receive(t, conn)
 	late.SetLag(2)
 	expect.Equal(t, receive(t, conn).Result.Data.Value.Header.Height, "998", "height after the stall")
@@ -173,7 +165,7 @@ func TestInvalidFaultIsRefused(t *testing.T) {
 	d := start(t, devnet.Options{})
 	for _, fault := range []devnet.Fault{{Outage: "nap"}, {ErrorStatus: 99}} {
 		if err := d.SetFaults(devnet.Faults{EVM: fault}); err == nil || d.Faults() != (devnet.Faults{}) {
-			t.Errorf("%+v is in force: %v", d.Faults(), err)
+			t.Errorf("SetFaults(%+v) = %v with faults %+v, want an error and none", fault, err, d.Faults())
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A contract is what a test looks at in what the provider says.
+// A contract has the members of the provider's response that tests check.
 type contract struct {
 	Address         string
 	Name            *string
@@ -38,40 +38,35 @@ func TestProviderKnowsMostCollections(t *testing.T) {
 			listed++
 		}
 		if strings.EqualFold(c.Address, unknown) && c.TokenType != "NOT_A_CONTRACT" {
-			t.Errorf("unknown: %+v", c)
+			t.Errorf("unknown contract = %+v, want type NOT_A_CONTRACT", c)
 		}
 	}
 	if named < 70 || named > 89 || listed < 20 || listed > 70 {
-		t.Errorf("%d named and %d on the market of %d", named, listed, len(contracts))
+		t.Errorf("contracts with name = %d, with floor price = %d, of %d; want 70 to 89 and 20 to 70", named, listed, len(contracts))
 	}
 	if slices.Equal(order, append(addresses, unknown)) {
 		t.Error("order follows the request, want it sorted")
 	}
 	slices.Sort(order)
-	slices.Sort(addresses)
-	if got := slices.Compact(order); len(got) != 91 {
-		t.Errorf("%d distinct contracts", len(got))
-	}
+	expect.Equal(t, len(slices.Compact(order)), 91, "distinct contracts")
 	expect.Equal(t, d.Stats().Provider, 1, "requests counted")
 }
 
 func TestAddressesComeInAnotherCase(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
-	const asked = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"
-	if got := lookup(t, d, []string{asked}); got[0].Address == asked || !strings.EqualFold(got[0].Address, asked) {
-		t.Errorf("got %s, asked for %s", got[0].Address, asked)
+	const address = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"
+	if got := lookup(t, d, []string{address}); got[0].Address == address || !strings.EqualFold(got[0].Address, address) {
+		t.Errorf("address = %s, want %s in another case", got[0].Address, address)
 	}
 }
 
-// lookup makes one batch request.
+// lookup sends a batch request.
 func lookup(t *testing.T, d *devnet.Devnet, addresses []string) []contract {
 	t.Helper()
 	request := expect.Value(json.Marshal(map[string][]string{"contractAddresses": addresses}))(t)
 	resp := expect.Value(client.Post(d.MetadataURL()+"/nft/v3/key/getContractMetadataBatch", "application/json", strings.NewReader(string(request))))(t)
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Fatal(resp.Status)
-	}
+	expect.Equal(t, resp.StatusCode, http.StatusOK, "status of the provider")
 	var answer struct{ Contracts []contract }
 	expect.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
 	return answer.Contracts

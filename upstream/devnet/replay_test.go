@@ -1,16 +1,14 @@
 package devnet_test
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
-	"sort"
 	"strings"
 	"testing"
 
@@ -18,17 +16,18 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// An exchange is a request to a real node and what was answered. Successful
-// answers are kept as a shape: the paths of all members with their types.
+// An exchange is a recorded request to a real node with its response. Of a successful response it has the shape: the paths of
+// all members with their types.
 type exchange struct {
 	Name       string            `json:"name"`
 	Method     string            `json:"method"`
 	URI        string            `json:"uri"`
 	Headers    map[string]string `json:"headers"`
 	Body       string            `json:"body"`
-	Status     int               `json:"status"` // 0: the connection was dropped
+	Status     int               `json:"status"` // 0 means that the node closed the connection
 	Type       string            `json:"type"`
 	Location   string            `json:"location"`
 	Height     int64             `json:"height"`
@@ -39,12 +38,12 @@ type exchange struct {
 
 // excluded are recorded exchanges that the devnet does not imitate.
 var excluded = map[string]string{
-	"hdr_large_header":   "made by a test of its own",
-	"rpc_block_latest":   "the signatures of absent validators are not there",
-	"path_dotdot":        "it redirects by another status",
-	"path_double_slash":  "it redirects by another status",
-	"path_empty_segment": "it redirects by another status",
-	"rpc_block_garbage":  "the text of the refusal is another",
+	"hdr_large_header":   "TestLargeHeadersAreRefused checks it",
+	"rpc_block_latest":   "the devnet has no signatures of absent validators",
+	"path_dotdot":        "the devnet redirects with another status",
+	"path_double_slash":  "the devnet redirects with another status",
+	"path_empty_segment": "the devnet redirects with another status",
+	"rpc_block_garbage":  "the devnet has another error text",
 }
 
 func TestAnswersAsTheRealNodeDid(t *testing.T) {
@@ -71,12 +70,12 @@ func TestAnswersAsTheRealNodeDid(t *testing.T) {
 	}
 }
 
-// check makes the request anew and compares.
+// check sends the request and compares the responses.
 func (x exchange) check(t *testing.T, base string, shapes [][]string) {
 	resp, body, err := x.send(t, base)
 	if x.Status == 0 {
 		if err == nil {
-			t.Fatalf("got %d, want a dropped connection", resp.StatusCode)
+			t.Fatalf("status = %d, want a closed connection", resp.StatusCode)
 		}
 		return
 	}
@@ -112,7 +111,7 @@ func (x exchange) checkPagination(t *testing.T, body []byte) {
 	expect.NoDiff(t, string(answer.Msg.Pagination), x.Pagination, "pagination")
 }
 
-// send makes the request byte for byte, whatever is wrong with its path.
+// send sends the request byte for byte, even if its path is invalid.
 func (x exchange) send(t *testing.T, base string) (*http.Response, []byte, error) {
 	t.Helper()
 	path, query, _ := strings.Cut(x.URI, "?")
@@ -138,14 +137,7 @@ func (x exchange) send(t *testing.T, base string) (*http.Response, []byte, error
 
 func readExchanges(t *testing.T) []exchange {
 	t.Helper()
-	file := expect.Value(os.Open("testdata/exchanges.jsonl"))(t)
-	defer file.Close()
-	var all []exchange
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var x exchange
-		expect.NoError(t, json.Unmarshal(lines.Bytes(), &x))
-		all = append(all, x)
-	}
+	all := nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl")
 	slices.SortStableFunc(all, func(a, b exchange) int { return cmp.Compare(a.Height, b.Height) })
 	return all
 }
@@ -161,18 +153,10 @@ func readShapes(t *testing.T) (shapes [][]string) {
 func shapeOf(t *testing.T, body []byte) []string {
 	t.Helper()
 	var document any
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	if err := decoder.Decode(&document); err != nil {
-		t.Fatalf("%v: %s", err, body)
-	}
+	decode(t, string(body), &document)
 	seen := map[string]bool{}
 	collect(document, "", seen)
-	paths := make([]string, 0, len(seen))
-	for path := range seen {
-		paths = append(paths, path)
-	}
-	sort.Strings(paths)
-	return paths
+	return slices.Sorted(maps.Keys(seen))
 }
 
 func collect(v any, path string, seen map[string]bool) {

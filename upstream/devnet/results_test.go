@@ -27,7 +27,7 @@ func TestBroadcastTransactionIsAnnouncedAndFound(t *testing.T) {
 		_, answer := post(t, d.CometURL(), fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
 		return string(answer)
 	}
-	say(t, conn, 1, "subscribe", fmt.Sprintf("tm.event='Tx' AND tx.hash='%X'", hash))
+	send(t, conn, 1, "subscribe", fmt.Sprintf("tm.event='Tx' AND tx.hash='%X'", hash))
 	receive(t, conn)
 	for _, step := range []struct{ method, params, want string }{
 		{"broadcast_tx_sync", `{"tx":"` + text + `"}`, fmt.Sprintf(`"result":{"code":0,"data":"","log":"","codespace":"","hash":"%X"}`, hash)},
@@ -40,7 +40,7 @@ func TestBroadcastTransactionIsAnnouncedAndFound(t *testing.T) {
 	d.Advance(1)
 	_, event, err := conn.Read(t.Context())
 	if err != nil || !strings.Contains(string(event), `"value":{"TxResult":{"height":"1001","index":1,"tx":"`+text+`"`) {
-		t.Errorf("told %s, %v", event, err)
+		t.Errorf("event = %s, %v; want the transaction in block 1001", event, err)
 	}
 	for method, params := range map[string]string{"tx": `{"hash":"` + base64.StdEncoding.EncodeToString(hash[:]) + `"}`, "tx_search": fmt.Sprintf(`{"query":"tx.hash='%X'"}`, hash)} {
 		expect.Contains(t, call(method, params), fmt.Sprintf(`{"hash":"%X","height":"1001","index":1,`, hash), "%s", method)

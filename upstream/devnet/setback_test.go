@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,17 +21,17 @@ func TestRolledBackChainGrowsAgain(t *testing.T) {
 	}
 	evm := d.EVM().Height()
 	if d.RollBack(50); d.Height() != 1010 || d.EVM().Height() != evm-50 {
-		t.Fatalf("at %d, the execution client at %d", d.Height(), d.EVM().Height())
+		t.Fatalf("heights after the rollback = %d and %d, want 1010 and %d", d.Height(), d.EVM().Height(), evm-50)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, _, err := conn.Read(ctx); err == nil || ctx.Err() != nil {
-		t.Errorf("the websocket goes on: %v", err)
+		t.Errorf("WebSocket after the rollback: %v, want it closed", err)
 	}
 	d.Advance(50)
 	for q := range old {
 		if get(t, d, q, 1010) != kept[q] || get(t, d, q, 1060) == old[q] {
-			t.Errorf("%s: the past changed, or what came after it did not", q)
+			t.Errorf("%s: changed at 1010, or is unchanged at 1060", q)
 		}
 	}
 }
@@ -40,13 +39,12 @@ func TestRolledBackChainGrowsAgain(t *testing.T) {
 func TestServerCanReportBlocksAboveTip(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	conn := dial(t, d.CometURL())
-	say(t, conn, 1, "subscribe", newHeader)
+	send(t, conn, 1, "subscribe", newHeader)
 	receive(t, conn)
 	expect.NoError(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Ahead: 1_000_000}}))
 	for path, field := range map[string]string{"/abci_info": "last_block_height", "/status": "latest_block_height"} {
-		if _, body := fetch(t, d.CometURL()+path, 0); !strings.Contains(body, fmt.Sprintf(`%q:"1001000"`, field)) {
-			t.Errorf("%s: %s", path, body)
-		}
+		_, body := fetch(t, d.CometURL()+path, 0)
+		expect.Contains(t, body, fmt.Sprintf(`%q:"1001000"`, field), "%s", path)
 	}
 	d.Advance(1)
 	expect.Equal(t, receive(t, conn).Result.Data.Value.Header.Height, "1001001", "height of the event")

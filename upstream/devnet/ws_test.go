@@ -15,7 +15,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A message is what a test looks at in what the websocket sends.
+// A message has the members of a WebSocket message that tests check.
 type message struct {
 	ID    int
 	Error struct {
@@ -46,7 +46,7 @@ func dial(t *testing.T, base string) *websocket.Conn {
 	return conn
 }
 
-func say(t *testing.T, conn *websocket.Conn, id int, method, query string) {
+func send(t *testing.T, conn *websocket.Conn, id int, method, query string) {
 	t.Helper()
 	text := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"id":%d,"params":{"query":%q}}`, method, id, query)
 	expect.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(text)))
@@ -70,8 +70,8 @@ const (
 func TestWebSocketReportsEveryBlock(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, ChainID: "test-1"})
 	conn := dial(t, d.CometURL())
-	say(t, conn, 1, "subscribe", newHeader)
-	say(t, conn, 2, "subscribe", newBlock)
+	send(t, conn, 1, "subscribe", newHeader)
+	send(t, conn, 2, "subscribe", newBlock)
 	receive(t, conn)
 	receive(t, conn)
 	d.Advance(2)
@@ -83,7 +83,7 @@ func TestWebSocketReportsEveryBlock(t *testing.T) {
 		want := []string{"1", newHeader, "tendermint/event/NewBlockHeader", height, "test-1", "2", "tendermint/event/NewBlock", height}
 		expect.NoDiff(t, got, want, "events")
 		if at, err := time.Parse(time.RFC3339Nano, h.Time); err != nil || time.Since(at) > time.Minute || time.Since(at) < 0 {
-			t.Errorf("header time %s is not a little old: %v", h.Time, err)
+			t.Errorf("time of the header = %s, %v; want one within the last minute", h.Time, err)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestWebSocketReportsEveryBlock(t *testing.T) {
 func TestBlockCanBeReadWhenItsEventArrives(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 20 * time.Millisecond, StatusLead: 5 * time.Millisecond})
 	conn := dial(t, d.CometURL())
-	say(t, conn, 1, "subscribe", newHeader)
+	send(t, conn, 1, "subscribe", newHeader)
 	receive(t, conn)
 	for range 10 {
 		var height int64
@@ -103,24 +103,21 @@ func TestBlockCanBeReadWhenItsEventArrives(t *testing.T) {
 func TestArgumentsThatCannotBeReadAreRefused(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	for _, params := range []string{`{"height":"abc"}`, `{"height":[]}`, `{"hash":5}`} {
-		if _, body := post(t, d.CometURL(), `{"id":1,"method":"block","params":`+params+`}`); !strings.Contains(string(body), `"code":-32602`) {
-			t.Errorf("%s: %s", params, body)
-		}
+		_, body := post(t, d.CometURL(), `{"id":1,"method":"block","params":`+params+`}`)
+		expect.Contains(t, string(body), `"code":-32602`, "block with %s", params)
 	}
 }
 
 func TestStoppingNodeNotifiesSubscribers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	conn := dial(t, d.CometURL())
-	say(t, conn, 1, "subscribe", newBlock)
+	send(t, conn, 1, "subscribe", newBlock)
 	receive(t, conn)
 	stopped := make(chan error)
 	go func() { stopped <- d.SetFaults(devnet.Faults{Comet: devnet.Fault{Outage: devnet.Refuse}}) }()
-	if got := receive(t, conn).Error.Data; got != "subscription was canceled (reason: CometBFT exited)" {
-		t.Errorf("got %q", got)
-	}
+	expect.Equal(t, receive(t, conn).Error.Data, "subscription was canceled (reason: CometBFT exited)", "error")
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != -1 {
-		t.Errorf("closed with %v, want an abrupt end", err)
+		t.Errorf("WebSocket closed with %v, want no close frame", err)
 	}
 	expect.NoError(t, <-stopped)
 }
@@ -128,7 +125,7 @@ func TestStoppingNodeNotifiesSubscribers(t *testing.T) {
 func TestStalledWebsocketHoldsEventsBack(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	conn := dial(t, d.CometURL())
-	say(t, conn, 1, "subscribe", newHeader)
+	send(t, conn, 1, "subscribe", newHeader)
 	receive(t, conn)
 	expect.NoError(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Stall: true}}))
 	d.Advance(1)
@@ -139,23 +136,15 @@ func TestStalledWebsocketHoldsEventsBack(t *testing.T) {
 
 func TestStatusRunsAheadOfReadableState(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 50 * time.Millisecond, StatusLead: time.Minute})
-	deadline := time.Now().Add(30 * time.Second)
-	for shown(t, d.CometURL()) != "1001" {
-		if time.Now().After(deadline) {
-			t.Fatal("height of /status did not change")
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if _, body := fetch(t, d.CometURL()+"/abci_info", 0); !strings.Contains(body, `"last_block_height":"1000"`) {
-		t.Errorf("abci_info: %s", body)
-	}
-	if status, body := fetch(t, d.NodeURL()+"/staking/pool", 1001); status != http.StatusInternalServerError {
-		t.Errorf("the next block can be read: %s", body)
-	}
+	expect.Eventually(t, "height 1001 in /status", func() bool { return statusHeight(t, d.CometURL()) == "1001" })
+	_, body := fetch(t, d.CometURL()+"/abci_info", 0)
+	expect.Contains(t, body, `"last_block_height":"1000"`, "/abci_info")
+	status, body := fetch(t, d.NodeURL()+"/staking/pool", 1001)
+	expect.Equal(t, status, http.StatusInternalServerError, "status at the next block (%s)", body)
 }
 
-// shown is the height in /status.
-func shown(t *testing.T, base string) string {
+// statusHeight returns the height in /status.
+func statusHeight(t *testing.T, base string) string {
 	t.Helper()
 	var answer struct {
 		Result struct {
@@ -173,7 +162,7 @@ func TestWebSocketMayLagBehindRPC(t *testing.T) {
 	for _, behind := range []int64{4, 1 << 40} {
 		d := start(t, devnet.Options{Interval: -1})
 		conn := dial(t, d.CometURL())
-		say(t, conn, 1, "subscribe", "tm.event='NewBlockHeader'")
+		send(t, conn, 1, "subscribe", "tm.event='NewBlockHeader'")
 		receive(t, conn)
 		expect.NoError(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{EventsBehind: behind}}))
 		d.Advance(1)

@@ -17,8 +17,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// ask reads a path at a height; 0 is the latest.
-func ask(t *testing.T, node http.Handler, path string, height int64) (*httptest.ResponseRecorder, string) {
+func newChain(delegators int) *cosmos.Chain {
+	return cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: delegators})
+}
+
+// nodeAt returns a node of a chain whose newest block has a height.
+func nodeAt(chain *cosmos.Chain, height int64) http.Handler {
+	return chain.Handler(clock{height, 1, false}, false, func(string, int64) {})
+}
+
+// get reads a path at a height, 0 being the latest.
+func get(t *testing.T, node http.Handler, path string, height int64) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 	if height != 0 {
@@ -30,9 +39,9 @@ func ask(t *testing.T, node http.Handler, path string, height int64) (*httptest.
 }
 
 func TestStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
-	chain := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530})
-	before := chain.Handler(clock{1000, 1, false}, false, func(string, int64) {})
-	after := chain.Handler(clock{1001, 1, false}, false, func(string, int64) {})
+	chain := newChain(1530)
+	before := nodeAt(chain, 1000)
+	after := nodeAt(chain, 1001)
 	for _, path := range []string{
 		"/cosmos/distribution/v1beta1/delegators/" + cosmos.WideDelegator + "/rewards",
 		"/cosmos/staking/v1beta1/delegations/" + cosmos.WideDelegator,
@@ -42,33 +51,33 @@ func TestStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
 		"/cosmos/staking/v1beta1/validators", "/cosmos/staking/v1beta1/pool", "/cosmos/mint/v1beta1/inflation",
 		"/cosmos/base/tendermint/v1beta1/blocks/latest",
 	} {
-		_, at1000 := ask(t, before, path, 0)
-		_, at1001 := ask(t, after, path, 0)
+		_, at1000 := get(t, before, path, 0)
+		_, at1001 := get(t, after, path, 0)
 		if at1000 == at1001 {
-			t.Errorf("%s stood still: %s", path, at1000)
+			t.Errorf("%s after a block = %s, want it changed", path, at1000)
 		}
-		if _, pinned := ask(t, after, path, 1000); pinned != at1000 && !strings.Contains(path, "/tendermint/") {
-			t.Errorf("%s at 1000 is %s, was %s", path, pinned, at1000)
+		if _, pinned := get(t, after, path, 1000); pinned != at1000 && !strings.Contains(path, "/tendermint/") {
+			t.Errorf("%s at 1000 = %s, want %s", path, pinned, at1000)
 		}
 	}
 }
 
 func TestHeightHeaderIsWrongForCometBFTResponses(t *testing.T) {
-	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, func(string, int64) {})
-	w, body := ask(t, node, "/cosmos/base/tendermint/v1beta1/blocks/latest", 820)
+	node := nodeAt(newChain(1530), 1000)
+	w, body := get(t, node, "/cosmos/base/tendermint/v1beta1/blocks/latest", 820)
 	expect.Equal(t, gjson.Get(body, "block.header.height").String(), "1000", "block")
 	expect.Equal(t, w.Header().Get("X-Cosmos-Block-Height"), "820", "height")
 }
 
 func TestPagesLeadThroughAList(t *testing.T) {
-	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 25}).Handler(clock{1000, 1, false}, false, func(string, int64) {})
+	node := nodeAt(newChain(25), 1000)
 	for _, direction := range []string{"false", "true"} {
 		seen, key := map[string]bool{}, ""
 		for range 10 {
-			_, body := ask(t, node, "/cosmos/staking/v1beta1/validators/"+cosmos.PopularValidator+"/delegations?pagination.limit=7&pagination.reverse="+direction+"&pagination.key="+url.QueryEscape(key), 0)
+			_, body := get(t, node, "/cosmos/staking/v1beta1/validators/"+cosmos.PopularValidator+"/delegations?pagination.limit=7&pagination.reverse="+direction+"&pagination.key="+url.QueryEscape(key), 0)
 			for _, d := range gjson.Get(body, "delegation_responses.#.delegation.delegator_address").Array() {
 				if seen[d.String()] {
-					t.Fatalf("reverse %s: %s came twice", direction, d)
+					t.Fatalf("reverse %s: %s is on two pages", direction, d)
 				}
 				seen[d.String()] = true
 			}
@@ -76,14 +85,12 @@ func TestPagesLeadThroughAList(t *testing.T) {
 				break
 			}
 		}
-		if len(seen) != 26 { // and the validator's own
-			t.Errorf("reverse %s: got %d delegations, want 26", direction, len(seen))
-		}
+		expect.Equal(t, len(seen), 26, "delegations with reverse %s, including the validator's own", direction)
 	}
 }
 
 func TestBroadcastTransactionIsInTheNextBlock(t *testing.T) {
-	chain := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530})
+	chain := newChain(1530)
 	var send string
 	for _, x := range nodetest.Exchanges(t, "testdata/exchanges.jsonl") {
 		if x.Name == "post_broadcast_sync_ok" {
@@ -94,7 +101,7 @@ func TestBroadcastTransactionIsInTheNextBlock(t *testing.T) {
 	post := func(want int64) string {
 		t.Helper()
 		w := httptest.NewRecorder()
-		chain.Handler(clock{1000, 1, false}, false, func(string, int64) {}).ServeHTTP(w,
+		nodeAt(chain, 1000).ServeHTTP(w,
 			httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/cosmos/tx/v1beta1/txs", strings.NewReader(send)))
 		var answer struct {
 			Response struct {
@@ -103,7 +110,7 @@ func TestBroadcastTransactionIsInTheNextBlock(t *testing.T) {
 			} `json:"tx_response"`
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || answer.Response.Code != want {
-			t.Fatalf("got %s, want code %d", w.Body, want)
+			t.Fatalf("broadcast = %s, %v; want code %d", w.Body, err, want)
 		}
 		return answer.Response.Hash
 	}
@@ -113,37 +120,34 @@ func TestBroadcastTransactionIsInTheNextBlock(t *testing.T) {
 		status   int
 		sequence string
 	}{1000: {404, "23"}, 1001: {200, "24"}} {
-		node := chain.Handler(clock{height, 1, false}, false, func(string, int64) {})
-		if w, _ := ask(t, node, "/cosmos/tx/v1beta1/txs/"+strings.ToLower(hash), 0); w.Code != want.status {
-			t.Errorf("at %d: tx is %d, want %d", height, w.Code, want.status)
-		}
-		if _, body := ask(t, node, sender, 0); gjson.Get(body, "account.sequence").String() != want.sequence {
-			t.Errorf("at %d: got %s, want sequence %s", height, body, want.sequence)
-		}
+		node := nodeAt(chain, height)
+		w, _ := get(t, node, "/cosmos/tx/v1beta1/txs/"+strings.ToLower(hash), 0)
+		expect.Equal(t, w.Code, want.status, "status of the transaction at %d", height)
+		_, body := get(t, node, sender, 0)
+		expect.Equal(t, gjson.Get(body, "account.sequence").String(), want.sequence, "sequence at %d", height)
 	}
 }
 
 func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
-	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 5}).Handler(clock{3, 1, false}, false, func(string, int64) {})
+	node := nodeAt(newChain(5), 3)
 	for _, x := range nodetest.Exchanges(t, "testdata/exchanges.jsonl") {
 		if !strings.HasPrefix(x.Name, "rpc_") {
-			node.ServeHTTP(httptest.NewRecorder(), exchange{x}.request(t)) // long before anything of it existed
+			node.ServeHTTP(httptest.NewRecorder(), exchange{x}.request(t)) // at a height before anything of it existed
 		}
 	}
 	for _, path := range []string{"/:", "/", "/a:", "/cosmos", "/cosmos/staking/v1beta1/validators?pagination.key=AA==&pagination.limit=18446744073709551615&pagination.reverse=1"} {
-		ask(t, node, path, 0)
+		get(t, node, path, 0)
 	}
 }
 
 func TestErrorForMissingParameterNamesNoValue(t *testing.T) {
-	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, func(string, int64) {})
+	node := nodeAt(newChain(1530), 1000)
 	for path, want := range map[string]string{
 		"/cosmos/bank/v1beta1/denoms_metadata_by_query_string":         "client metadata for denom ",
 		"/cosmos/bank/v1beta1/denoms_metadata_by_query_string?denom=x": "client metadata for denom x",
 		"/cosmos/epochs/v1beta1/current_epoch":                         "not available identifier: ",
 	} {
-		if _, body := ask(t, node, path, 0); gjson.Get(body, "message").String() != want {
-			t.Errorf("%s: want %q in %s", path, want, body)
-		}
+		_, body := get(t, node, path, 0)
+		expect.Equal(t, gjson.Get(body, "message").String(), want, "message of %s", path)
 	}
 }

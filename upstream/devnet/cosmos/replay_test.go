@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,18 +13,16 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// An exchange is a recorded one.
+// An exchange is a recorded exchange with its check.
 type exchange struct{ nodetest.Exchange }
 
-// A clock is a node that stands still.
+// A clock is the state of a node that gets no new blocks.
 type clock struct {
 	height, oldest int64
 	restarted      bool
@@ -40,7 +39,7 @@ func (c clock) Block(h int64) (at time.Time, hash, appHash []byte) {
 	return time.Unix(1_780_000_000+h, 0), sum[:], app[:]
 }
 
-// recordedAt is the node that a recording was made on, by the kind of the recording.
+// recordedAt returns the node of a recording, by the kind in its name.
 func recordedAt(chain *cosmos.Chain, name string) http.Handler {
 	kind, _, _ := strings.Cut(name, "_")
 	switch kind {
@@ -54,52 +53,52 @@ func recordedAt(chain *cosmos.Chain, name string) http.Handler {
 	return chain.Handler(clock{870, 1, false}, false, func(string, int64) {})
 }
 
-// exceptions are recordings that the simulation answers otherwise, and why.
+// exceptions are recordings to which the simulation responds differently, with the reason.
 var exceptions = map[string]string{
 	"pruned_txs_block_18":           "that chain had other transactions in the block",
-	"method_POST_form_on_get_route": "no form is read",
-	"method_override":               "no form is read",
-	"addr_balances_double_slash":    "it does not redirect",
-	"path_dotdot":                   "it does not redirect",
-	"hdr_grpc_timeout":              "the header is not read",
+	"method_POST_form_on_get_route": "the simulation reads no forms",
+	"method_override":               "the simulation reads no forms",
+	"addr_balances_double_slash":    "the simulation does not redirect",
+	"path_dotdot":                   "the simulation does not redirect",
+	"hdr_grpc_timeout":              "the simulation ignores the header",
 	"post_broadcast_same_again":     "nothing was broadcast before it",
-	"ok_validatorset_latest_limit1": "CometBFT's pages lead to no next one",
+	"ok_validatorset_latest_limit1": "pages of CometBFT have no next key",
 }
 
 func TestSimulationMatchesRecordedNode(t *testing.T) {
 	chain := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530})
 	for _, x := range nodetest.Exchanges(t, "testdata/exchanges.jsonl") {
 		if strings.HasPrefix(x.Name, "rpc_") || strings.HasPrefix(x.Name, "cors_") {
-			continue // those are CometBFT's, or of a node that answers pages of other sites
+			continue // from CometBFT, or from a node with CORS
 		}
 		if why, ok := exceptions[x.Name]; ok {
-			t.Logf("%s is left out: %s", x.Name, why)
+			t.Logf("skipped %s: %s", x.Name, why)
 			continue
 		}
 		t.Run(x.Name, func(t *testing.T) {
 			if strings.HasPrefix(x.Name, "post_") {
-				chain = cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530}) // nothing broadcast yet
+				chain = cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530}) // without broadcast transactions
 			}
 			exchange{x}.check(t, recordedAt(chain, x.Name))
 		})
 	}
 }
 
-// check makes the request anew and compares status, headers, error texts and shape.
+// check sends the request and compares status, headers, error texts and shape.
 func (x exchange) check(t *testing.T, node http.Handler) {
 	w := httptest.NewRecorder()
 	node.ServeHTTP(w, x.request(t))
 	body := w.Body.String()
 	if w.Code != x.Status {
-		t.Fatalf("got %d, want %d\n%s\n%s", w.Code, x.Status, body, x.Raw)
+		t.Fatalf("status = %d, want %d\n%s\n%s", w.Code, x.Status, body, x.Raw)
 	}
 	for _, name := range []string{"Content-Type", "X-Cosmos-Block-Height", "Grpc-Metadata-X-Cosmos-Block-Height", "Grpc-Metadata-Content-Type", "Location"} {
-		if diff := gocmp.Diff(x.Answer[name], w.Header().Get(name)); diff != "" && len(x.Answer) > 0 {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		if len(x.Answer) > 0 {
+			expect.Equal(t, w.Header().Get(name), x.Answer[name], "%s", name)
 		}
 	}
 	if w.Header().Get("X-Server-Time") == "" {
-		t.Error("no X-Server-Time")
+		t.Error("X-Server-Time is missing")
 	}
 	switch {
 	case x.Method == http.MethodHead || !strings.HasPrefix(x.Raw, "{"):
@@ -127,8 +126,8 @@ func (x exchange) request(t *testing.T) *http.Request {
 	return r
 }
 
-// alike is a shape without what the other cannot have: members of what is in a list
-// that is empty there. Where one is null and the other is not, the chains differ, not the nodes.
+// alike returns a shape without the members of lists that are empty in other, and without null where other has a value: there
+// the chains differ, not the nodes.
 func alike(shape, other []string) []string {
 	paths := map[string]bool{}
 	for _, line := range other {
@@ -149,21 +148,16 @@ func alike(shape, other []string) []string {
 	return kept
 }
 
-// shapeOf is a JSON value's members and their types, each once.
+// shapeOf returns the distinct members of a JSON value with their types.
 func shapeOf(t *testing.T, body string) []string {
 	t.Helper()
 	var value any
 	if err := json.Unmarshal([]byte(body), &value); err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("decode %s: %v", body, err)
 	}
 	seen := map[string]bool{}
 	collect("", value, seen)
-	var shape []string
-	for line := range seen {
-		shape = append(shape, line)
-	}
-	slices.Sort(shape)
-	return shape
+	return slices.Sorted(maps.Keys(seen))
 }
 
 func collect(path string, value any, seen map[string]bool) {
