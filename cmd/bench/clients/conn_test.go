@@ -2,7 +2,6 @@ package clients
 
 import (
 	"context"
-	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -25,30 +24,27 @@ func TestConnectionIsUsedAgainAndReplaced(t *testing.T) {
 	defer s.Close()
 	c := &Conn{Addr: rig.Host(s.URL)}
 	defer c.Close()
-	ask := func(request []byte, want string) {
+	do := func(request []byte, want string) {
 		t.Helper()
 		if r, err := c.Do(t.Context(), request); err != nil || string(r.Body) != want || r.Height() != 7 {
-			t.Errorf("got %q at %d, %v; want %q", r.Body, r.Height(), err, want)
+			t.Errorf("Do = %q at %d, %v; want %q at 7", r.Body, r.Height(), err, want)
 		}
 	}
 	const height = "X-Block-Height: 7"
-	ask(Request("GET", "/", "", height), "GET ")
-	ask(Request("POST", "/", "body", height), "POST body")
+	do(Request("GET", "/", "", height), "GET ")
+	do(Request("POST", "/", "body", height), "POST body")
 	expect.Equal(t, c.Opened, 1, "connections for two requests")
 	s.CloseClientConnections()
-	ask(Request("GET", "/close", "", height), "GET ")
-	ask(Request("GET", "/", "", height), "GET ")
-	if c.Opened != 3 {
-		t.Errorf("%d connections, want 3: one was closed by each side", c.Opened)
-	}
+	do(Request("GET", "/close", "", height), "GET ")
+	do(Request("GET", "/", "", height), "GET ")
+	expect.Equal(t, c.Opened, 3, "connections after each side has closed one")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Get(ctx, "/"); !errors.Is(err, context.Canceled) {
-		t.Errorf("asked when it was over: %v", err)
-	}
+	_, err := c.Get(ctx, "/")
+	expect.ErrorIs(t, err, context.Canceled, "Get with a canceled context")
 }
 
-func TestZipfDrawsByItsLaw(t *testing.T) {
+func TestZipfFollowsItsDistribution(t *testing.T) {
 	const n, draws = 1000, 500_000
 	seen, norm := make([]float64, n), 0.0
 	for range draws {
@@ -59,7 +55,7 @@ func TestZipfDrawsByItsLaw(t *testing.T) {
 	}
 	for _, k := range []int{0, 1, 2, 10, 50} {
 		if want := draws * math.Pow(float64(k+1), -0.9) / norm; math.Abs(seen[k]/want-1) > 0.2 {
-			t.Errorf("rank %d: drawn %.0f times, want about %.0f", k, seen[k], want)
+			t.Errorf("draws of rank %d = %.0f, want about %.0f", k, seen[k], want)
 		}
 	}
 }

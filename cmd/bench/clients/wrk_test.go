@@ -32,31 +32,31 @@ func TestParseWrk(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text, err string
 	}{
-		"a good run":                  {wrkOutput, ""},
-		"times with a blank behind":   {strings.ReplaceAll(strings.ReplaceAll(wrkOutput, "1.21ms\n", "0.00121s \n"), "470.00us\n", "0.00047s \n"), ""},
-		"answers that are errors":     {wrkOutput + "  Non-2xx or 3xx responses: 12\n", "Non-2xx or 3xx responses: 12"},
-		"lost connections":            {wrkOutput + "  Socket errors: connect 0, read 3, write 0, timeout 0\n", "Socket errors: connect 0, read 3, write 0, timeout 0"},
-		"text that is not wrk's":      {"unable to connect", "unable to connect"},
-		"a run that answered nothing": {strings.ReplaceAll(wrkOutput, "258497", "0"), "no figures"},
+		"success":                   {wrkOutput, ""},
+		"times followed by a blank": {strings.ReplaceAll(strings.ReplaceAll(wrkOutput, "1.21ms\n", "0.00121s \n"), "470.00us\n", "0.00047s \n"), ""},
+		"error statuses":            {wrkOutput + "  Non-2xx or 3xx responses: 12\n", "Non-2xx or 3xx responses: 12"},
+		"socket errors":             {wrkOutput + "  Socket errors: connect 0, read 3, write 0, timeout 0\n", "Socket errors: connect 0, read 3, write 0, timeout 0"},
+		"other text":                {"unable to connect", "unable to connect"},
+		"no responses":              {strings.ReplaceAll(wrkOutput, "258497", "0"), "no figures"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseWrk(tt.text)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
-					t.Fatalf("error %v, want %q in it", err, tt.err)
+					t.Fatalf("parseWrk = %v, want %q in the error", err, tt.err)
 				}
 				return
 			}
 			want := Loaded{Requests: 258497, PerSecond: 129087.22, P50: 0.47, P99: 1.21}
 			if err != nil || got != want {
-				t.Fatalf("got %+v, %v; want %+v", got, err, want)
+				t.Fatalf("parseWrk = %+v, %v; want %+v", got, err, want)
 			}
 		})
 	}
 }
 
-// TestLoadOfHTTP2 has each connection ask one request after another.
-func TestLoadOfHTTP2(t *testing.T) {
+// Each connection sends one request after another.
+func TestHTTP2SendsLoadOverTLS(t *testing.T) {
 	if _, err := exec.LookPath("h2load"); err != nil {
 		t.Skip("h2load is not installed")
 	}
@@ -77,6 +77,6 @@ func TestLoadOfHTTP2(t *testing.T) {
 	defer s.Close()
 	seen := expect.Value(HTTP2(t.Context(), Load{URL: s.URL, Connections: 3, Length: time.Second}))(t)
 	if connections.Load() != 3 || others.Load() != 0 || seen.Requests > float64(requests.Load()) || seen.Requests < float64(requests.Load())-3 {
-		t.Errorf("%d connections, %d requests, %d of them not HTTP/2 with TLS; the load saw %+v", connections.Load(), requests.Load(), others.Load(), seen)
+		t.Errorf("connections = %d, requests = %d, without HTTP/2 or TLS = %d, HTTP2 = %+v; want 3 connections, all HTTP/2, and the same requests", connections.Load(), requests.Load(), others.Load(), seen)
 	}
 }

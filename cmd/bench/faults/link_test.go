@@ -21,11 +21,11 @@ func TestLinkFailsInEachWayAndRecovers(t *testing.T) {
 	defer r.Close()
 	b := &bed{Rig: r, links: map[string]link{}}
 	addr := b.through(nodeLink, rig.Host(s.URL))
-	ask := func(patience time.Duration) error {
+	get := func(timeout time.Duration) error {
 		conn, err := net.Dial("tcp", addr)
 		expect.NoError(t, err)
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(timeout))
 		_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
 		_, err = io.ReadAll(conn)
 		return err
@@ -35,12 +35,12 @@ func TestLinkFailsInEachWayAndRecovers(t *testing.T) {
 		"latency": os.ErrDeadlineExceeded, "resets": syscall.ECONNRESET, "half-open": os.ErrDeadlineExceeded, "slow close": os.ErrDeadlineExceeded,
 	} {
 		expect.NoError(t, l.fail(weathers[weather]...))
-		patience := 90 * time.Millisecond
+		timeout := 90 * time.Millisecond
 		if weather == "resets" {
-			patience = 10 * time.Second
+			timeout = 10 * time.Second
 		}
-		expect.ErrorIs(t, ask(patience), want, "%s", weather)
+		expect.ErrorIs(t, get(timeout), want, "request with %s", weather)
 		l.mend()
-		expect.NoError(t, ask(10*time.Second))
+		expect.NoError(t, get(10*time.Second))
 	}
 }

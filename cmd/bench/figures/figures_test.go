@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -17,16 +15,14 @@ func TestQuantiles(t *testing.T) {
 	}
 	expect.Equal(t, Median([]float64{7}), 7, "median of one")
 	if got := Median(nil); !math.IsNaN(got) {
-		t.Errorf("median of nothing: %v", got)
+		t.Errorf("median of no values = %v, want NaN", got)
 	}
 	expect.NoDiff(t, xs, []float64{4, 1, 3, 2}, "values after Quantile")
 }
 
-func TestTablesAreThoseOfGitHub(t *testing.T) {
+func TestTableHasTheFormOfGitHub(t *testing.T) {
 	var text strings.Builder
 	Report{&text}.Table("speed", []string{"server", "req/s"}, [][]string{{"µ", "1.5k"}, {"nginx", "12k"}})
 	want := "speed:\n\n| server | req/s |\n|--------|------:|\n| µ      |  1.5k |\n| nginx  |   12k |\n\n"
-	if diff := cmp.Diff(want, text.String()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	expect.NoDiff(t, text.String(), want, "table")
 }

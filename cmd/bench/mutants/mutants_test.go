@@ -79,7 +79,7 @@ func First(a [1]int) int { return a[0] }
 		"7 tried: 2 killed, 4 survived, 1 timeout; 1 not compiled\n": 1, "bare": 0,
 	} {
 		if got := strings.Count(out.String(), text); got != times {
-			t.Errorf("%q is printed %d times, want %d:\n%s", text, got, times, &out)
+			t.Errorf("lines with %q = %d, want %d:\n%s", text, got, times, &out)
 		}
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "m.go")); err != nil || string(got) != files["m.go"] {

@@ -17,13 +17,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// TestVariedBodiesHaveSameMeaning runs the script of a case in wrk.
-func TestVariedBodiesHaveSameMeaning(t *testing.T) {
+func TestScriptVariesBodiesWithSameMeaning(t *testing.T) {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		t.Skip("wrk is not installed")
 	}
-	const meant = `{"orderBy":"assetCount","pagination":{"limit":20}}`
-	c := hitCase{vary: true, body: "{" + blanks + meant[1:]}
+	const compactBody = `{"orderBy":"assetCount","pagination":{"limit":20}}`
+	c := hitCase{vary: true, body: "{" + blanks + compactBody[1:]}
 	script := c.script(t.TempDir(), 1)
 	var mu sync.Mutex
 	seen, all := map[string]int{}, 0
@@ -31,33 +30,30 @@ func TestVariedBodiesHaveSameMeaning(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
-		if all++; all <= 10_000 { // the script has several times as many
+		if all++; all <= 10_000 { // the script has several times as many bodies
 			seen[string(body)]++
 		}
 	}))
 	defer s.Close()
-	if err := rig.Eventually(t.Context(), func(ctx context.Context) error {
+	expect.NoError(t, rig.Eventually(t.Context(), func(ctx context.Context) error {
 		_, err := clients.Wrk(ctx, clients.Load{URL: s.URL, Connections: 1, Length: time.Second, Script: script})
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	mu.Lock()
 	defer mu.Unlock()
 	repeated := 0
 	for text, times := range seen {
 		repeated += times - 1
 		var compact bytes.Buffer
-		if err := json.Compact(&compact, []byte(text)); err != nil || compact.String() != meant || len(text) != len(c.body) {
-			t.Fatalf("%q: %v; want the same request as %s in another form", text, err, c.body)
+		if err := json.Compact(&compact, []byte(text)); err != nil || compact.String() != compactBody || len(text) != len(c.body) {
+			t.Fatalf("body = %q, %v; want the same request as %s in another form", text, err, c.body)
 		}
 	}
 	if repeated > len(seen)/10 {
-		t.Errorf("%d bodies were repeated and %d were not, want few repeated", repeated, len(seen))
+		t.Errorf("repeated bodies = %d of %d, want at most a tenth", repeated, len(seen))
 	}
 }
 
-// TestCrowdSendsHeadersOfManyBrowsers runs the script of a crowd in wrk.
 func TestCrowdSendsHeadersOfManyBrowsers(t *testing.T) {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		t.Skip("wrk is not installed")
@@ -78,6 +74,6 @@ func TestCrowdSendsHeadersOfManyBrowsers(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(paths) != 2 || len(agents) < 3 || len(addresses) < 3*len(agents) {
-		t.Errorf("%d paths, %d browsers, %d addresses; want 2 paths, many browsers, and several addresses per browser", len(paths), len(agents), len(addresses))
+		t.Errorf("paths = %d, browsers = %d, addresses = %d; want 2, at least 3, and at least 3 per browser", len(paths), len(agents), len(addresses))
 	}
 }

@@ -9,29 +9,27 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func TestUsageIsOfAProcessAndItsChildren(t *testing.T) {
+func TestUsageIncludesChildProcesses(t *testing.T) {
 	r := expect.Value(New(t.Context(), Options{Bin: "unused"}))(t)
 	defer r.Close()
 	p := r.Start(t.Context(), "parent", nil, "sh", "-c", "sleep 600 & sleep 600")
 	p.Ready(t.Context(), func(context.Context) error {
 		u, err := p.Usage()
-		if err == nil && (u.FDs < 6 || u.RSS < 1<<20) { // standard input, output and error of two processes at least
-			err = fmt.Errorf("got %+v", u)
+		if err == nil && (u.FDs < 6 || u.RSS < 1<<20) { // at least standard input, output and error of two processes
+			err = fmt.Errorf("usage = %+v, want at least 6 descriptors and 1 MiB", u)
 		}
 		return err
 	})
 	p.Kill()
-	if err := Eventually(t.Context(), func(context.Context) error { // its children end on their own
+	expect.NoError(t, Eventually(t.Context(), func(context.Context) error { // its children end later
 		if u, err := p.Usage(); err == nil {
-			return fmt.Errorf("got %+v of a process that is gone", u)
+			return fmt.Errorf("usage of a killed process = %+v, want an error", u)
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
-func TestSamplesAddUp(t *testing.T) {
+func TestSumAddsSamplesWithLabels(t *testing.T) {
 	s := ParseSamples(`# HELP tipcache_cache_requests_total Finished requests.
 tipcache_cache_requests_total{outcome="hit",store="memory"} 1.5e+06
 tipcache_cache_requests_total{outcome="hit",store="shared"} 4
@@ -44,13 +42,13 @@ go_goroutines 12
 	expect.Equal(t, s.Sum("go_goroutines"), 12, "sum without labels")
 }
 
-// None of them is listened on yet, as of servers that are about to start.
+// No server listens on the addresses yet.
 func TestNoAddressIsGivenOutTwice(t *testing.T) {
 	given := map[string]bool{}
 	for range 500 {
 		addr := FreeAddr()
 		if given[addr] {
-			t.Fatalf("%s was given out before", addr)
+			t.Fatalf("FreeAddr = %s for a second time", addr)
 		}
 		given[addr] = true
 	}
@@ -60,14 +58,12 @@ func TestPartEndsAtFirstFailure(t *testing.T) {
 	wrong, ended := errors.New("wrong"), false
 	err := Try(func() {
 		defer func() { ended = true }()
-		if got := Must(1, nil); got != 1 {
-			t.Errorf("got %d", got)
-		}
+		expect.Equal(t, Must(1, nil), 1, "Must(1, nil)")
 		Must(0, wrong)
 		t.Error("Must returned after an error")
 	})
 	if !errors.Is(err, wrong) || !ended {
-		t.Errorf("got %v, ended: %v", err, ended)
+		t.Errorf("Try = %v with deferred call %t, want %v and true", err, ended, wrong)
 	}
 	expect.NoError(t, Try(func() {}))
 }
