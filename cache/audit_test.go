@@ -13,34 +13,32 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// took collects what a cache tells that it has taken.
-type took struct {
-	mu  sync.Mutex
-	all []cache.NewEntry
+// entryLog records the entries that caches pass to OnNewEntry.
+type entryLog struct {
+	mu      sync.Mutex
+	entries []cache.NewEntry
 }
 
-func (tk *took) note(t cache.NewEntry) {
-	tk.mu.Lock()
-	defer tk.mu.Unlock()
-	tk.all = append(tk.all, t)
+func (l *entryLog) add(e cache.NewEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = append(l.entries, e)
 }
 
-// since gives what was taken lately, and begins anew.
-func (tk *took) since() []cache.NewEntry {
-	tk.mu.Lock()
-	defer tk.mu.Unlock()
-	all := tk.all
-	tk.all = nil
-	return all
+// drain returns the entries recorded since the last call.
+func (l *entryLog) drain() []cache.NewEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entries := l.entries
+	l.entries = nil
+	return entries
 }
 
 func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 	store := miniredis.RunT(t)
-	var tk took
-	start := func(o cache.Options) *cache.Cache {
-		c := sharing(t, client(t, store.Addr()), o, redis.Options{})
-		c.SetNamespace("story-1")
-		return c
+	var log entryLog
+	start := func(interval time.Duration) *cache.Cache {
+		return newReplica(t, store.Addr(), cache.Options{OnNewEntry: log.add, HotInterval: interval}, redis.Options{})
 	}
 	origin := func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		if r := cache.ReadingOf(ctx); r != nil {
@@ -49,52 +47,49 @@ func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 		return answer(100, page)(ctx, prev)
 	}
 	audited := cache.Query{Key: "k", Policy: live, Tip: 100, Audit: true}
-	want := func(when string, n int, shared bool, by string) {
+	want := func(when string, n int, shared bool, node string) {
 		t.Helper()
-		got := tk.since()
-		if len(got) != n || n == 1 && (got[0].Key != "k" || got[0].Entry.Height != 100 || got[0].Shared != shared || got[0].Node != by) {
-			t.Errorf("%s: reported %+v, want %d entries: k at 100 by %q, shared %t", when, got, n, by, shared)
+		got := log.drain()
+		if len(got) != n || n == 1 && (got[0].Key != "k" || got[0].Entry.Height != 100 || got[0].Shared != shared || got[0].Node != node) {
+			t.Errorf("%s: reported %+v, want %d entries: k at 100 from node %q, shared %t", when, got, n, node, shared)
 		}
 	}
 
-	first := start(cache.Options{OnNewEntry: tk.note, HotInterval: 100 * time.Millisecond})
+	first := start(100 * time.Millisecond)
 	mustGet(t, first, cache.Query{Key: "other", Policy: live, Tip: 100}, origin)
-	want("a query without an audit", 0, false, "")
+	want("query without an audit", 0, false, "")
 	mustGet(t, first, audited, origin)
-	want("of the origin", 1, false, "a node")
+	want("read of the origin", 1, false, "a node")
 	mustGet(t, first, audited, origin)
-	want("of memory", 0, false, "")
-	expect.Eventually(t, "Redis gives it to another replica", func() bool {
-		other := start(cache.Options{OnNewEntry: tk.note})
-		expect.Eventually(t, "it has taken over", func() bool { return !other.Warming() })
+	want("hit in memory", 0, false, "")
+	expect.Eventually(t, "another replica reads the entry from Redis", func() bool {
+		other := start(0)
+		waitForPreload(t, other)
 		_, ok := other.Fresh(audited, time.Now(), nil)
 		if ok {
 			t.Error("preloaded entry was served before the audit received it")
 		}
 		if mustGet(t, other, audited, origin).Outcome != cache.Hit {
-			tk.since()
+			log.drain()
 			return false
 		}
-		want("of Redis", 1, true, "")
+		want("read of Redis", 1, true, "")
 		if _, ok := other.Fresh(audited, time.Now(), nil); !ok {
 			t.Error("entry not served from memory afterwards")
 		}
 		mustGet(t, other, audited, origin)
-		want("of memory again", 0, true, "")
+		want("hit in memory after the read of Redis", 0, true, "")
 		return true
 	})
-	expect.Eventually(t, "the key is noted as hot", func() bool {
-		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
-		return len(noted) == 2
-	})
-	expect.Eventually(t, "it is taken over at the start", func() bool {
-		other := start(cache.Options{OnNewEntry: tk.note})
-		expect.Eventually(t, "it has taken over", func() bool { return !other.Warming() })
+	waitForHotKeys(t, store, 2)
+	expect.Eventually(t, "another replica preloads both entries", func() bool {
+		other := start(0)
+		waitForPreload(t, other)
 		if metric(t, other, "warmed_total") != 2 {
 			return false
 		}
 		mustGet(t, other, audited, origin)
-		want("of what was taken over", 1, true, "")
+		want("preloaded entry", 1, true, "")
 		return true
 	})
 }

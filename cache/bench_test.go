@@ -16,7 +16,7 @@ var live = cache.Policy{
 	Fresh: 2 * time.Second, Stale: 20 * time.Second, StaleIfError: time.Hour, Keep: 2 * time.Hour,
 }
 
-// page is a body of the size of a usual list.
+// page is a body as long as a typical list.
 var page = []byte(strings.Repeat(`{"operator_address":"storyvaloper1","tokens":"1024000000000","status":3},`, 60))
 
 func BenchmarkHit(b *testing.B) {
@@ -30,12 +30,12 @@ func BenchmarkHit(b *testing.B) {
 	})
 }
 
-// BenchmarkShared reads more keys than memory holds, in an order in which none is still there.
+// BenchmarkShared reads more keys than memory holds, in an order in which memory has evicted each of them.
 func BenchmarkShared(b *testing.B) {
 	origin := answer(100, page)
 	for name, keys := range map[string]int{"hit": 1000, "miss": 1 << 30} {
 		b.Run(name, func(b *testing.B) {
-			c := named(b, startRedis(b).addr, cache.Options{MemoryBytes: 1 << 20}, redis.Options{})
+			c := newReplica(b, startRedis(b).addr, cache.Options{MemoryBytes: 1 << 20}, redis.Options{})
 			for i := range min(keys, 1000) {
 				mustGet(b, c, cache.Query{Key: fmt.Sprint(i), Policy: live, Tip: 100}, origin)
 			}

@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
@@ -19,19 +17,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goredis.SetLogger(silent{}) // it would tell of each connection that a test breaks
+	goredis.SetLogger(discardLogger{}) // the client would log each connection that a test breaks
 	leaktest.Main(m)
 }
 
-type silent struct{}
+type discardLogger struct{}
 
-func (silent) Printf(context.Context, string, ...any) {}
+func (discardLogger) Printf(context.Context, string, ...any) {}
 
-// newCache returns a cache that is closed with the test.
+// newCache returns a cache and closes it at the end of the test. It registers metrics, except in benchmarks.
 func newCache(t testing.TB, o cache.Options) *cache.Cache {
 	t.Helper()
-	_, benchmark := t.(*testing.B) // whose callers set all that they measure
-	if o.Registerer == nil && !benchmark {
+	if _, benchmark := t.(*testing.B); o.Registerer == nil && !benchmark {
 		o.Registerer = prometheus.NewRegistry()
 	}
 	c, err := cache.New(o)
@@ -46,43 +43,23 @@ func newCache(t testing.TB, o cache.Options) *cache.Cache {
 	return c
 }
 
-// registries are those of the caches under test.
+// registries maps each open cache to the registry of its metrics.
 var registries sync.Map
 
-// metric sums the series of a cache's metric that have all these label values.
-func metric(t testing.TB, c *cache.Cache, name string, values ...string) (sum int) {
+// metric returns the sum of the samples of a cache's metric that have all these label values.
+func metric(t testing.TB, c *cache.Cache, name string, values ...string) int {
 	t.Helper()
 	reg, _ := registries.Load(c)
-	families, err := reg.(prometheus.Gatherer).Gather()
-	if err != nil {
-		t.Error(err)
-	}
-	for _, family := range families {
-		for _, m := range family.Metric {
-			if family.GetName() == "tipcache_cache_"+name && labelled(m, values) {
-				sum += int(m.GetCounter().GetValue() + m.GetGauge().GetValue())
-			}
-		}
-	}
-	return sum
+	return int(expect.Metric(t, reg.(prometheus.Gatherer), "tipcache_cache_"+name, values...))
 }
 
-func labelled(m *dto.Metric, values []string) bool {
-	for _, value := range values {
-		if !slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetValue() == value }) {
-			return false
-		}
-	}
-	return true
-}
-
-// idle waits for the flights and the writes in the background.
-func idle(t testing.TB, c *cache.Cache) {
+// waitForIdle waits for the flights and writes in the background.
+func waitForIdle(t testing.TB, c *cache.Cache) {
 	t.Helper()
-	expect.Eventually(t, "the background is idle", func() bool { return metric(t, c, "background_flights")+metric(t, c, "shared_writes") == 0 })
+	expect.Eventually(t, "no flight or write is in the background", func() bool { return metric(t, c, "background_flights")+metric(t, c, "shared_writes") == 0 })
 }
 
-// entry returns an entry read now.
+// entry returns an entry that was read now.
 func entry(height int64, body string) *cache.Entry {
 	return &cache.Entry{
 		Content: cache.NewContent(200, "application/json", "", []byte(body), 0),
@@ -90,7 +67,7 @@ func entry(height int64, body string) *cache.Entry {
 	}
 }
 
-// answer is an origin that always gives the same.
+// answer returns an origin that always returns the same content and height.
 func answer(height int64, body []byte) cache.Origin {
 	content := cache.NewContent(200, "application/json", "", body, 0)
 	return func(context.Context, *cache.Entry) (*cache.Entry, error) {
@@ -98,7 +75,7 @@ func answer(height int64, body []byte) cache.Origin {
 	}
 }
 
-// mustGet may be called from any goroutine.
+// mustGet calls Get and fails the test on an error. Any goroutine may call it.
 func mustGet(t testing.TB, c *cache.Cache, q cache.Query, origin cache.Origin) cache.Result {
 	t.Helper()
 	res, err := c.Get(t.Context(), q, origin)
@@ -110,7 +87,7 @@ func mustGet(t testing.TB, c *cache.Cache, q cache.Query, origin cache.Origin) c
 
 func TestNewRefusesNegativeOptions(t *testing.T) {
 	if _, err := cache.New(cache.Options{Patience: -time.Second}); err == nil {
-		t.Error("negative Patience: error = nil, want one")
+		t.Error("New with a negative Patience: error = nil, want one")
 	}
 }
 
@@ -137,12 +114,10 @@ func TestCloseEndsFlightsAndWaitsForThem(t *testing.T) {
 			t.Errorf("Close returned after %d flights, want 2", ended.Load())
 		}
 		if res := mustGet(t, c, q, nil); res.Outcome != cache.Hit {
-			t.Errorf("memory gives %v after Close, want a hit", res.Outcome)
+			t.Errorf("Get of an entry in memory after Close: outcome = %v, want hit", res.Outcome)
 		}
 		if _, err := c.Get(t.Context(), cache.Query{Key: "new", Policy: live, Tip: 100}, endless); err == nil {
-			t.Error("Get after Close returned an entry, want an error")
+			t.Error("Get of a new key after Close: error = nil, want one")
 		}
 	})
 }
-
-// must fails the test if err is not nil.

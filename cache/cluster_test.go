@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +19,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
-// startCluster runs a cluster of so many masters, and returns their addresses.
+// startCluster runs a Redis Cluster and returns the addresses of its masters.
 func startCluster(t testing.TB, masters int, args ...string) (addrs []string) {
 	t.Helper()
 	const slots = 16384
@@ -30,7 +32,7 @@ func startCluster(t testing.TB, masters int, args ...string) (addrs []string) {
 	}
 	for _, addr := range addrs {
 		rdb := client(t, addr)
-		expect.Eventually(t, "the cluster is up", func() bool {
+		expect.Eventually(t, "the cluster is up on all nodes", func() bool {
 			info := rdb.ClusterInfo(t.Context()).Val()
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters))
 		})
@@ -45,8 +47,8 @@ func clusterClient(t testing.TB, addrs []string) *goredis.ClusterClient {
 	return rdb
 }
 
-// calls is how often the nodes carried out a command.
-func calls(t testing.TB, addrs []string, command string) (sum int) {
+// commandCalls returns how often the nodes executed a command.
+func commandCalls(t testing.TB, addrs []string, command string) (sum int) {
 	t.Helper()
 	for _, addr := range addrs {
 		for line := range strings.Lines(client(t, addr).Info(t.Context(), "commandstats").Val()) {
@@ -60,67 +62,59 @@ func calls(t testing.TB, addrs []string, command string) (sum int) {
 	return sum
 }
 
-// mustWake has one replica wait for another, key by key.
-func mustWake(t *testing.T, a, b *cache.Cache, keys ...string) {
+// checkWakeUp lets a hold the lease of each key, and checks that b waits for it and receives the entry of a.
+func checkWakeUp(t *testing.T, a, b *cache.Cache, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
 		q := cache.Query{Key: key, Policy: live, Tip: 100}
-		answers, _ := hold(t, a, q)
-		got := follow(t, b, q)
+		answers, _ := holdLease(t, a, q)
+		got := startFollower(t, b, q)
 		answers <- nil
-		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("key %q: the follower got %s, want hit shared: of the holder at 100", key, line)
-		}
+		expect.Equal(t, describe(<-got, nil), "hit shared: of the holder at 100", "result of the follower for key %q", key)
 	}
 }
 
-// All that one operation touches has to be in one slot, and what is said of leases stays with
-// the node of its shard.
-func TestCluster(t *testing.T) {
+// An operation uses keys of one slot only, and messages about a lease go only to the node of its shard.
+func TestReplicasShareEntriesInCluster(t *testing.T) {
 	t.Parallel()
 	addrs := startCluster(t, 3)
 	o := redis.Options{Lease: time.Hour}
-	a, b := replicaOf(t, clusterClient(t, addrs), o), replicaOf(t, clusterClient(t, addrs), o)
-	mustWake(t, a, b, "k", "", "}", "{}", "a{b}c", "}{")
-	idle(t, a)
-	if to, all := calls(t, addrs, "spublish"), calls(t, addrs, "publish"); to < 6 || all > 0 {
-		t.Errorf("%d messages to one node and %d to all, want at least 6 and 0", to, all)
+	a, b := startReplicaOf(t, clusterClient(t, addrs), "story-1", o), startReplicaOf(t, clusterClient(t, addrs), "story-1", o)
+	checkWakeUp(t, a, b, "k", "", "}", "{}", "a{b}c", "}{")
+	waitForIdle(t, a)
+	if to, all := commandCalls(t, addrs, "spublish"), commandCalls(t, addrs, "publish"); to < 6 || all > 0 {
+		t.Errorf("spublish = %d, publish = %d; want at least 6 and 0", to, all)
 	}
-	mustServe(t, a, 100, 20) // what is settled together
-	idle(t, a)
+	mustReadKeys(t, a, 100, 20) // their writes are batched
+	waitForIdle(t, a)
 	for i := range 20 {
 		if got := mustGet(t, b, cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}, nil); got.Store != "shared" {
-			t.Errorf("k%d: got %s, want it from the shared store", i, tell(got, nil))
+			t.Errorf("Get(k%d) of the other replica = %s, want the entry from the shared store", i, describe(got, nil))
 		}
 	}
-	many := map[string]*cache.Entry{}
-	var keys []string
+	entries := map[string]*cache.Entry{}
 	for i := range 50 {
-		keys = append(keys, fmt.Sprint("many", i))
-		many[keys[i]] = entry(0, keys[i])
+		entries[fmt.Sprint("many", i)] = entry(0, "body")
 	}
-	a.Save(t.Context(), many, time.Hour)
-	if found := b.Load(t.Context(), keys); len(found) != len(keys) {
-		t.Errorf("loaded %d entries, want %d", len(found), len(keys))
-	}
-	if n := metric(t, a, "shared_errors_total") + metric(t, b, "shared_errors_total"); n != 0 {
-		t.Errorf("%d errors of the store, want 0", n)
-	}
+	a.Save(t.Context(), entries, time.Hour)
+	found := b.Load(t.Context(), slices.Collect(maps.Keys(entries)))
+	expect.Equal(t, len(found), len(entries), "entries that the other replica loads")
+	expect.Equal(t, metric(t, a, "shared_errors_total")+metric(t, b, "shared_errors_total"), 0, "errors of the store")
 }
 
-func TestReplicasAreWokenWhereAShardHasMoved(t *testing.T) {
+func TestReplicasAreWokenAfterShardMoves(t *testing.T) {
 	t.Parallel()
 	addrs := startCluster(t, 2)
 	o := redis.Options{Lease: time.Hour}
-	a, b := replicaOf(t, clusterClient(t, addrs), o), replicaOf(t, clusterClient(t, addrs), o)
+	a, b := startReplicaOf(t, clusterClient(t, addrs), "story-1", o), startReplicaOf(t, clusterClient(t, addrs), "story-1", o)
 	first, second := client(t, addrs[0]), client(t, addrs[1])
-	listening := func(rdb *goredis.Client) int { return len(rdb.PubSubShardChannels(t.Context(), "*").Val()) }
-	expect.Eventually(t, "all shards are listened to", func() bool { return listening(first)+listening(second) == 16 })
+	subscribed := func(rdb *goredis.Client) int { return len(rdb.PubSubShardChannels(t.Context(), "*").Val()) }
+	expect.Eventually(t, "replicas subscribe to all 16 shard channels", func() bool { return subscribed(first)+subscribed(second) == 16 })
 	from, to := first.ClusterMyID(t.Context()).Val(), second.ClusterMyID(t.Context()).Val()
 	for _, channel := range first.PubSubShardChannels(t.Context(), "*").Val() {
 		slot := first.ClusterKeySlot(t.Context(), channel).Val()
 		moved := errors.Join(
-			second.Do(t.Context(), "cluster", "setslot", slot, "importing", from).Err(), // so that its claim is the newer one
+			second.Do(t.Context(), "cluster", "setslot", slot, "importing", from).Err(), // raises the epoch of its claim
 			second.Do(t.Context(), "cluster", "setslot", slot, "node", to).Err(),
 			first.Do(t.Context(), "cluster", "setslot", slot, "node", to).Err(),
 		)
@@ -128,21 +122,19 @@ func TestReplicasAreWokenWhereAShardHasMoved(t *testing.T) {
 			t.Fatal(moved)
 		}
 	}
-	expect.Eventually(t, "all shards are listened to at the second", func() bool { return listening(second) == 16 })
-	mustWake(t, a, b, "k", "l", "m")
+	expect.Eventually(t, "replicas subscribe to all 16 shard channels of the second node", func() bool { return subscribed(second) == 16 })
+	checkWakeUp(t, a, b, "k", "l", "m")
 }
 
 func TestClusterWithoutShardedPubSubReceivesLeases(t *testing.T) {
 	t.Parallel()
 	addrs := startCluster(t, 1, "--rename-command", "SPUBLISH", "", "--rename-command", "SSUBSCRIBE", "")
 	o := redis.Options{Lease: time.Hour}
-	a, b := replicaOf(t, clusterClient(t, addrs), o), replicaOf(t, clusterClient(t, addrs), o)
-	mustWake(t, a, b, "k", "l")
+	a, b := startReplicaOf(t, clusterClient(t, addrs), "story-1", o), startReplicaOf(t, clusterClient(t, addrs), "story-1", o)
+	checkWakeUp(t, a, b, "k", "l")
 	q := cache.Query{Key: "failing", Policy: live, Tip: 100}
-	answers, _ := hold(t, a, q)
-	got := follow(t, b, q)
+	answers, _ := holdLease(t, a, q)
+	got := startFollower(t, b, q)
 	answers <- context.DeadlineExceeded
-	if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-		t.Errorf("follower got %s, want miss uri-miss: of the follower at 100", line)
-	}
+	expect.Equal(t, describe(<-got, nil), "miss uri-miss: of the follower at 100", "result of the follower")
 }

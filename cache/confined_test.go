@@ -6,18 +6,19 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestConfinedEntriesTakeAQuarterOfMemory(t *testing.T) {
 	const memory = 8 << 20
 	c := newCache(t, cache.Options{MemoryBytes: memory})
-	kept := cache.Query{Key: "kept", Policy: live, Tip: 100}
-	mustGet(t, c, kept, answer(100, page))
+	other := cache.Query{Key: "other", Policy: live, Tip: 100}
+	mustGet(t, c, other, answer(100, page))
 	body := bytes.Repeat([]byte("x"), 10_000)
 	for i := range 1000 {
 		q := cache.Query{Key: fmt.Sprint("unknown ", i), Policy: live, Tip: 100, Confined: true}
 		mustGet(t, c, q, answer(100, body))
-		mustGet(t, c, q, answer(101, body)) // the one before stays
+		mustGet(t, c, q, answer(101, body)) // is a hit
 	}
 	left := 0
 	for i := range 1000 {
@@ -26,15 +27,13 @@ func TestConfinedEntriesTakeAQuarterOfMemory(t *testing.T) {
 		}
 	}
 	if size := left * len(body); size > memory/4 || left == 0 {
-		t.Errorf("%d entries of %d bytes are left, want at most %d bytes and not none", left, len(body), memory/4)
+		t.Errorf("%d confined entries of %d bytes remain, want at least 1 and at most %d bytes", left, len(body), memory/4)
 	}
-	if c.Peek(kept) == nil {
-		t.Error("other entry was evicted")
+	if c.Peek(other) == nil {
+		t.Error("unconfined entry was evicted")
 	}
 	newest := cache.Query{Key: "unknown 999", Policy: live, Tip: 100, Confined: true}
-	if res := mustGet(t, c, newest, answer(100, page)); res.Outcome != cache.Hit {
-		t.Errorf("the newest entry: %s, want a hit", res.Outcome)
-	}
+	expect.Equal(t, mustGet(t, c, newest, answer(100, page)).Outcome, cache.Hit, "outcome of the newest confined key")
 }
 
 func TestReplacedConfinedEntryCountsUntilEvicted(t *testing.T) {
@@ -44,7 +43,7 @@ func TestReplacedConfinedEntryCountsUntilEvicted(t *testing.T) {
 		q := cache.Query{Key: "unknown", Policy: live, Tip: height, Confined: true}
 		mustGet(t, c, q, answer(height, fmt.Append(body[:9000:9000], height)))
 		if c.Peek(q) == nil {
-			t.Fatalf("the entry of block %d is gone, want it kept", height)
+			t.Fatalf("Peek at block %d = nil, want the entry", height)
 		}
 	}
 }

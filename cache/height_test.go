@@ -15,27 +15,27 @@ import (
 
 func TestEntryAboveTipIsNotServed(t *testing.T) {
 	store := miniredis.RunT(t)
-	liar, honest := replica(t, store.Addr(), redis.Options{}), replica(t, store.Addr(), redis.Options{})
+	a, b := startReplica(t, store.Addr(), redis.Options{}), startReplica(t, store.Addr(), redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
-	mustGet(t, liar, q, answer(1<<52, []byte("lie")))
-	expect.Eventually(t, "the lie is shared", func() bool { return store.Exists("tipcache:1:{story-1:k}") })
+	mustGet(t, a, q, answer(1<<52, []byte("false")))
+	expect.Eventually(t, "the entry with the false height is in Redis", func() bool { return store.Exists("tipcache:1:{story-1:k}") })
 
 	q.MaxHeight = 110
-	for name, c := range map[string]*cache.Cache{"from the shared store": honest, "from memory": liar} {
-		if res := mustGet(t, c, q, answer(100, []byte("truth"))); string(res.Entry.Body) != "truth" || res.Entry.Height != 100 {
-			t.Errorf("%s: got %s at %d, want truth at 100", name, res.Entry.Body, res.Entry.Height)
+	for name, c := range map[string]*cache.Cache{"from the shared store": b, "from memory": a} {
+		if res := mustGet(t, c, q, answer(100, []byte("true"))); string(res.Entry.Body) != "true" || res.Entry.Height != 100 {
+			t.Errorf("%s: got %s at %d, want true at 100", name, res.Entry.Body, res.Entry.Height)
 		}
 	}
-	expect.Eventually(t, "the truth is shared", func() bool {
+	expect.Eventually(t, "the entry at height 100 is in Redis", func() bool {
 		return strings.HasPrefix(store.HGet("tipcache:1:{story-1:k}", "m"), "1 100 ")
 	})
 }
 
-func TestCallersAreServedWhileOriginIsBehind(t *testing.T) {
+func TestStaleEntryServedWhileOriginIsBehind(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, []byte("old")))
-	q.Tip = 100_000 // far beyond all bounds
+	q.Tip = 100_000 // farther than any limit of the policy
 	behind := func(context.Context, *cache.Entry) (*cache.Entry, error) {
 		return nil, fmt.Errorf("%w: at 200", cache.ErrBehind)
 	}
@@ -44,7 +44,7 @@ func TestCallersAreServedWhileOriginIsBehind(t *testing.T) {
 	}
 	q.MinHeight = 101
 	if _, err := c.Get(t.Context(), q, behind); err == nil {
-		t.Error("entry below MinHeight was served")
+		t.Error("Get with MinHeight above the entry: error = nil, want one")
 	}
 }
 
@@ -61,6 +61,6 @@ func TestOriginBehindDoesNotReplaceNewerEntry(t *testing.T) {
 	}
 	q.Key = "cold"
 	if res := mustGet(t, c, q, behind); res.Entry.Height != 90 || res.Outcome != cache.Miss {
-		t.Errorf("a key without an entry: got block %d, %v; want 90, miss", res.Entry.Height, res.Outcome)
+		t.Errorf("key without an entry: got height %d, %v; want 90, miss", res.Entry.Height, res.Outcome)
 	}
 }

@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -16,45 +15,49 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// replica returns a cache of a chain that shares a store, and listens.
-func replica(t testing.TB, addr string, so redis.Options) *cache.Cache {
+// newReplica returns a replica of the chain story-1, which may not be subscribed yet.
+func newReplica(t testing.TB, addr string, o cache.Options, so redis.Options) *cache.Cache {
 	t.Helper()
-	return replicaOf(t, client(t, addr), so)
-}
-
-// named is a replica that knows the chain, and may not be subscribed yet.
-func named(t testing.TB, addr string, o cache.Options, so redis.Options) *cache.Cache {
-	t.Helper()
-	c := sharing(t, client(t, addr), o, so)
+	c := newSharedCache(t, client(t, addr), o, so)
 	c.SetNamespace("story-1")
 	return c
 }
 
-func replicaOf(t testing.TB, rdb goredis.UniversalClient, so redis.Options) *cache.Cache {
+// startReplica returns a replica of the chain story-1 that is subscribed.
+func startReplica(t testing.TB, addr string, so redis.Options) *cache.Cache {
 	t.Helper()
-	c := sharing(t, rdb, cache.Options{}, so)
-	c.SetNamespace("story-1")
-	listening(t, rdb)
+	return startReplicaOf(t, client(t, addr), "story-1", so)
+}
+
+// startReplicaOf returns a replica of a chain that is subscribed.
+func startReplicaOf(t testing.TB, rdb goredis.UniversalClient, chain string, so redis.Options) *cache.Cache {
+	t.Helper()
+	before := subscriptions(t, rdb)
+	c := newSharedCache(t, rdb, cache.Options{}, so)
+	c.SetNamespace(chain)
+	expect.Eventually(t, "the replica is subscribed", func() bool { return subscriptions(t, rdb) > before })
 	return c
 }
 
-// listening waits until somebody is subscribed.
-func listening(t testing.TB, rdb goredis.UniversalClient) {
+// subscriptions returns the number of replicas that are subscribed. Channels of a Cluster's shards do not count.
+func subscriptions(t testing.TB, rdb goredis.UniversalClient) (sum int64) {
 	t.Helper()
-	expect.Eventually(t, "a replica listens", func() bool {
-		channels, err := rdb.PubSubChannels(t.Context(), "tipcache:*").Result()
-		return err == nil && len(channels) > 0
+	expect.Eventually(t, "Redis counts its subscribers", func() bool {
+		counts, err := rdb.PubSubNumSub(t.Context(), "tipcache:1:story-1", "tipcache:1:story-2").Result()
+		sum = counts["tipcache:1:story-1"] + counts["tipcache:1:story-2"]
+		return err == nil
 	})
+	return sum
 }
 
-func TestOncePerKeyAndBlock(t *testing.T) {
+func TestKeyIsReadOncePerBlock(t *testing.T) {
 	t.Parallel()
 	const keys, callers, blocks = 8, 10, 6
 	for _, stale := range []int64{0, 5} {
 		t.Run(fmt.Sprintf("stale for %d blocks", stale), func(t *testing.T) {
 			addr := startRedis(t).addr
-			o := redis.Options{Lease: time.Minute} // which a busy machine renews in time
-			replicas := []*cache.Cache{replica(t, addr, o), replica(t, addr, o)}
+			o := redis.Options{Lease: time.Minute} // a busy machine must not lose it
+			replicas := []*cache.Cache{startReplica(t, addr, o), startReplica(t, addr, o)}
 			policy := cache.Policy{StaleBlocks: stale, ErrorBlocks: 100, StaleIfError: time.Hour, Keep: time.Hour}
 			var mu sync.Mutex
 			calls := map[string]int{}
@@ -76,29 +79,25 @@ func TestOncePerKeyAndBlock(t *testing.T) {
 				}
 				all.Wait()
 				for _, c := range replicas {
-					idle(t, c)
+					waitForIdle(t, c)
 				}
 			}
-			if len(calls) != keys*blocks {
-				t.Errorf("the origin was asked about %d keys and blocks, want %d", len(calls), keys*blocks)
-			}
-			for what, n := range calls {
-				if n != 1 {
-					t.Errorf("%s was asked for %d times, want once", what, n)
-				}
+			expect.Equal(t, len(calls), keys*blocks, "keys and blocks that the origin was read for")
+			for read, n := range calls {
+				expect.Equal(t, n, 1, "reads of %s", read)
 			}
 		})
 	}
 }
 
-// hold has a replica ask an origin that does not answer, and returns once it is
-// being asked. The answer is what is sent on the channel.
-func hold(t *testing.T, c *cache.Cache, q cache.Query) (answers chan<- error, done <-chan error) {
+// holdLease begins a read of the origin by a replica, which thus holds the lease of q.Key. The read ends with the error
+// sent on answers; nil means an entry at q.Tip. done receives the error of Get.
+func holdLease(t *testing.T, c *cache.Cache, q cache.Query) (answers chan<- error, done <-chan error) {
 	t.Helper()
-	asked, answer, end := make(chan bool), make(chan error), make(chan error, 1)
+	reading, answer, end := make(chan bool), make(chan error), make(chan error, 1)
 	go func() {
 		_, err := c.Get(context.Background(), q, func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
-			close(asked)
+			close(reading)
 			select {
 			case err := <-answer:
 				return entry(q.Tip, "of the holder"), err
@@ -108,123 +107,110 @@ func hold(t *testing.T, c *cache.Cache, q cache.Query) (answers chan<- error, do
 		})
 		end <- err
 	}()
-	<-asked
+	<-reading
 	return answer, end
 }
 
-// follow has a replica ask for what another one is fetching, and returns once it
-// waits for it, or no longer has to.
-func follow(t *testing.T, c *cache.Cache, q cache.Query) <-chan cache.Result {
+// startFollower lets a replica request a key whose lease another one holds. It returns when the replica waits for the
+// lease or has its result.
+func startFollower(t *testing.T, c *cache.Cache, q cache.Query) <-chan cache.Result {
 	t.Helper()
 	got := make(chan cache.Result, 1)
 	go func() { got <- mustGet(t, c, q, answer(q.Tip, []byte("of the follower"))) }()
-	expect.Eventually(t, "the follower waits", func() bool { return metric(t, c, "lease_waiting") > 0 || len(got) > 0 })
+	expect.Eventually(t, "the follower waits for the lease", func() bool { return metric(t, c, "lease_waiting") > 0 || len(got) > 0 })
 	return got
 }
 
-func TestFollowersOfALease(t *testing.T) {
+func TestFollowerOfLease(t *testing.T) {
 	t.Parallel()
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	short := redis.Options{Lease: 300 * time.Millisecond}
 	long := redis.Options{Lease: time.Hour}
 
-	for _, key := range []string{"", "a key of replicas"} {
-		t.Run("are woken by the holder's answer, not by the end of the lease, with the key "+key, func(t *testing.T) {
+	const ownRead = "miss uri-miss: of the follower at 100"
+
+	for name, key := range map[string]string{"without a seal key": "", "with a seal key": "a key of replicas"} {
+		t.Run("is woken by the holder's entry before the lease ends, "+name, func(t *testing.T) {
 			addr, o := startRedis(t).addr, redis.Options{Lease: time.Hour, SealKey: []byte(key)}
-			a, b := replica(t, addr, o), replica(t, addr, o)
-			mustWake(t, a, b, "k")
+			a, b := startReplica(t, addr, o), startReplica(t, addr, o)
+			checkWakeUp(t, a, b, "k")
 		})
 	}
-	t.Run("ask themselves when the holder's origin fails", func(t *testing.T) {
+	t.Run("reads the origin after the holder's origin fails", func(t *testing.T) {
 		addr := startRedis(t).addr
-		a, b := replica(t, addr, long), replica(t, addr, long)
-		answers, done := hold(t, a, q)
-		got := follow(t, b, q)
+		a, b := startReplica(t, addr, long), startReplica(t, addr, long)
+		answers, done := holdLease(t, a, q)
+		got := startFollower(t, b, q)
 		answers <- errDown
-		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-			t.Errorf("follower got %s, want miss uri-miss: of the follower at 100", line)
-		}
-		if err := <-done; !errors.Is(err, errDown) {
-			t.Errorf("the holder got %v, want %v", err, errDown)
-		}
+		expect.Equal(t, describe(<-got, nil), ownRead, "result of the follower")
+		expect.ErrorIs(t, <-done, errDown, "Get of the holder")
 	})
-	t.Run("ask themselves when the holder shuts down", func(t *testing.T) {
+	t.Run("reads the origin after the holder shuts down", func(t *testing.T) {
 		addr := startRedis(t).addr
-		a, b := replica(t, addr, long), replica(t, addr, long)
-		hold(t, a, q)
-		got := follow(t, b, q)
+		a, b := startReplica(t, addr, long), startReplica(t, addr, long)
+		holdLease(t, a, q)
+		got := startFollower(t, b, q)
 		_ = a.Close()
-		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-			t.Errorf("follower got %s, want miss uri-miss: of the follower at 100", line)
-		}
+		expect.Equal(t, describe(<-got, nil), ownRead, "result of the follower")
 	})
-	t.Run("wait for a holder that is slow but alive", func(t *testing.T) {
-		store := miniredis.RunT(t) // in which no time passes, so that a busy machine cannot lose the lease
-		a, b := replica(t, store.Addr(), short), replica(t, store.Addr(), short)
-		answers, _ := hold(t, a, q)
-		got := follow(t, b, q)
+	t.Run("waits for a holder that is slow", func(t *testing.T) {
+		store := miniredis.RunT(t) // its clock stands still, so a busy machine cannot lose the lease
+		a, b := startReplica(t, store.Addr(), short), startReplica(t, store.Addr(), short)
+		answers, _ := holdLease(t, a, q)
+		got := startFollower(t, b, q)
 		const lease = "tipcache:1:{story-1:k}:l"
 		store.SetTTL(lease, time.Millisecond)
 		expect.Eventually(t, "the lease is renewed", func() bool { return store.TTL(lease) == short.Lease })
 		answers <- nil
-		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("follower got %s, want hit shared: of the holder at 100", line)
-		}
+		expect.Equal(t, describe(<-got, nil), "hit shared: of the holder at 100", "result of the follower")
 	})
-	t.Run("go on when the holder dies", func(t *testing.T) {
+	t.Run("reads the origin after the holder loses its connection", func(t *testing.T) {
 		s := startRedis(t)
-		way := startProxy(t, s.addr)
-		a, b := replica(t, way.addr, short), replica(t, s.addr, short)
-		hold(t, a, q)
-		got := follow(t, b, q)
-		way.cut() // the holder is not heard of again
-		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-			t.Errorf("follower got %s, want miss uri-miss: of the follower at 100", line)
-		}
+		link := startProxy(t, s.addr)
+		a, b := startReplica(t, link.addr, short), startReplica(t, s.addr, short)
+		holdLease(t, a, q)
+		got := startFollower(t, b, q)
+		link.cut()
+		expect.Equal(t, describe(<-got, nil), ownRead, "result of the follower")
 	})
 	for name, expiry := range map[string]time.Duration{
-		"are not held up by a lease that never ends":             0,
-		"believe a lease that ends in thirty years for one only": 30 * 365 * 24 * time.Hour,
+		"reads the origin if the lease never ends":                           0,
+		"waits for its own lease duration if the lease ends in thirty years": 30 * 365 * 24 * time.Hour,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startRedis(t)
-			b := replica(t, s.addr, short)
+			b := startReplica(t, s.addr, short)
 			expect.NoError(t, client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", expiry).Err())
-			if line := tell(mustGet(t, b, q, answer(100, []byte("b"))), nil); line != "miss uri-miss: b at 100" {
-				t.Errorf("got %s, want miss uri-miss: b at 100", line)
-			}
+			expect.Equal(t, describe(mustGet(t, b, q, answer(100, []byte("b"))), nil), "miss uri-miss: b at 100", "result")
 		})
 	}
 }
 
-func TestExpiredAnswerReplacesNothingButReleasesLease(t *testing.T) {
+func TestExpiredEntryReplacesNothingButReleasesLease(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
-	c := replicaOf(t, rdb, redis.Options{Lease: time.Hour})
+	c := startReplicaOf(t, rdb, "story-1", redis.Options{Lease: time.Hour})
 	c.Save(t.Context(), map[string]*cache.Entry{"k": entry(100, "old")}, time.Hour)
 	mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 150}, func(context.Context, *cache.Entry) (*cache.Entry, error) {
 		e := entry(150, "x")
 		e.Expires = time.Now()
 		return e, nil
 	})
-	idle(t, c)
+	waitForIdle(t, c)
 	i := c.Inspect(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 150})
 	if i.Lease != 0 || i.Shared.Entry == nil || string(i.Shared.Body) != "old" {
-		t.Errorf("lease %v, entry %+v; want 0, old", i.Lease, i.Shared.Entry)
+		t.Errorf("lease = %v, entry in Redis = %+v; want 0, old", i.Lease, i.Shared.Entry)
 	}
 }
 
 func TestReplicaWithoutMemoryServesStaleEntryFromSharedStoreDuringOutage(t *testing.T) {
 	addr := startRedis(t).addr
-	a, b := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
+	a, b := startReplica(t, addr, redis.Options{}), startReplica(t, addr, redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	q.Policy.StalePastExpires = true
 	mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
 		no := cache.NewContent(404, "text/plain", "", []byte("not found"), 1)
 		return &cache.Entry{Content: no, Height: 100, ReadAt: time.Now(), Expires: time.Now()}, nil
 	})
-	idle(t, a)
-	res, err := b.Get(t.Context(), q, down)
-	if got := tell(res, err); got != "stale memory stale: not found at 100" {
-		t.Errorf("got %s, want stale memory stale: not found at 100", got)
-	}
+	waitForIdle(t, a)
+	expect.Equal(t, describe(b.Get(t.Context(), q, down)), "stale memory stale: not found at 100", "result")
 }

@@ -1,8 +1,6 @@
 package cache_test
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -12,43 +10,34 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// What other replicas have read is found without a flight, and so without the
-// lease; what is too old is a flight's to replace.
+// A fresh entry in the shared store needs neither a flight nor a lease. A flight replaces an entry that is too old.
 func TestStartingReplicaFindsEntriesOfOthers(t *testing.T) {
 	store := miniredis.RunT(t)
-	replica := func() *cache.Cache { return named(t, store.Addr(), cache.Options{}, redis.Options{}) }
+	replica := func() *cache.Cache { return newReplica(t, store.Addr(), cache.Options{}, redis.Options{}) }
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	first := replica()
 	mustGet(t, first, q, answer(100, []byte("a")))
-	idle(t, first)
+	waitForIdle(t, first)
 
-	nobody := func(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, errors.New("asked") }
-	started := replica()
-	res := mustGet(t, started, q, nobody)
-	if res.Outcome != cache.Hit || res.Store != "shared" || string(res.Entry.Body) != "a" {
-		t.Errorf("got %s, want a hit of a in the shared store", tell(res, nil))
-	}
-	if n := metric(t, started, "flights_total"); n != 0 {
-		t.Errorf("%d flights, want 0", n)
-	}
+	second := replica()
+	expect.Equal(t, describe(second.Get(t.Context(), q, down)), "hit shared: a at 100", "result of the second replica")
+	expect.Equal(t, metric(t, second, "flights_total"), 0, "flights of the second replica")
 
-	q.Tip, q.Key = 200, "k"
-	late := replica()
-	res = mustGet(t, late, q, answer(200, []byte("b")))
-	if res.Outcome != cache.Miss || string(res.Entry.Body) != "b" || metric(t, late, "flights_total") != 1 {
-		t.Errorf("got %v: %s, %d flights; want miss: b, 1", res.Outcome, res.Entry.Body, metric(t, late, "flights_total"))
+	q.Tip = 200
+	third := replica()
+	res := mustGet(t, third, q, answer(200, []byte("b")))
+	if res.Outcome != cache.Miss || string(res.Entry.Body) != "b" || metric(t, third, "flights_total") != 1 {
+		t.Errorf("third replica got %v: %s, %d flights; want miss: b, 1", res.Outcome, res.Entry.Body, metric(t, third, "flights_total"))
 	}
 }
 
 func TestClosedCacheReadsOnlyMemory(t *testing.T) {
 	store := miniredis.RunT(t)
-	c := named(t, store.Addr(), cache.Options{}, redis.Options{})
+	c := newReplica(t, store.Addr(), cache.Options{}, redis.Options{})
 	expect.NoError(t, c.Close())
 	before := store.CommandCount()
 	if _, err := c.Get(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("a"))); err == nil {
-		t.Error("closed cache returned an entry")
+		t.Error("Get of a closed cache: error = nil, want one")
 	}
-	if n := store.CommandCount() - before; n != 0 {
-		t.Errorf("the store received %d commands, want 0", n)
-	}
+	expect.Equal(t, store.CommandCount()-before, 0, "commands sent to the store")
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 )
 
-// The client library panics on a list longer than memory, and on a message of
-// nothing.
+// The client library panics on a list that is longer than memory, and on an empty message.
 func TestClientPanicOnReplyDoesNotFailRequest(t *testing.T) {
 	store := miniredis.RunT(t)
 	store.Server().SetPreHook(func(peer *peers.Peer, cmd string, _ ...string) bool {
 		switch cmd {
 		case "HELLO", "CLIENT":
-			return false // the client must get as far as a command
+			return false // the client must be able to connect
 		case "SUBSCRIBE":
 			peer.WriteLen(0)
 		default:
@@ -26,19 +25,19 @@ func TestClientPanicOnReplyDoesNotFailRequest(t *testing.T) {
 		}
 		return true
 	})
-	c := named(t, store.Addr(), cache.Options{}, redis.Options{})
-	mustServe(t, c, 100, 3)
+	c := newReplica(t, store.Addr(), cache.Options{}, redis.Options{})
+	mustReadKeys(t, c, 100, 3)
 	if found := c.Load(t.Context(), []string{"other"}); len(found) != 0 {
-		t.Errorf("Load found %v, want nothing", found)
+		t.Errorf("Load = %v, want nothing", found)
 	}
 	if _, err := c.PurgeKeys(t.Context(), cache.Selection{}); err == nil {
-		t.Error("purge: error = nil, want one")
+		t.Error("PurgeKeys: error = nil, want one")
 	}
 	if i := c.Inspect(t.Context(), cache.Query{Key: "k0", Policy: live, Tip: 100}); i.SharedErr == nil {
-		t.Error("inspection: error = nil, want one")
+		t.Error("Inspect: SharedErr = nil, want an error")
 	}
-	idle(t, c)
+	waitForIdle(t, c)
 	if n := metric(t, c, "shared_errors_total", "panic"); n == 0 {
-		t.Error("no panic was counted")
+		t.Error("shared_errors_total of panics = 0, want more")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// proxy stands between a replica and Redis, and breaks on demand.
+// A proxy forwards connections of a replica to Redis, and injects faults.
 type proxy struct {
 	addr   string
 	target string
@@ -24,17 +24,17 @@ type proxy struct {
 	down     bool
 }
 
-// flow is what happens to the bytes of one direction.
+// A flow says what the proxy does with the bytes of one direction.
 type flow int
 
 const (
-	forwarded   flow = iota
-	refused          // the connection ends instead
-	refusedOnce      // the same, and the next ones are forwarded
-	swallowed        // nothing comes of them
+	forward       flow = iota
+	closeConn          // closes the connection instead
+	closeConnOnce      // the same, and forwards the next bytes
+	discard
 )
 
-// startProxy forwards to target for as long as the test.
+// startProxy runs a proxy for target until the test ends.
 func startProxy(t testing.TB, target string) *proxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,7 +65,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// add takes on a pair of connections, unless the way is cut.
+// add registers a pair of connections. It returns false after cut.
 func (p *proxy) add(in, out net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *proxy) add(in, out net.Conn) bool {
 	return true
 }
 
-func (p *proxy) copy(to, from net.Conn, way *flow) {
+func (p *proxy) copy(to, from net.Conn, direction *flow) {
 	defer to.Close()
 	defer from.Close()
 	buf := make([]byte, 32<<10)
@@ -86,10 +86,10 @@ func (p *proxy) copy(to, from net.Conn, way *flow) {
 		if err != nil {
 			return
 		}
-		switch p.read(way) {
-		case refused:
+		switch p.next(direction) {
+		case closeConn:
 			return
-		case swallowed:
+		case discard:
 			continue
 		}
 		if _, err := to.Write(buf[:n]); err != nil && !errors.Is(err, io.ErrShortWrite) {
@@ -98,14 +98,15 @@ func (p *proxy) copy(to, from net.Conn, way *flow) {
 	}
 }
 
-func (p *proxy) read(way *flow) flow {
+// next returns what to do with the next bytes of a direction.
+func (p *proxy) next(direction *flow) flow {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if *way == refusedOnce {
-		*way = forwarded
-		return refused
+	if *direction == closeConnOnce {
+		*direction = forward
+		return closeConn
 	}
-	return *way
+	return *direction
 }
 
 func (p *proxy) set(requests, replies flow) {
@@ -114,22 +115,22 @@ func (p *proxy) set(requests, replies flow) {
 	p.requests, p.replies, p.down = requests, replies, false
 }
 
-// dropRequests ends connections before the request has reached Redis.
-func (p *proxy) dropRequests() { p.set(refused, forwarded) }
+// dropRequests closes connections before a command reaches Redis.
+func (p *proxy) dropRequests() { p.set(closeConn, forward) }
 
-// dropReplies ends connections after Redis has done what it was asked.
-func (p *proxy) dropReplies() { p.set(forwarded, refused) }
+// dropReplies closes connections after Redis has executed a command.
+func (p *proxy) dropReplies() { p.set(forward, closeConn) }
 
-// dropReply does so once.
-func (p *proxy) dropReply() { p.set(forwarded, refusedOnce) }
+// dropReply drops one reply.
+func (p *proxy) dropReply() { p.set(forward, closeConnOnce) }
 
-// stall accepts everything and never answers.
-func (p *proxy) stall() { p.set(swallowed, swallowed) }
+// stall accepts connections and discards all bytes.
+func (p *proxy) stall() { p.set(discard, discard) }
 
-// heal forwards again.
-func (p *proxy) heal() { p.set(forwarded, forwarded) }
+// heal ends the fault.
+func (p *proxy) heal() { p.set(forward, forward) }
 
-// cut ends all connections and refuses new ones.
+// cut closes all connections and refuses new ones.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

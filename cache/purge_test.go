@@ -15,8 +15,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// stocked are keys as the proxy has them.
-var stocked = []string{
+// storedKeys look like the keys of the proxy.
+var storedKeys = []string{
 	"documented/staking/params",
 	"documented/staking/validators",
 	"documented/staking/validators?pagination.limit=5",
@@ -35,102 +35,75 @@ func TestSelectionsPurgeMatchingEntries(t *testing.T) {
 		sel  cache.Selection
 		want []string
 	}{
-		{"everything", cache.Selection{}, stocked},
-		{"a prefix", cache.Selection{Prefix: "documented/staking/validators"}, stocked[1:6]},
-		{"a path", cache.Selection{Path: "documented/staking/validators"}, stocked[1:3]},
-		{"a path with a parameter", cache.Selection{Path: "documented/staking/validators/*"}, stocked[3:5]},
-		{"an address, metadata included", cache.Selection{Contains: "0xcd"}, stocked[5:8]},
-		{"an address on a path", cache.Selection{Contains: "0xab", Path: "documented/staking/validators/*/delegations/*"}, stocked[5:6]},
-		{"what looks like a pattern is none", cache.Selection{Prefix: "odd/*[a]?\\"}, stocked[8:]},
-		{"a pattern matches nothing", cache.Selection{Prefix: "documented/*"}, nil},
+		{"everything", cache.Selection{}, storedKeys},
+		{"a prefix", cache.Selection{Prefix: "documented/staking/validators"}, storedKeys[1:6]},
+		{"a path", cache.Selection{Path: "documented/staking/validators"}, storedKeys[1:3]},
+		{"a path with a parameter", cache.Selection{Path: "documented/staking/validators/*"}, storedKeys[3:5]},
+		{"an address, metadata included", cache.Selection{Contains: "0xcd"}, storedKeys[5:8]},
+		{"an address on a path", cache.Selection{Contains: "0xab", Path: "documented/staking/validators/*/delegations/*"}, storedKeys[5:6]},
+		{"a prefix with characters of patterns", cache.Selection{Prefix: "odd/*[a]?\\"}, storedKeys[8:]},
+		{"a prefix that looks like a pattern", cache.Selection{Prefix: "documented/*"}, nil},
 	}
 	stores := map[string]func(testing.TB) goredis.UniversalClient{
-		"single": func(t testing.TB) goredis.UniversalClient { return client(t, startRedis(t).addr) },
-		"cluster": func(t testing.TB) goredis.UniversalClient {
-			rdb := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: startCluster(t, 1), ContextTimeoutEnabled: true})
-			t.Cleanup(func() { _ = rdb.Close() })
-			return rdb
-		},
+		"single":  func(t testing.TB) goredis.UniversalClient { return client(t, startRedis(t).addr) },
+		"cluster": func(t testing.TB) goredis.UniversalClient { return clusterClient(t, startCluster(t, 1)) },
 	}
 	for store, start := range stores {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			rdb := start(t)
-			a, b := member(t, rdb, "story-1"), member(t, rdb, "story-1")
-			other := member(t, rdb, "story-2")
+			a, b := startReplicaOf(t, rdb, "story-1", redis.Options{}), startReplicaOf(t, rdb, "story-1", redis.Options{})
+			other := startReplicaOf(t, rdb, "story-2", redis.Options{})
 			for _, test := range tests {
-				stock(t, a, b, other)
-				done, err := a.PurgeKeys(t.Context(), test.sel)
-				if want := (cache.Purged{Memory: len(test.want), Shared: len(test.want), Notified: true}); err != nil || done != want {
-					t.Errorf("%s: %+v, %v, want %+v", test.name, done, err, want)
+				fillStores(t, a, b, other)
+				purged, err := a.PurgeKeys(t.Context(), test.sel)
+				if want := (cache.Purged{Memory: len(test.want), Shared: len(test.want), Notified: true}); err != nil || purged != want {
+					t.Errorf("PurgeKeys of %s = %+v, %v; want %+v", test.name, purged, err, want)
 				}
-				heard(t, a, b) // what it announced purges a itself once more
-				for name, c := range map[string]*cache.Cache{"the one asked": a, "the other": b} {
-					expect.Eventually(t, "memory is purged: "+name, func() bool {
+				waitForMessages(t, a, b) // a receives its own announcement, too
+				for name, c := range map[string]*cache.Cache{"the replica itself": a, "the other replica": b} {
+					expect.Eventually(t, test.name+" is purged from memory of "+name, func() bool {
 						return cmp.Equal(missing(t, c, inMemory), test.want)
 					})
 				}
-				if got := missing(t, a, inShared); !cmp.Equal(got, test.want) {
-					t.Errorf("%s: gone from Redis: %q, want %q", test.name, got, test.want)
-				}
-				if gone := slices.Concat(missing(t, other, inMemory), missing(t, other, inShared)); len(gone) > 0 {
-					t.Errorf("%s: the other chain lost %q, want nothing", test.name, gone)
+				expect.NoDiff(t, missing(t, a, inShared), test.want, "keys of %s purged from Redis", test.name)
+				if lost := slices.Concat(missing(t, other, inMemory), missing(t, other, inShared)); len(lost) > 0 {
+					t.Errorf("%s: keys purged from the other chain = %q, want none", test.name, lost)
 				}
 			}
 		})
 	}
 }
 
-// member returns a cache that hears what other replicas say.
-func member(t *testing.T, rdb goredis.UniversalClient, chain string) *cache.Cache {
-	channel := "tipcache:1:" + chain
-	listeners := func() (n int64) {
-		expect.Eventually(t, "Redis counts its subscribers", func() bool {
-			counts, err := rdb.PubSubNumSub(t.Context(), channel).Result()
-			n = counts[channel]
-			return err == nil
-		})
-		return n
-	}
-	before := listeners()
-	c := sharing(t, rdb, cache.Options{}, redis.Options{})
-	c.SetNamespace(chain)
-	expect.Eventually(t, "the replica listens", func() bool { return listeners() > before })
-	return c
-}
-
-// heard returns when a replica has heard all that was announced so far, which
-// another one's announcement shows: they come in order.
-func heard(t *testing.T, c, another *cache.Cache) {
+// waitForMessages waits until c has received all messages published so far. Messages arrive in order, so it waits for an
+// announcement of another replica.
+func waitForMessages(t *testing.T, c, another *cache.Cache) {
 	t.Helper()
 	q := cache.Query{Key: "announced last", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, page))
-	idle(t, c)
-	if _, err := another.PurgeKeys(t.Context(), cache.Selection{Path: q.Key}); err != nil {
-		t.Fatal(err)
-	}
-	expect.Eventually(t, "the announcement is heard", func() bool { return !inMemory(c.Inspect(t.Context(), q)) })
+	waitForIdle(t, c)
+	expect.Value(another.PurgeKeys(t.Context(), cache.Selection{Path: q.Key}))(t)
+	expect.Eventually(t, "the replica receives the last announcement", func() bool { return !inMemory(c.Inspect(t.Context(), q)) })
 }
 
-// stock fills every store of the replicas. It asks an origin only for what is
-// not there yet.
-func stock(t *testing.T, replicas ...*cache.Cache) {
+// fillStores stores all of storedKeys in the memory of the replicas and in Redis.
+func fillStores(t *testing.T, replicas ...*cache.Cache) {
 	t.Helper()
 	for _, c := range replicas {
-		for _, key := range stocked {
+		for _, key := range storedKeys {
 			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 100}, answer(100, page))
 		}
-		idle(t, c)
+		waitForIdle(t, c)
 	}
 }
 
 func inMemory(i cache.Inspection) bool { return i.Memory.Entry != nil }
 func inShared(i cache.Inspection) bool { return i.Shared.Entry != nil }
 
-// missing lists the keys that a store does not have.
+// missing returns those of storedKeys that a store does not have.
 func missing(t *testing.T, c *cache.Cache, has func(cache.Inspection) bool) (keys []string) {
 	t.Helper()
-	for _, key := range stocked {
+	for _, key := range storedKeys {
 		if !has(c.Inspect(t.Context(), cache.Query{Key: key, Policy: live, Tip: 100})) {
 			keys = append(keys, key)
 		}
@@ -140,43 +113,32 @@ func missing(t *testing.T, c *cache.Cache, has func(cache.Inspection) bool) (key
 
 func TestPurgeScansManyKeysAndKeepsLeases(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
-	c := member(t, rdb, "story-1")
+	c := startReplicaOf(t, rdb, "story-1", redis.Options{})
 	entries := map[string]*cache.Entry{}
 	for i := range 5000 {
 		entries[fmt.Sprintf("many/%d", i)] = entry(100, "x")
 	}
 	c.Save(t.Context(), entries, time.Hour)
 	expect.NoError(t, rdb.Set(t.Context(), "tipcache:1:{story-1:many/1}:l", "another replica's", time.Hour).Err())
-	done, err := c.PurgeKeys(t.Context(), cache.Selection{Prefix: "many/"})
-	if err != nil || done.Shared != 5000 || done.Memory != 5000 {
-		t.Errorf("got %+v, %v; want 5000 each", done, err)
+	purged, err := c.PurgeKeys(t.Context(), cache.Selection{Prefix: "many/"})
+	if err != nil || purged.Shared != 5000 || purged.Memory != 5000 {
+		t.Errorf("PurgeKeys = %+v, %v; want 5000 entries of each store", purged, err)
 	}
-	if left := rdb.Keys(t.Context(), "*").Val(); !cmp.Equal(left, []string{"tipcache:1:{story-1:many/1}:l"}) {
-		t.Errorf("left in Redis: %q, want the lease", left)
-	}
+	expect.NoDiff(t, rdb.Keys(t.Context(), "*").Val(), []string{"tipcache:1:{story-1:many/1}:l"}, "keys left in Redis")
 }
 
-func TestAnswerInFlightDuringAPurgeIsStoredWhole(t *testing.T) {
+func TestConfirmationDuringPurgeIsStoredWithItsBody(t *testing.T) {
 	t.Parallel()
 	rdb := client(t, startRedis(t).addr)
-	c := member(t, rdb, "story-1")
+	c := startReplicaOf(t, rdb, "story-1", redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, page))
-	asked, goOn := make(chan struct{}), make(chan struct{})
 	q.Tip = 200
-	go func() {
-		_, _ = c.Get(t.Context(), q, func(_ context.Context, prev *cache.Entry) (*cache.Entry, error) {
-			close(asked)
-			<-goOn
-			return prev.Confirm(200, time.Now()), nil
-		})
-	}()
-	<-asked
-	if _, err := c.PurgeKeys(t.Context(), cache.Selection{}); err != nil {
-		t.Fatal(err)
-	}
-	close(goOn)
-	expect.Eventually(t, "the answer is stored with its body", func() bool {
+	mustGet(t, c, q, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+		expect.Value(c.PurgeKeys(ctx, cache.Selection{}))(t)
+		return prev.Confirm(200, time.Now()), nil
+	})
+	expect.Eventually(t, "the entry is stored with its body", func() bool {
 		i := c.Inspect(t.Context(), q)
 		return i.Shared.Entry != nil && i.Shared.Height == 200 && len(i.Shared.Body) == len(page) && i.Lease == 0
 	})
@@ -185,16 +147,16 @@ func TestAnswerInFlightDuringAPurgeIsStoredWhole(t *testing.T) {
 func TestPurgeReportsMissingSharedStore(t *testing.T) {
 	t.Parallel()
 	alone := newCache(t, cache.Options{})
-	stock(t, alone)
-	if done, err := alone.PurgeKeys(t.Context(), cache.Selection{}); err != nil || done != (cache.Purged{Memory: len(stocked)}) {
-		t.Errorf("without a shared store: got %+v, %v; want %d entries of memory", done, err, len(stocked))
+	fillStores(t, alone)
+	want := cache.Purged{Memory: len(storedKeys)}
+	if purged, err := alone.PurgeKeys(t.Context(), cache.Selection{}); err != nil || purged != want {
+		t.Errorf("PurgeKeys without a shared store = %+v, %v; want %+v", purged, err, want)
 	}
 	s := startRedis(t)
-	cutOff := member(t, client(t, s.addr), "story-1")
-	stock(t, cutOff)
+	disconnected := startReplica(t, s.addr, redis.Options{})
+	fillStores(t, disconnected)
 	s.kill()
-	done, err := cutOff.PurgeKeys(t.Context(), cache.Selection{})
-	if err == nil || done != (cache.Purged{Memory: len(stocked)}) {
-		t.Errorf("without Redis: got %+v, %v; want %d entries of memory and an error", done, err, len(stocked))
+	if purged, err := disconnected.PurgeKeys(t.Context(), cache.Selection{}); err == nil || purged != want {
+		t.Errorf("PurgeKeys without Redis = %+v, %v; want %+v and an error", purged, err, want)
 	}
 }

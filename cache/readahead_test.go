@@ -9,137 +9,140 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// byTheBlock is a policy by which every block makes an answer stale.
+// byTheBlock is a policy by which each block makes an entry stale.
 var byTheBlock = cache.Policy{StaleBlocks: 5, ErrorBlocks: 100, StaleIfError: time.Hour, Keep: time.Hour}
 
-// A follower asks a cache block by block, and has it read ahead.
+// A follower requests a key of a cache in each block, and lets the cache read ahead.
 type follower struct {
 	*cache.Cache
 	tip    int64
 	q      cache.Query
 	budget time.Duration
 	room   func() bool
-	reads  []string // of the origin: the block, and whether it was read ahead
-	does   func(ctx context.Context) error
+	reads  []string                        // reads of the origin: the block, and "ahead" if it was read ahead
+	before func(ctx context.Context) error // runs in each read; its error fails the read
 }
 
 func newFollower(t *testing.T, c *cache.Cache) *follower {
 	t.Helper()
 	f := &follower{
 		Cache: c, tip: 99, q: cache.Query{Key: "k", Policy: byTheBlock, Ahead: true},
-		budget: 100 * time.Millisecond, room: func() bool { return true }, does: func(context.Context) error { return nil },
+		budget: 100 * time.Millisecond, room: func() bool { return true }, before: func(context.Context) error { return nil },
 	}
-	f.block(t)
+	f.nextBlock(t)
 	return f
 }
 
-// block has the next block come.
-func (f *follower) block(t *testing.T) {
+// nextBlock raises the tip and reads ahead.
+func (f *follower) nextBlock(t *testing.T) {
 	t.Helper()
 	f.tip++
 	f.q.Tip = f.tip
-	f.ReadAhead(t.Context(), ahead.Block{Height: f.tip, Time: f.budget, Room: f.room})
+	f.readAhead(t.Context())
+}
+
+func (f *follower) readAhead(ctx context.Context) {
+	f.ReadAhead(ctx, ahead.Block{Height: f.tip, Time: f.budget, Room: f.room})
 }
 
 func (f *follower) origin(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
-	what := fmt.Sprint(f.tip)
+	read := fmt.Sprint(f.tip)
 	if cache.Ahead(ctx) {
-		what += " ahead"
+		read += " ahead"
 	}
-	f.reads = append(f.reads, what)
-	if err := f.does(ctx); err != nil {
+	f.reads = append(f.reads, read)
+	if err := f.before(ctx); err != nil {
 		return nil, err
 	}
 	return entry(f.tip, "content"), nil
 }
 
-// ask asks so many times, of which one may be through what the fast lane uses.
-func (f *follower) ask(t *testing.T, times int) {
+// request requests the key a number of times. All but the first request try Fresh before Get, like the fast lane.
+func (f *follower) request(t *testing.T, times int) {
 	t.Helper()
 	for i := range times {
 		if _, ok := f.Fresh(f.q, time.Now(), nil); i > 0 && ok {
 			continue
 		}
 		if res := mustGet(t, f.Cache, f.q, f.origin); res.Entry.Height != f.tip {
-			t.Errorf("answered at block %d, want %d", res.Entry.Height, f.tip)
+			t.Errorf("height = %d, want %d", res.Entry.Height, f.tip)
 		}
 	}
 }
 
+// makeHot requests the key in several blocks, so that the next block reads it ahead.
+func (f *follower) makeHot(t *testing.T) {
+	t.Helper()
+	for range 3 {
+		f.request(t, 2)
+		f.nextBlock(t)
+	}
+	f.request(t, 2)
+}
+
 func TestKeysRequestedInEveryBlockAreReadAhead(t *testing.T) {
 	for name, tt := range map[string]struct {
-		asks   []int // by block
-		with   func(*follower)
-		reads  []string
-		unused int
+		requests []int // by block
+		prepare  func(*follower)
+		reads    []string
+		unused   int
 	}{
-		"from the third block on":           {[]int{2, 2, 2, 5, 0}, nil, []string{"100", "101", "102 ahead", "103 ahead", "104 ahead"}, 1},
-		"not when asked for once in each":   {[]int{1, 1, 1, 1}, nil, []string{"100", "101", "102", "103"}, 0},
-		"not when asked for now and then":   {[]int{2, 0, 2, 1, 0, 2, 2}, nil, []string{"100", "102", "103", "105", "106"}, 0},
-		"not after a read that went unused": {[]int{2, 2, 0, 2, 2, 2, 0}, nil, []string{"100", "101", "102 ahead", "103", "104", "105"}, 1},
-		"not where nothing can be ahead":    {[]int{2, 2, 2, 2}, func(f *follower) { f.q.Ahead = false }, []string{"100", "101", "102", "103"}, 0},
-		"not where the origin has no room":  {[]int{2, 2, 2, 2}, func(f *follower) { f.room = func() bool { return false } }, []string{"100", "101", "102", "103"}, 0},
-		"not where reads take longer than the time": {
-			[]int{2, 2, 2, 2}, func(f *follower) { f.budget, f.does = 10*time.Millisecond, takes(20*time.Millisecond) }, []string{"100", "101", "102", "103"}, 0,
+		"requested in each block":          {[]int{2, 2, 2, 5, 0}, nil, []string{"100", "101", "102 ahead", "103 ahead", "104 ahead"}, 1},
+		"requested once in each block":     {[]int{1, 1, 1, 1}, nil, []string{"100", "101", "102", "103"}, 0},
+		"requested in some blocks":         {[]int{2, 0, 2, 1, 0, 2, 2}, nil, []string{"100", "102", "103", "105", "106"}, 0},
+		"after an unused read":             {[]int{2, 2, 0, 2, 2, 2, 0}, nil, []string{"100", "101", "102 ahead", "103", "104", "105"}, 1},
+		"a query that is never read ahead": {[]int{2, 2, 2, 2}, func(f *follower) { f.q.Ahead = false }, []string{"100", "101", "102", "103"}, 0},
+		"an origin without capacity":       {[]int{2, 2, 2, 2}, func(f *follower) { f.room = func() bool { return false } }, []string{"100", "101", "102", "103"}, 0},
+		"reads that take longer than the round": {
+			[]int{2, 2, 2, 2}, func(f *follower) { f.budget, f.before = 10*time.Millisecond, sleepFor(20*time.Millisecond) }, []string{"100", "101", "102", "103"}, 0,
 		},
-		"not before they are stale": {
+		"fresh for several blocks": {
 			[]int{2, 2, 2, 2, 2, 2, 2}, func(f *follower) { f.q.Policy.FreshBlocks = 2 }, []string{"100", "103", "106 ahead"}, 0,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFollower(t, newCache(t, cache.Options{}))
-				if tt.with != nil {
-					tt.with(f)
+				if tt.prepare != nil {
+					tt.prepare(f)
 				}
-				for _, n := range tt.asks {
+				for _, n := range tt.requests {
 					if f.q.Policy.FreshBlocks > 0 {
 						for range n {
 							mustGet(t, f.Cache, f.q, f.origin)
 						}
 					} else {
-						f.ask(t, n)
+						f.request(t, n)
 					}
-					f.block(t)
+					f.nextBlock(t)
 				}
-				f.reads = f.reads[:min(len(f.reads), len(tt.reads))] // without that of the block after the last
-				if diff := cmp.Diff(tt.reads, f.reads); diff != "" {
-					t.Errorf("reads (-want +got)\n%s", diff)
-				}
-				if got := metric(t, f.Cache, "read_ahead_total", "unused"); got != tt.unused {
-					t.Errorf("%d unused, want %d", got, tt.unused)
-				}
+				f.reads = f.reads[:min(len(f.reads), len(tt.reads))] // without the read for the block after the last
+				expect.NoDiff(t, f.reads, tt.reads, "reads")
+				expect.Equal(t, metric(t, f.Cache, "read_ahead_total", "unused"), tt.unused, "unused reads")
 			})
 		})
 	}
 }
 
-func takes(d time.Duration) func(context.Context) error {
+func sleepFor(d time.Duration) func(context.Context) error {
 	return func(context.Context) error {
 		time.Sleep(d)
 		return nil
 	}
 }
 
-// hotKey is a follower whose key is read ahead when the next block comes.
-func hotKey(t *testing.T) *follower {
+// newHotFollower returns a follower whose key is read ahead at the next block, 104.
+func newHotFollower(t *testing.T) *follower {
 	t.Helper()
 	f := newFollower(t, newCache(t, cache.Options{}))
-	f.does = takes(20 * time.Millisecond)
-	for range 3 {
-		f.ask(t, 2)
-		f.block(t)
-	}
-	f.ask(t, 2)
+	f.before = sleepFor(20 * time.Millisecond)
+	f.makeHot(t)
 	f.reads = nil
 	if !f.Inspect(t.Context(), f.q).Ahead {
 		t.Fatal("key was not read ahead")
@@ -149,46 +152,46 @@ func hotKey(t *testing.T) *follower {
 
 func TestFailingOriginIsNotReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := hotKey(t)
-		f.does = func(context.Context) error { return errDown }
+		f := newHotFollower(t)
+		f.before = func(context.Context) error { return errDown }
 		for range 5 {
-			f.block(t)
+			f.nextBlock(t)
 			mustGet(t, f.Cache, f.q, f.origin)
 			mustGet(t, f.Cache, f.q, f.origin)
 		}
 		if f.reads[0] != "104 ahead" || metric(t, f.Cache, "read_ahead_total", "failed") != 1 || f.Inspect(t.Context(), f.q).Ahead {
-			t.Errorf("reads: %q, want first 104 ahead, counted as failed, and the key not selected", f.reads)
+			t.Errorf("reads = %q, want first 104 ahead, counted as failed, and the key not selected", f.reads)
 		}
 	})
 }
 
 func TestStalledReadAheadDoesNotDelayCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := hotKey(t)
+		f := newHotFollower(t)
 		other := cache.Query{Key: "other", Policy: byTheBlock}
 		stall := make(chan struct{})
-		f.does = func(ctx context.Context) error {
+		f.before = func(ctx context.Context) error {
 			if cache.Ahead(ctx) {
 				<-stall
 			}
 			return nil
 		}
-		go f.block(t)
+		go f.nextBlock(t)
 		synctest.Wait()
-		timed(t, f.Cache, f.q, f.origin, cache.StaleHit, 103, 100*time.Millisecond)
-		timed(t, f.Cache, f.q, f.origin, cache.StaleHit, 103, 0)
+		checkGet(t, f.Cache, f.q, f.origin, cache.StaleHit, 103, 100*time.Millisecond)
+		checkGet(t, f.Cache, f.q, f.origin, cache.StaleHit, 103, 0)
 		other.Tip = f.tip
-		timed(t, f.Cache, other, f.origin, cache.Miss, 104, 0)
+		checkGet(t, f.Cache, other, f.origin, cache.Miss, 104, 0)
 		close(stall)
 		synctest.Wait()
-		timed(t, f.Cache, f.q, nil, cache.Hit, 104, 0)
+		checkGet(t, f.Cache, f.q, nil, cache.Hit, 104, 0)
 	})
 }
 
 func TestCallerReadsAfterReadAheadYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := hotKey(t)
-		f.does = func(ctx context.Context) error {
+		f := newHotFollower(t)
+		f.before = func(ctx context.Context) error {
 			if cache.Ahead(ctx) {
 				time.Sleep(10 * time.Millisecond)
 				return fmt.Errorf("busy: %w", cache.ErrYielded)
@@ -196,64 +199,53 @@ func TestCallerReadsAfterReadAheadYields(t *testing.T) {
 			return nil
 		}
 		before := metric(t, f.Cache, "origin_calls_total")
-		go f.block(t)
+		go f.nextBlock(t)
 		synctest.Wait()
-		timed(t, f.Cache, f.q, f.origin, cache.Miss, 104, 10*time.Millisecond)
-		timed(t, f.Cache, f.q, nil, cache.Hit, 104, 0)
+		checkGet(t, f.Cache, f.q, f.origin, cache.Miss, 104, 10*time.Millisecond)
+		checkGet(t, f.Cache, f.q, nil, cache.Hit, 104, 0)
 		time.Sleep(f.budget) // the round tries again
 		synctest.Wait()
-		if got := metric(t, f.Cache, "read_ahead_total", "needless"); got != 1 || metric(t, f.Cache, "origin_errors_total") != 0 {
-			t.Errorf("%d needless, want 1, and no error of the origin", got)
-		}
+		expect.Equal(t, metric(t, f.Cache, "read_ahead_total", "needless"), 1, "needless reads")
+		expect.Equal(t, metric(t, f.Cache, "origin_errors_total"), 0, "errors of the origin")
 		expect.Equal(t, metric(t, f.Cache, "origin_calls_total")-before, 1, "calls of the origin, without the read that yielded")
 	})
 }
 
-func TestFirstCallerReadsForAll(t *testing.T) {
+func TestCallersReadReplacesReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := hotKey(t)
+		f := newHotFollower(t)
 		f.tip++
 		f.q.Tip = f.tip
 		go mustGet(t, f.Cache, f.q, f.origin)
 		synctest.Wait()
-		f.ReadAhead(t.Context(), ahead.Block{Height: f.tip, Time: f.budget, Room: f.room})
+		f.readAhead(t.Context())
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
-		f.ask(t, 1)
-		f.block(t) // the caller's read has not cost the key its place
-		if diff := cmp.Diff([]string{"104", "105 ahead"}, f.reads); diff != "" {
-			t.Errorf("reads (-want +got)\n%s", diff)
-		}
+		f.request(t, 1)
+		f.nextBlock(t) // the key is still selected
+		expect.NoDiff(t, f.reads, []string{"104", "105 ahead"}, "reads")
 	})
 }
 
 func TestReadAheadRestartsAfterPoliciesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := hotKey(t)
+		f := newHotFollower(t)
 		f.ForgetAhead()
-		f.block(t)
+		f.nextBlock(t)
 		if len(f.reads) != 0 {
-			t.Errorf("reads: %q, want none", f.reads)
+			t.Errorf("reads = %q, want none", f.reads)
 		}
 	})
 }
 
-// patient is a replica that keeps its leases, however busy the machine is.
-func patient(t *testing.T, addr string) *cache.Cache {
-	t.Helper()
-	rdb := client(t, addr)
-	c := sharing(t, rdb, cache.Options{}, redis.Options{Lease: time.Minute})
-	c.SetNamespace("story-1")
-	listening(t, rdb)
-	return c
-}
+// longLease is a lease that a busy machine does not lose.
+var longLease = redis.Options{Lease: time.Minute}
 
-// Replicas whose clients ask for the same keys read each of them once for a block,
-// whoever is ahead.
+// Replicas whose clients request the same keys read each key once per block, whichever replica reads it.
 func TestReplicasShareReadsAhead(t *testing.T) {
 	const keys, blocks = 5, 6
 	addr := startRedis(t).addr
-	replicas := []*cache.Cache{patient(t, addr), patient(t, addr)}
+	replicas := []*cache.Cache{startReplica(t, addr, longLease), startReplica(t, addr, longLease)}
 	var tip, reads atomic.Int64
 	origin := func(context.Context, *cache.Entry) (*cache.Entry, error) {
 		reads.Add(1)
@@ -274,105 +266,71 @@ func TestReplicasShareReadsAhead(t *testing.T) {
 			}
 		}
 	}
-	if reads.Load() != keys*blocks {
-		t.Errorf("%d reads of the origin, want %d", reads.Load(), keys*blocks)
-	}
+	expect.Equal(t, reads.Load(), keys*blocks, "reads of the origin")
 	if metric(t, replicas[0], "read_ahead_total", "origin")+metric(t, replicas[1], "read_ahead_total", "origin") == 0 {
-		t.Error("no key was read ahead")
+		t.Error("read_ahead_total of the origin = 0, want more")
 	}
 }
 
-// The replicas that have waited for a read ahead which yielded do not all ask the
-// origin.
-func TestReplicasReadAfterReadAheadYields(t *testing.T) {
+// One of the replicas that wait for a read ahead reads the origin after it yields, and the others wait for that read.
+func TestOneReplicaReadsAfterReadAheadYields(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t).addr
-	first, others := patient(t, addr), []*cache.Cache{patient(t, addr), patient(t, addr)}
-	rdb := client(t, addr)
-	expect.Eventually(t, "all listen", func() bool { return listeners(t, rdb) == 3 })
-	f := newFollower(t, first)
+	f, others := newFollower(t, startReplica(t, addr, longLease)), []*cache.Cache{startReplica(t, addr, longLease), startReplica(t, addr, longLease)}
 	f.budget = 5 * time.Minute
-	for range 3 {
-		f.ask(t, 2)
-		f.block(t)
-	}
-	f.ask(t, 2)
-	idle(t, first)
-	f.does = func(ctx context.Context) error {
-		expect.Eventually(t, "the others wait", func() bool { return metric(t, others[0], "lease_waiting")+metric(t, others[1], "lease_waiting") == 2 })
+	f.makeHot(t)
+	waitForIdle(t, f.Cache)
+	f.before = func(context.Context) error {
+		expect.Eventually(t, "the other replicas wait", func() bool { return metric(t, others[0], "lease_waiting")+metric(t, others[1], "lease_waiting") == 2 })
 		return cache.ErrYielded
 	}
+	f.tip++
+	round, endRound := context.WithCancel(t.Context())
+	var rounds, callers sync.WaitGroup
+	rounds.Go(func() { f.readAhead(round) })
+	expect.Eventually(t, "the first replica has the lease", func() bool { return f.Inspect(t.Context(), f.q).Lease > 0 })
 	var reads atomic.Int64
-	height, q := f.tip+1, f.q
-	var all sync.WaitGroup
-	all.Go(func() { f.block(t) })
-	expect.Eventually(t, "the first has the lease", func() bool { return first.Inspect(t.Context(), q).Lease > 0 })
 	for _, c := range others {
-		all.Go(func() {
-			q := cache.Query{Key: "k", Policy: byTheBlock, Tip: height, MinHeight: height}
-			mustGet(t, c, q, slow(&reads, 50*time.Millisecond, answer(height, page)))
+		callers.Go(func() {
+			q := cache.Query{Key: "k", Policy: byTheBlock, Tip: f.tip, MinHeight: f.tip}
+			mustGet(t, c, q, slowOrigin(&reads, 50*time.Millisecond, answer(f.tip, page)))
 		})
 	}
-	all.Wait()
-	if reads.Load() != 1 {
-		t.Errorf("%d replicas asked the origin, want one", reads.Load())
-	}
+	callers.Wait()
+	endRound() // it would read again only after a part of the budget
+	rounds.Wait()
+	expect.Equal(t, reads.Load(), 1, "reads of the other replicas")
 }
 
-// Another replica tells of what it reads.
+// The other replica notifies this one when its read ends.
 func TestReadAheadDoesNotWaitForAnotherReplica(t *testing.T) {
 	addr := startRedis(t).addr
-	holder, f := replica(t, addr, redis.Options{Lease: time.Hour}), newFollower(t, patient(t, addr))
-	for range 3 {
-		f.ask(t, 2)
-		f.block(t)
-	}
-	f.ask(t, 2)
-	idle(t, f.Cache)
+	holder, f := startReplica(t, addr, redis.Options{Lease: time.Hour}), newFollower(t, startReplica(t, addr, longLease))
+	f.makeHot(t)
+	waitForIdle(t, f.Cache)
 	q := f.q
 	q.Tip = f.tip + 1
-	answers, done := hold(t, holder, q)
+	answers, done := holdLease(t, holder, q)
 	needless := metric(t, f.Cache, "read_ahead_total", "needless")
-	f.block(t)
-	if got := metric(t, f.Cache, "read_ahead_total", "needless"); got != needless+1 {
-		t.Errorf("%d reads ahead were needless, want %d", got, needless+1)
-	}
+	f.nextBlock(t)
+	expect.Equal(t, metric(t, f.Cache, "read_ahead_total", "needless"), needless+1, "needless reads ahead")
 	answers <- nil
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, <-done)
 }
 
-// What another replica tells of is asked for here all the same.
+// Requests count for a key whose entry was renewed by another replica's read.
 func TestKeyReadByAnotherReplicaIsReadAhead(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t).addr
-	other, f := patient(t, addr), newFollower(t, patient(t, addr))
-	f.ask(t, 2)
-	idle(t, f.Cache)
-	f.block(t)
+	other, f := startReplica(t, addr, longLease), newFollower(t, startReplica(t, addr, longLease))
+	f.request(t, 2)
+	waitForIdle(t, f.Cache)
+	f.nextBlock(t)
 	mustGet(t, other, cache.Query{Key: "k", Policy: byTheBlock, Tip: f.tip}, answer(f.tip, page))
-	idle(t, other)
-	heard(t, f.Cache, other)
-	f.ask(t, 2)
-	if f.block(t); len(f.reads) != 2 || f.reads[1] != "102 ahead" {
-		t.Errorf("reads: %q, want two, the second 102 ahead", f.reads)
+	waitForIdle(t, other)
+	waitForMessages(t, f.Cache, other)
+	f.request(t, 2)
+	if f.nextBlock(t); len(f.reads) != 2 || f.reads[1] != "102 ahead" {
+		t.Errorf("reads = %q, want two, the second 102 ahead", f.reads)
 	}
-}
-
-// listeners is how many replicas are subscribed.
-func listeners(t *testing.T, rdb *goredis.Client) (sum int64) {
-	t.Helper()
-	channels, err := rdb.PubSubChannels(t.Context(), "tipcache:*").Result()
-	if err != nil || len(channels) == 0 {
-		return 0
-	}
-	subscribed, err := rdb.PubSubNumSub(t.Context(), channels...).Result()
-	if err != nil {
-		t.Error(err)
-	}
-	for _, n := range subscribed {
-		sum += n
-	}
-	return sum
 }

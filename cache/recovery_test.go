@@ -10,12 +10,12 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// However the origin failed, the first caller of each key gets the new answer once it is well.
-func TestFirstCallerAfterAnOutageGetsTheNewestAnswer(t *testing.T) {
+// The kind of failure must not matter to the first caller of each key after the outage.
+func TestFirstCallerAfterOutageGetsNewEntry(t *testing.T) {
 	for name, outage := range map[string]func(calls *atomic.Int64) cache.Origin{
 		"refused": func(*atomic.Int64) cache.Origin { return down },
-		"stalled": func(calls *atomic.Int64) cache.Origin { return slow(calls, time.Hour, down) },
-		"slow":    func(calls *atomic.Int64) cache.Origin { return slow(calls, 3*time.Second, down) },
+		"stalled": func(calls *atomic.Int64) cache.Origin { return slowOrigin(calls, time.Hour, down) },
+		"slow":    func(calls *atomic.Int64) cache.Origin { return slowOrigin(calls, 3*time.Second, down) },
 	} {
 		for _, patience := range []time.Duration{0, 3 * time.Second} {
 			t.Run(fmt.Sprintf("%s, patience %v", name, patience), func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestFirstCallerAfterAnOutageGetsTheNewestAnswer(t *testing.T) {
 					}
 					time.Sleep(20 * time.Second)
 					for _, key := range keys {
-						if res := mustGet(t, c, q(key, 160), slow(&calls, 50*time.Millisecond, answer(160, page))); res.Entry.Height != 160 || res.Outcome != cache.Miss {
+						if res := mustGet(t, c, q(key, 160), slowOrigin(&calls, 50*time.Millisecond, answer(160, page))); res.Entry.Height != 160 || res.Outcome != cache.Miss {
 							t.Errorf("key %s: %v at %d, want miss at 160", key, res.Outcome, res.Entry.Height)
 						}
 					}

@@ -16,18 +16,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
-// server is a real Redis, alone in a directory of its own.
+// A server is a running redis-server.
 type server struct {
 	addr string
 	cmd  *exec.Cmd
 }
 
-// startRedis runs a Redis for as long as the test, or skips the test.
+// startRedis runs a redis-server until the test ends. It skips the test if redis-server is not installed.
 func startRedis(t testing.TB, args ...string) *server {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("install redis-server to run this test: it has to be on the PATH")
+		t.Skip("install redis-server on the PATH to run this test")
 	}
 	addr := porttest.Address(t)
 	args = append([]string{"--port", portOf(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
@@ -41,13 +41,13 @@ func startRedis(t testing.TB, args ...string) *server {
 
 func portOf(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-// kill ends the server without a goodbye.
+// kill ends the server without a shutdown.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 }
 
-// client returns a client as the cache wants it.
+// client returns a client with the options that the cache requires.
 func client(t testing.TB, addr string) *goredis.Client {
 	t.Helper()
 	rdb := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
@@ -55,9 +55,9 @@ func client(t testing.TB, addr string) *goredis.Client {
 	return rdb
 }
 
-// sharing returns a cache of replicas that share a store. Its operations have
-// time enough for a busy machine, unless a test is about slowness.
-func sharing(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redis.Options) *cache.Cache {
+// newSharedCache returns a cache that shares Redis with other replicas. The default timeouts are long enough for a busy
+// machine.
+func newSharedCache(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redis.Options) *cache.Cache {
 	t.Helper()
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()

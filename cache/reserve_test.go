@@ -7,16 +7,14 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestEntriesAreEvictedForReservations(t *testing.T) {
 	const bound = 4 << 20
-	c, err := New(Options{MemoryBytes: bound})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(New(Options{MemoryBytes: bound}))(t)
 	defer c.Close()
-	weighs := func() int {
+	fill := func() (weight int) {
 		memory := c.chain.Load().memory
 		for n := range 2 * bound >> 14 {
 			memory.put(&Query{Key: fmt.Sprint(n)}, &Entry{Content: NewContent(http.StatusOK, "", "", make([]byte, 1<<14), 0), Height: 1, ReadAt: time.Now()})
@@ -24,8 +22,8 @@ func TestEntriesAreEvictedForReservations(t *testing.T) {
 		memory.CleanUp()
 		return int(memory.WeightedSize())
 	}
-	if weighs() < bound*3/4 {
-		t.Fatal("memory is not full, which this test requires")
+	if got := fill(); got < bound*3/4 {
+		t.Fatalf("weight of the entries = %d bytes, want at least %d: the test requires a full memory", got, bound*3/4)
 	}
 	if !c.Account().Reserve(account.Upstream, bound/2) {
 		t.Fatal("Reserve of half of the bound failed")
@@ -33,15 +31,15 @@ func TestEntriesAreEvictedForReservations(t *testing.T) {
 	if c.Account().Reserve(account.Upstream, 1) {
 		t.Error("Reserve of more than half of the bound succeeded")
 	}
-	if got := weighs(); got > bound/2 {
-		t.Errorf("entries weigh %d bytes with half of memory reserved, want at most %d", got, bound/2)
+	if got := fill(); got > bound/2 {
+		t.Errorf("weight of the entries with half of memory reserved = %d bytes, want at most %d", got, bound/2)
 	}
 	c.SetNamespace("another")
-	if got := weighs(); got > bound/2 {
-		t.Errorf("entries of another chain weigh %d bytes, want at most %d", got, bound/2)
+	if got := fill(); got > bound/2 {
+		t.Errorf("weight of another chain's entries = %d bytes, want at most %d", got, bound/2)
 	}
 	c.Account().Release(account.Upstream, bound/2)
-	if got := weighs(); got < bound*3/4 {
-		t.Errorf("entries weigh %d bytes after the release, want at least %d", got, bound*3/4)
+	if got := fill(); got < bound*3/4 {
+		t.Errorf("weight of the entries after the release = %d bytes, want at least %d", got, bound*3/4)
 	}
 }

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,120 +18,107 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// mustServe asks for many keys, and wants the origin's answer for each.
-func mustServe(t *testing.T, c *cache.Cache, tip int64, n int) {
+// mustReadKeys reads n keys at the tip, and stops the test unless each result is the entry of the origin.
+func mustReadKeys(t *testing.T, c *cache.Cache, tip int64, n int) {
 	t.Helper()
 	for i := range n {
 		body := fmt.Sprint(tip, "-", i)
 		res := mustGet(t, c, cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: tip, MinHeight: tip}, answer(tip, []byte(body)))
 		if string(res.Entry.Body) != body {
-			t.Fatalf("got %s, want %s", res.Entry.Body, body)
+			t.Fatalf("body of k%d = %s, want %s", i, res.Entry.Body, body)
 		}
 	}
 }
 
-func TestFlightThatFailsDoesNotReturnToAnOlderEntry(t *testing.T) {
+func TestFailedFlightReturnsNewerEntryOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	a, b := named(t, store.Addr(), cache.Options{}, redis.Options{}), named(t, store.Addr(), cache.Options{}, redis.Options{})
-	heard(t, a, b)
-	q := cache.Query{Key: "k", Policy: eachBlock, Tip: 100}
+	a, b := newReplica(t, store.Addr(), cache.Options{}, redis.Options{}), newReplica(t, store.Addr(), cache.Options{}, redis.Options{})
+	waitForMessages(t, a, b)
+	q := cache.Query{Key: "k", Policy: byTheBlock, Tip: 100}
 	mustGet(t, a, q, answer(100, page))
-	idle(t, a)
+	waitForIdle(t, a)
 
 	q.Tip = 110
-	asked, fail, got := make(chan bool), make(chan bool), make(chan cache.Result, 1)
-	go func() {
-		got <- mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
-			close(asked)
-			<-fail
-			return nil, errDown
+	res := mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
+		store.FlushAll() // the lease is lost, so the other replica reads the origin
+		mustGet(t, b, q, answer(110, page))
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		expect.Eventually(t, "the replica receives the other's entry", func() bool {
+			res, err := a.Get(canceled, q, down)
+			return err == nil && res.Entry.Height == 110
 		})
-	}()
-	<-asked
-	store.FlushAll() // the other replica reads the node, because the lease is lost
-	mustGet(t, b, q, answer(110, page))
-	impatient, cancel := context.WithCancel(t.Context())
-	cancel()
-	expect.Eventually(t, "the replica has the other's entry", func() bool {
-		res, err := a.Get(impatient, q, down)
-		return err == nil && res.Entry.Height == 110
+		return nil, errDown
 	})
-	close(fail)
-	if res := <-got; res.Entry.Height != 110 {
-		t.Errorf("%v at block %d, want the entry at block 110", res.Outcome, res.Entry.Height)
-	}
+	expect.Equal(t, res.Entry.Height, 110, "height")
 }
 
 func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 	t.Parallel()
-	// Of 100 misses, with two operations each, hardly any are to wait for the store:
-	// the others find that it is left alone.
-	const misses, enough = 100, 50
-	waited := func(t *testing.T, c *cache.Cache) int {
+	// A miss has two operations. Few of them may wait for the store before its breaker opens.
+	const misses, maxErrors = 100, 50
+	failures := func(t *testing.T, c *cache.Cache) int {
 		return metric(t, c, "shared_errors_total") - metric(t, c, "shared_errors_total", "unavailable")
 	}
 
-	t.Run("it was never there", func(t *testing.T) {
+	t.Run("it is unreachable", func(t *testing.T) {
 		t.Parallel()
-		c := named(t, "127.0.0.1:1", cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
-		mustServe(t, c, 100, misses)
-		if n := waited(t, c); c.SharedState() == "closed" || n == 0 || n > enough {
-			t.Errorf("the breaker is %s after %d errors in %d misses, want it not closed, after 1 to %d", c.SharedState(), n, misses, enough)
+		c := newReplica(t, "127.0.0.1:1", cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
+		mustReadKeys(t, c, 100, misses)
+		if n := failures(t, c); c.SharedState() == "closed" || n == 0 || n > maxErrors {
+			t.Errorf("breaker = %s after %d errors in %d misses, want not closed after 1 to %d", c.SharedState(), n, misses, maxErrors)
 		}
 	})
-	t.Run("it accepts but does not answer", func(t *testing.T) {
+	t.Run("it accepts connections but does not reply", func(t *testing.T) {
 		t.Parallel()
-		way := startProxy(t, miniredis.RunT(t).Addr())
-		way.stall()
-		c := named(t, way.addr, cache.Options{}, redis.Options{Timeout: 500 * time.Millisecond})
-		mustServe(t, c, 100, misses)
-		if n := waited(t, c); n == 0 || n > enough {
-			t.Errorf("%d errors in %d misses, want 1 to %d", n, misses, enough)
+		link := startProxy(t, miniredis.RunT(t).Addr())
+		link.stall()
+		c := newReplica(t, link.addr, cache.Options{}, redis.Options{Timeout: 200 * time.Millisecond})
+		mustReadKeys(t, c, 100, misses)
+		if n := failures(t, c); n == 0 || n > maxErrors {
+			t.Errorf("errors = %d in %d misses, want 1 to %d", n, misses, maxErrors)
 		}
-		way.heal()
-		tried := 0
-		expect.Eventually(t, "the store is used again", func() bool {
-			tried++
-			mustGet(t, c, cache.Query{Key: fmt.Sprint("again", tried), Policy: live, Tip: 101}, answer(101, page))
+		link.heal()
+		expect.Eventually(t, "the breaker is closed", func() bool {
+			mustGet(t, c, cache.Query{Key: rand.Text(), Policy: live, Tip: 101}, answer(101, page))
 			return c.SharedState() == "closed"
 		})
 	})
-	t.Run("it is killed and comes back", func(t *testing.T) {
+	t.Run("its connections break for a while", func(t *testing.T) {
 		t.Parallel()
 		s := startRedis(t)
-		way := startProxy(t, s.addr)
-		c := replica(t, way.addr, redis.Options{Timeout: 300 * time.Millisecond})
-		mustServe(t, c, 100, 5)
-		way.cut()
-		mustServe(t, c, 101, 20)
-		way.heal()
-		other, tried := replica(t, s.addr, redis.Options{}), 0
-		expect.Eventually(t, "the store is used again", func() bool {
-			tried++
-			q := cache.Query{Key: fmt.Sprint("again", tried), Policy: live, Tip: 101}
+		link := startProxy(t, s.addr)
+		c := startReplica(t, link.addr, redis.Options{Timeout: 300 * time.Millisecond})
+		mustReadKeys(t, c, 100, 5)
+		link.cut()
+		mustReadKeys(t, c, 101, 20)
+		link.heal()
+		other := startReplica(t, s.addr, redis.Options{})
+		expect.Eventually(t, "another replica finds an entry that this one has stored", func() bool {
+			q := cache.Query{Key: rand.Text(), Policy: live, Tip: 101}
 			mustGet(t, c, q, answer(101, []byte("x")))
-			idle(t, c)
-			return tell(mustGet(t, other, q, answer(101, []byte("y"))), nil) == "hit shared: x at 101"
+			waitForIdle(t, c)
+			return describe(mustGet(t, other, q, answer(101, []byte("y"))), nil) == "hit shared: x at 101"
 		})
 	})
 	t.Run("it is full", func(t *testing.T) {
-		c := replica(t, startRedis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction").addr, redis.Options{})
-		mustServe(t, c, 100, 20)
+		c := startReplica(t, startRedis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction").addr, redis.Options{})
+		mustReadKeys(t, c, 100, 20)
 		if c.SharedState() != "closed" || metric(t, c, "shared_errors_total") == 0 {
-			t.Errorf("the breaker is %s after %d errors; want closed after some, because the store answers", c.SharedState(), metric(t, c, "shared_errors_total"))
+			t.Errorf("breaker = %s after %d errors, want closed after at least 1, because the store replies", c.SharedState(), metric(t, c, "shared_errors_total"))
 		}
 	})
 	t.Run("it has forgotten the scripts", func(t *testing.T) {
 		addr := startRedis(t).addr
-		c := replica(t, addr, redis.Options{})
-		mustServe(t, c, 100, 1)
+		c := startReplica(t, addr, redis.Options{})
+		mustReadKeys(t, c, 100, 1)
 		expect.NoError(t, client(t, addr).ScriptFlush(t.Context()).Err())
-		mustServe(t, c, 101, 1)
-		idle(t, c)
-		other := replica(t, addr, redis.Options{})
+		mustReadKeys(t, c, 101, 1)
+		waitForIdle(t, c)
+		other := startReplica(t, addr, redis.Options{})
 		if res := mustGet(t, other, cache.Query{Key: "k0", Policy: live, Tip: 101}, nil); res.Store != "shared" || metric(t, c, "shared_errors_total") != 0 {
-			t.Errorf("got %s, %d errors; want it from the shared store, 0", tell(res, nil), metric(t, c, "shared_errors_total"))
+			t.Errorf("other replica got %s after %d errors, want the entry from the shared store after 0", describe(res, nil), metric(t, c, "shared_errors_total"))
 		}
 	})
 }
@@ -138,100 +126,87 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 	t.Parallel()
 	const key = "tipcache:1:{story-1:k}"
-	// stored is an entry with nothing wrong but its status.
-	stored := func(status int) func(context.Context, *goredis.Client) error {
-		etag := cache.NewContent(status, "", "", []byte("x"), 0).ETag
-		return func(ctx context.Context, rdb *goredis.Client) error {
-			return rdb.HSet(ctx, key, "m", fmt.Sprintf("1 100 1750000000000000 0 %s %d 0\n\x00\x00", etag, status), "b", "px").Err()
-		}
+	// fields stores a hash at key.
+	fields := func(values ...any) func(context.Context, *goredis.Client) error {
+		return func(ctx context.Context, rdb *goredis.Client) error { return rdb.HSet(ctx, key, values...).Err() }
 	}
-	good := "1 100 1750000000000000 0 \"tag\" 200 0\n\x00\x00"
+	// status stores an entry that is valid except for its status.
+	status := func(status int) func(context.Context, *goredis.Client) error {
+		etag := cache.NewContent(status, "", "", []byte("x"), 0).ETag
+		return fields("m", fmt.Sprintf("1 100 1750000000000000 0 %s %d 0\n\x00\x00", etag, status), "b", "px")
+	}
+	meta := "1 100 1750000000000000 0 \"tag\" 200 0\n\x00\x00" // of another body
 	tests := []struct {
 		name string
 		put  func(ctx context.Context, rdb *goredis.Client) error
 	}{
 		{"a string", func(ctx context.Context, rdb *goredis.Client) error { return rdb.Set(ctx, key, "x", 0).Err() }},
 		{"a list", func(ctx context.Context, rdb *goredis.Client) error { return rdb.LPush(ctx, key, "x").Err() }},
-		{"another hash", func(ctx context.Context, rdb *goredis.Client) error { return rdb.HSet(ctx, key, "x", "y").Err() }},
-		{"an older version", func(ctx context.Context, rdb *goredis.Client) error {
-			return rdb.HSet(ctx, key, "m", strings.Replace(good, "1", "0", 1), "b", "px").Err()
-		}},
-		{"a head that ends early", func(ctx context.Context, rdb *goredis.Client) error {
-			return rdb.HSet(ctx, key, "m", "1 100 1750000000000000 0 \"tag\" ", "b", "px").Err()
-		}},
-		{"a body of something else", func(ctx context.Context, rdb *goredis.Client) error {
-			return rdb.HSet(ctx, key, "m", good, "b", "px").Err()
-		}},
-		{"no body", func(ctx context.Context, rdb *goredis.Client) error { return rdb.HSet(ctx, key, "m", good).Err() }},
-		{"a body that does not decompress", func(ctx context.Context, rdb *goredis.Client) error {
-			return rdb.HSet(ctx, key, "m", good, "b", "zzzz").Err()
-		}},
-		{"a corrupt entry of a great height", func(ctx context.Context, rdb *goredis.Client) error {
-			return rdb.HSet(ctx, key, "m", strings.Replace(good, "100", "9000", 1), "b", "px").Err()
-		}},
-		{"a corrupt entry of a low height", func(ctx context.Context, rdb *goredis.Client) error {
-			return rdb.HSet(ctx, key, "m", strings.Replace(good, "100", "9", 1), "b", "px").Err()
-		}},
-		{"a status below those of HTTP", stored(99)},
-		{"a status above those of HTTP", stored(600)},
-		{"a status that has no body", stored(304)},
+		{"another hash", fields("x", "y")},
+		{"an older version", fields("m", strings.Replace(meta, "1", "0", 1), "b", "px")},
+		{"truncated metadata", fields("m", "1 100 1750000000000000 0 \"tag\" ", "b", "px")},
+		{"the body of another entry", fields("m", meta, "b", "px")},
+		{"no body", fields("m", meta)},
+		{"a body that does not decompress", fields("m", meta, "b", "zzzz")},
+		{"a corrupt entry from a later block", fields("m", strings.Replace(meta, "100", "9000", 1), "b", "px")},
+		{"a corrupt entry from an earlier block", fields("m", strings.Replace(meta, "100", "9", 1), "b", "px")},
+		{"a status below 100", status(99)},
+		{"a status above 599", status(600)},
+		{"a status without a body", status(304)},
 		{"a lease of another type", func(ctx context.Context, rdb *goredis.Client) error { return rdb.LPush(ctx, key+":l", "x").Err() }},
 	}
 	addr := startRedis(t).addr
+	rdb := client(t, addr)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			expect.NoError(t, client(t, addr).FlushAll(t.Context()).Err())
-			expect.NoError(t, tt.put(t.Context(), client(t, addr)))
-			a, b := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
+			expect.NoError(t, rdb.FlushAll(t.Context()).Err())
+			expect.NoError(t, tt.put(t.Context(), rdb))
+			a, b := newReplica(t, addr, cache.Options{}, redis.Options{}), newReplica(t, addr, cache.Options{}, redis.Options{})
 			if found := a.Load(t.Context(), []string{"k"}); len(found) != 0 {
-				t.Errorf("Load found %v, want nothing", found)
+				t.Errorf("Load = %v, want nothing", found)
 			}
 			q := cache.Query{Key: "k", Policy: live, Tip: 100}
-			if got := tell(mustGet(t, a, q, answer(100, page)), nil); !strings.HasPrefix(got, "miss uri-miss") {
-				t.Errorf("got %.60s, want a miss", got)
+			if got := describe(mustGet(t, a, q, answer(100, page)), nil); !strings.HasPrefix(got, "miss uri-miss") {
+				t.Errorf("Get = %.60s, want a miss", got)
 			}
-			idle(t, a)
+			waitForIdle(t, a)
 			if got := mustGet(t, b, q, nil); got.Store != "shared" || !bytes.Equal(got.Entry.Body, page) {
-				t.Errorf("got %.60s, want the new entry from the shared store", tell(got, nil))
+				t.Errorf("Get of the other replica = %.60s, want the new entry from the shared store", describe(got, nil))
 			}
 		})
 	}
 }
 
-func TestContentSurvivesTheSharedStore(t *testing.T) {
+func TestSharedStoreReturnsEqualEntry(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	open := func() *cache.Cache { return named(t, store.Addr(), cache.Options{}, redis.Options{}) }
-	tests := []struct {
-		name    string
-		content *cache.Content
-	}{
-		{"a page", cache.NewContent(200, "application/json", "</next>; rel=\"next\"", page, 42)},
-		{"an empty body", cache.NewContent(404, "", "", nil, 0)},
-		{"what does not compress", cache.NewContent(200, "application/octet-stream", "", noise(1000), 1<<63)},
-		{"a type with a newline", cache.NewContent(200, "a\nb", "\n", []byte("x"), 1)},
-	}
+	open := func() *cache.Cache { return newReplica(t, store.Addr(), cache.Options{}, redis.Options{}) }
 	a, b := open(), open()
-	for i, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			q := cache.Query{Key: fmt.Sprint(i), Policy: live, Tip: 100}
+	for name, content := range map[string]*cache.Content{
+		"a page":                     cache.NewContent(200, "application/json", "</next>; rel=\"next\"", page, 42),
+		"an empty body":              cache.NewContent(404, "", "", nil, 0),
+		"a body that is not smaller": cache.NewContent(200, "application/octet-stream", "", noise(1000), 1<<63),
+		"a type with a newline":      cache.NewContent(200, "a\nb", "\n", []byte("x"), 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := cache.Query{Key: name, Policy: live, Tip: 100}
 			now := time.Now()
-			sent := &cache.Entry{Content: tt.content, Height: 100, ReadAt: now, Expires: now.Add(time.Hour)}
+			sent := &cache.Entry{Content: content, Height: 100, ReadAt: now, Expires: now.Add(time.Hour)}
 			mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) { return sent, nil })
-			idle(t, a)
+			waitForIdle(t, a)
 			got := mustGet(t, b, q, nil).Entry
-			if got.ETag != tt.content.ETag || got.Status != tt.content.Status || got.Type != tt.content.Type ||
-				got.Link != tt.content.Link || got.Source != tt.content.Source || !bytes.Equal(got.Body, tt.content.Body) {
-				t.Errorf("got %+v, want %+v", got.Content, tt.content)
+			if got.ETag != content.ETag || got.Status != content.Status || got.Type != content.Type ||
+				got.Link != content.Link || got.Source != content.Source || !bytes.Equal(got.Body, content.Body) {
+				t.Errorf("content = %+v, want %+v", got.Content, content)
 			}
 			if !got.Expires.Equal(sent.Expires.Truncate(time.Microsecond)) || got.Height != 100 {
-				t.Errorf("holds at %d until %v, want 100 until %v", got.Height, got.Expires, sent.Expires)
+				t.Errorf("Height, Expires = %d, %v; want 100, %v", got.Height, got.Expires, sent.Expires)
 			}
 		})
 	}
 }
 
-// noise is a body without a pattern.
+// noise returns a body that does not compress.
 func noise(n int) []byte {
 	b, x := make([]byte, n), uint32(1)
 	for i := range b {
@@ -241,75 +216,63 @@ func noise(n int) []byte {
 	return b
 }
 
-func TestLoadAndSave(t *testing.T) {
+func TestSavedEntriesAreLoadedUntilTheyExpire(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	open := func() *cache.Cache { return named(t, store.Addr(), cache.Options{}, redis.Options{}) }
+	open := func() *cache.Cache { return newReplica(t, store.Addr(), cache.Options{}, redis.Options{}) }
 	a, b := open(), open()
-	gone := entry(0, "gone")
-	gone.Expires = time.Now().Add(-time.Second)
-	a.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1"), "two": entry(0, "2"), "gone": gone}, time.Hour)
+	expired := entry(0, "expired")
+	expired.Expires = time.Now().Add(-time.Second)
+	a.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1"), "two": entry(0, "2"), "expired": expired}, time.Hour)
 
 	for name, c := range map[string]*cache.Cache{"the same replica": a, "another replica": b} {
-		found := c.Load(t.Context(), []string{"one", "two", "three", "gone"})
+		found := c.Load(t.Context(), []string{"one", "two", "three", "expired"})
 		if len(found) != 2 || string(found["one"].Body) != "1" || string(found["two"].Body) != "2" {
-			t.Errorf("%s loads %v, want one and two", name, found)
+			t.Errorf("Load of %s = %v, want one and two", name, found)
 		}
 	}
 	for _, key := range store.Keys() {
-		if store.TTL(key) != time.Hour {
-			t.Errorf("%s expires in %v, want an hour", key, store.TTL(key))
-		}
+		expect.Equal(t, store.TTL(key), time.Hour, "expiry of %s", key)
 	}
 	alone := open()
 	store.Close()
 	if found := alone.Load(t.Context(), []string{"one"}); len(found) != 0 {
-		t.Errorf("without the store %v was found, want nothing", found)
+		t.Errorf("Load without the store = %v, want nothing", found)
 	}
 	alone.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1")}, time.Hour)
 	if found := alone.Load(t.Context(), []string{"one"}); len(found) != 1 {
-		t.Error("cached entry not served from memory without the store")
+		t.Errorf("Load from memory without the store = %v, want one", found)
 	}
 }
 
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	c := named(t, miniredis.RunT(t).Addr(), cache.Options{Registerer: reg}, redis.Options{})
+	c := newReplica(t, miniredis.RunT(t).Addr(), cache.Options{Registerer: reg}, redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	for range 3 {
 		mustGet(t, c, q, answer(100, page))
 	}
 	_, _ = c.Get(t.Context(), cache.Query{Key: "other", Policy: live, Tip: 100}, down)
 
-	got := map[string]float64{}
-	families, err := reg.Gather()
-	expect.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.Metric {
-			name := f.GetName()
-			for _, l := range m.Label {
-				name += " " + l.GetValue()
-			}
-			got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
-	want := map[string]float64{
-		"tipcache_cache_requests_total hit memory": 2,
-		"tipcache_cache_requests_total miss none":  1,
-		"tipcache_cache_requests_total error none": 1,
-		"tipcache_cache_flights_total":             2,
-		"tipcache_cache_origin_calls_total":        2,
-		"tipcache_cache_origin_errors_total":       1,
-		"tipcache_cache_memory_entries":            1,
-		"tipcache_cache_shared_breaker_state":      0,
-	}
-	for name, n := range want {
-		if v, ok := got[name]; !ok || v != n {
-			t.Errorf("%s is %v (%v), want %v", name, v, ok, n)
+	for _, sample := range []struct {
+		name, labels string
+		want         float64
+	}{
+		{"tipcache_cache_requests_total", "hit|memory", 2},
+		{"tipcache_cache_requests_total", "miss|none", 1},
+		{"tipcache_cache_requests_total", "error|none", 1},
+		{"tipcache_cache_flights_total", "", 2},
+		{"tipcache_cache_origin_calls_total", "", 2},
+		{"tipcache_cache_origin_errors_total", "", 1},
+		{"tipcache_cache_memory_entries", "", 1},
+		{"tipcache_cache_shared_breaker_state", "", 0},
+	} {
+		if got, ok := expect.Metrics(t, reg, sample.name)[sample.labels]; !ok || got != sample.want {
+			t.Errorf("%s{%s} = %v, exists = %t; want %v", sample.name, sample.labels, got, ok, sample.want)
 		}
 	}
 	if _, err := cache.New(cache.Options{Registerer: reg}); err == nil {
-		t.Error("second cache with the same metrics: error = nil, want one")
+		t.Error("New with the registerer of another cache: error = nil, want one")
 	}
 	expect.NoError(t, c.Close())
 	newCache(t, cache.Options{Registerer: reg})

@@ -20,10 +20,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-var all = []codings.Coding{codings.Gzip, codings.Zstd, codings.Brotli}
+var allCodings = []codings.Coding{codings.Gzip, codings.Zstd, codings.Brotli}
 
-// decoded undoes a coding.
-func decoded(t *testing.T, coding codings.Coding, body []byte) string {
+func decode(t *testing.T, coding codings.Coding, body []byte) string {
 	t.Helper()
 	var from io.Reader = bytes.NewReader(body)
 	switch coding {
@@ -49,47 +48,43 @@ func decoded(t *testing.T, coding codings.Coding, body []byte) string {
 func TestEncodedBodiesAreCreatedOnceAndCounted(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)).Entry.Content
-	weigh := func() int { return metric(t, c, "memory_bytes") }
-	expect.Eventually(t, "the entry weighs", func() bool { return weigh() > len(page) })
-	weight := weigh()
-	for i, coding := range all {
+	weight := func() int { return metric(t, c, "memory_bytes") }
+	expect.Eventually(t, "memory_bytes includes the entry", func() bool { return weight() > len(page) })
+	before := weight()
+	for i, coding := range allCodings {
 		first, as := c.Encoded("k", content, coding, false, false)
-		if as != coding || decoded(t, coding, first) != string(page) {
+		if as != coding || decode(t, coding, first) != string(page) {
 			t.Errorf("Encoded in %s returned %s, which must be the same and decode to the body", codings.Names[coding], codings.Names[as])
 		}
-		weight += len(first)
-		expect.Eventually(t, "what was made weighs", func() bool { return weigh() >= weight })
-		weight = weigh()
+		expect.Eventually(t, "memory_bytes includes the encoded body", func() bool { return weight() >= before+len(first) })
+		before = weight()
 		if again, _ := c.Encoded("k", content, coding, false, true); &again[0] != &first[0] {
-			t.Errorf("%s was not kept", codings.Names[coding])
+			t.Errorf("second Encoded in %s returned another body, want the cached one", codings.Names[coding])
 		}
-		if made := metric(t, c, "encodings_total"); made != i+1 {
-			t.Errorf("%d bodies were encoded, want %d", made, i+1)
-		}
+		expect.Equal(t, metric(t, c, "encodings_total"), i+1, "encodings_total")
 	}
 	later := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 200}, func(_ context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		return prev.Confirm(200, time.Now()), nil
 	})
 	if _, as := c.Encoded("k", later.Entry.Content, codings.Gzip, false, false); as != codings.Gzip || metric(t, c, "encodings_total") != 3 {
-		t.Error("derived content lost by the confirmation")
+		t.Errorf("Encoded after a confirmation returned %s, encodings_total = %d; want gzip, 3", codings.Names[as], metric(t, c, "encodings_total"))
 	}
-	expect.Eventually(t, "it weighs after confirming, too", func() bool { return weigh() == weight })
+	expect.Eventually(t, "memory_bytes is the same after the confirmation", func() bool { return weight() == before })
 }
 
-// What takes long is made while its first callers have something else.
-func TestBrotliOfALongBodyIsMadeInTheBackground(t *testing.T) {
+func TestLongBodyIsEncodedInBrotliInBackground(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, longPage(100))).Entry.Content
 	if body, as := c.Encoded("k", content, codings.Brotli, false, false); as != codings.Identity || &body[0] != &content.Body[0] {
-		t.Errorf("the first caller got %s, want the plain body", codings.Names[as])
+		t.Errorf("first caller got %s, want the plain body", codings.Names[as])
 	}
-	expect.Eventually(t, "it is made", func() bool { return content.Encodings[codings.Brotli].Load() != nil })
+	expect.Eventually(t, "the body is encoded in the background", func() bool { return content.Encodings[codings.Brotli].Load() != nil })
 	body, as := c.Encoded("k", content, codings.Brotli, false, false)
-	if as != codings.Brotli || decoded(t, as, body) != string(content.Body) || metric(t, c, "encodings_total") != 1 {
-		t.Errorf("the next caller got %s, and %d bodies were encoded; want br, 1", codings.Names[as], metric(t, c, "encodings_total"))
+	if as != codings.Brotli || decode(t, as, body) != string(content.Body) || metric(t, c, "encodings_total") != 1 {
+		t.Errorf("next caller got %s, encodings_total = %d; want br, 1", codings.Names[as], metric(t, c, "encodings_total"))
 	}
 	if quick, _ := c.Encoded("k", cache.NewContent(200, content.Type, "", content.Body, 1), codings.Brotli, true, false); len(quick) <= len(body) {
-		t.Errorf("a caller that cannot wait got %d bytes, want more than the best, %d", len(quick), len(body))
+		t.Errorf("caller that requires the coding got %d bytes, want more than the %d bytes encoded in the background", len(quick), len(body))
 	}
 }
 
@@ -110,61 +105,55 @@ func TestBackgroundEncodingsAreBounded(t *testing.T) {
 					encoded++
 				}
 			}
-			if encoded != 1 {
-				t.Errorf("round %d: %d of 4 bodies were encoded, want 1", round, encoded)
-			}
+			expect.Equal(t, encoded, 1, "encoded bodies of 4 in round %d", round)
 		}
 	})
 }
 
-// The answer of the caller for whom a body is encoded leaves first.
-func TestBackgroundEncodingBeginsAfterAnswer(t *testing.T) {
+// A short delay lets the caller send its response first.
+func TestBackgroundEncodingBeginsAfterDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
 		content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, longPage(100))).Entry.Content
 		c.Encoded("k", content, codings.Brotli, false, false)
 		synctest.Wait()
 		if content.Encodings[codings.Brotli].Load() != nil {
-			t.Error("encoded at once, want it encoded later")
+			t.Error("body was encoded at once, want a delay")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if content.Encodings[codings.Brotli].Load() == nil {
-			t.Error("not encoded after a second")
+			t.Error("body is not encoded after 1s")
 		}
 	})
 }
 
-func TestFrequentBodyIsCompressedWellAtRefresh(t *testing.T) {
-	for asks, want := range map[int]bool{1: false, 2: true} {
+// readLongPage reads the key k, whose content changes with each block.
+func readLongPage(t *testing.T, c *cache.Cache, tip int64) *cache.Content {
+	t.Helper()
+	return mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: tip}, answer(tip, longPage(tip))).Entry.Content
+}
+
+func TestFrequentlyRequestedBodyIsEncodedAtRefresh(t *testing.T) {
+	for requests, want := range map[int]bool{1: false, 2: true} {
 		c := newCache(t, cache.Options{EncodeAtOnce: true})
-		ask := func(tip int64) *cache.Content {
-			return mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: tip}, answer(tip, longPage(tip))).Entry.Content
+		c.Encoded("k", readLongPage(t, c, 100), codings.Brotli, true, false)
+		for range requests - 1 {
+			readLongPage(t, c, 100)
 		}
-		c.Encoded("k", ask(100), codings.Brotli, true, false)
-		for range asks - 1 {
-			ask(100)
-		}
-		if again := ask(200).Encodings[codings.Brotli].Load() != nil; again != want {
-			t.Errorf("requested %d times: encoded again: %t, want %t", asks, again, want)
-		}
+		encoded := readLongPage(t, c, 200).Encodings[codings.Brotli].Load() != nil
+		expect.Equal(t, encoded, want, "next content is encoded after %d requests", requests)
 	}
 }
 
-// The coding that took long once is not made for ever, while others ask for the plain body alone.
-func TestUnrequestedCodingIsNotRenewed(t *testing.T) {
+func TestUnrequestedCodingIsNotEncodedAtRefresh(t *testing.T) {
 	c := newCache(t, cache.Options{EncodeAtOnce: true})
-	ask := func(tip int64) *cache.Content {
-		return mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: tip}, answer(tip, longPage(tip))).Entry.Content
-	}
-	c.Encoded("k", ask(100), codings.Brotli, false, false)
+	c.Encoded("k", readLongPage(t, c, 100), codings.Brotli, false, false)
 	for block, want := range []int{1, 2, 2, 2} {
 		for range 2 {
-			ask(100 + 10*int64(block))
+			readLongPage(t, c, 100+10*int64(block))
 		}
-		if made := metric(t, c, "encodings_total"); made != want {
-			t.Errorf("%d bodies were encoded by block %d, want %d", made, block, want)
-		}
+		expect.Equal(t, metric(t, c, "encodings_total"), want, "encodings_total at block %d", block)
 	}
 }
 
@@ -176,34 +165,32 @@ func longPage(block int64) []byte {
 	return b.Bytes()
 }
 
-func TestIdentityCodingIsTheBody(t *testing.T) {
+func TestIdentityCodingReturnsBody(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := cache.NewContent(200, "text/plain", "", []byte("x"), 0)
 	if body, as := c.Encoded("k", content, codings.Identity, false, false); as != codings.Identity || string(body) != "x" || metric(t, c, "encodings_total") != 0 {
-		t.Errorf("body %q in %s, %d encoded; want x in identity, 0", body, codings.Names[as], metric(t, c, "encodings_total"))
+		t.Errorf("Encoded = %q in %s, encodings_total = %d; want x in identity, 0", body, codings.Names[as], metric(t, c, "encodings_total"))
 	}
 }
 
-func TestManyCallersHaveABodyEncodedOnce(t *testing.T) {
+func TestConcurrentCallersEncodeBodyOncePerCoding(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := cache.NewContent(200, "text/plain", "", bytes.Repeat(page, 20), 0)
 	var callers sync.WaitGroup
 	for i := range 200 {
 		callers.Go(func() {
-			coding, must := all[i%3], i%2 == 0
-			body, as := c.Encoded("k", content, coding, must, false)
-			if must && as != coding {
-				t.Errorf("got %s, want %s, which the caller must have", codings.Names[as], codings.Names[coding])
+			coding, required := allCodings[i%3], i%2 == 0
+			body, as := c.Encoded("k", content, coding, required, false)
+			if required && as != coding {
+				t.Errorf("Encoded = %s, want %s, which is required", codings.Names[as], codings.Names[coding])
 			}
-			if as == coding && decoded(t, coding, body) != string(content.Body) {
-				t.Errorf("%s does not decode to the body", codings.Names[coding])
+			if as == coding && decode(t, coding, body) != string(content.Body) {
+				t.Errorf("body in %s does not decode to the content", codings.Names[coding])
 			}
 		})
 	}
 	callers.Wait()
-	if made := metric(t, c, "encodings_total"); made != 3 {
-		t.Errorf("%d bodies were encoded, want 3", made)
-	}
+	expect.Equal(t, metric(t, c, "encodings_total"), 3, "encodings_total")
 }
 
 func TestDerivedContentIsCachedForAFewNames(t *testing.T) {
@@ -226,33 +213,28 @@ func TestDerivedContentIsCachedForAFewNames(t *testing.T) {
 			}
 		}
 	}
-	if calls != 4 {
-		t.Errorf("derived %d times, want 4", calls)
-	}
-	expect.Eventually(t, "what was derived weighs", func() bool { return metric(t, c, "memory_bytes") > plain+4*len(page) })
-	last := derive("one too many")
-	if derive("one too many"); calls != 6 {
-		t.Errorf("derived %d times, want one more at each call", calls-4)
-	}
+	expect.Equal(t, calls, 4, "derivations of 4 names")
+	expect.Eventually(t, "memory_bytes includes the derived contents", func() bool { return metric(t, c, "memory_bytes") > plain+4*len(page) })
+	last := derive("fifth")
+	derive("fifth")
+	expect.Equal(t, calls, 6, "derivations after two calls with a fifth name, which is not cached")
 	if _, as := c.Encoded("k", last, codings.Gzip, false, false); as != codings.Identity {
-		t.Error("body that is not cached was encoded")
+		t.Errorf("Encoded of an uncached content = %s, want identity", codings.Names[as])
 	}
-	if body, as := c.Encoded("k", last, codings.Gzip, true, false); as != codings.Gzip || !strings.HasPrefix(decoded(t, codings.Gzip, body), "one too many") {
-		t.Error("body that must be encoded was not")
+	if body, as := c.Encoded("k", last, codings.Gzip, true, false); as != codings.Gzip || !strings.HasPrefix(decode(t, codings.Gzip, body), "fifth") {
+		t.Errorf("Encoded of an uncached content in a required coding = %s, want gzip of the body", codings.Names[as])
 	}
 	now = now.Add(time.Second)
-	for _, name := range []string{"one too many", "one too many", "name1"} {
+	for _, name := range []string{"fifth", "fifth", "name1"} {
 		derive(name)
 	}
-	if calls != 7 {
-		t.Errorf("derived %d times, want one more, which takes the place of the oldest", calls-6)
-	}
-	if _, as := c.Encoded("k", derive("one too many"), codings.Gzip, false, false); as != codings.Gzip {
-		t.Error("accepted body was not encoded")
+	expect.Equal(t, calls, 7, "derivations after a second, when the fifth name replaces the oldest")
+	if _, as := c.Encoded("k", derive("fifth"), codings.Gzip, false, false); as != codings.Gzip {
+		t.Errorf("Encoded of the fifth content after a second = %s, want gzip", codings.Names[as])
 	}
 }
 
-func TestDerivedContentOfOneNameIsShared(t *testing.T) {
+func TestConcurrentCallersShareDerivedContent(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	of := cache.NewContent(200, "text/plain", "", page, 0)
 	found := make([]*cache.Content, 100)
@@ -267,7 +249,7 @@ func TestDerivedContentOfOneNameIsShared(t *testing.T) {
 	callers.Wait()
 	for i, got := range found {
 		if got != found[i%4] || got.Body[0] != byte(i%4) {
-			t.Errorf("caller %d got another one", i)
+			t.Errorf("content of caller %d = %p with body %d, want %p with body %d", i, got, got.Body[0], found[i%4], i%4)
 		}
 	}
 }
@@ -281,15 +263,15 @@ func TestEncodedHitAllocatesNothing(t *testing.T) {
 	hit := func() { _, _ = c.Encoded("k", c.Derived("k", of, "name", derive), codings.Gzip, false, false) }
 	hit()
 	if n := testing.AllocsPerRun(1000, hit); n != 0 {
-		t.Errorf("%v allocations, want 0", n)
+		t.Errorf("allocations per hit = %v, want 0", n)
 	}
 }
 
-// What is kept weighs what the cache says it weighs.
-func TestContentHasNoSpareCapacity(t *testing.T) {
+// Spare capacity would take memory that the cache does not count.
+func TestContentHasLittleSpareCapacity(t *testing.T) {
 	text := strings.Repeat("x", 1000)
 	c := cache.NewContent(200, "text/plain", "", append(make([]byte, 0, 1500), text...), 0)
 	if string(c.Body) != text || cap(c.Body) > 1200 {
-		t.Errorf("%d bytes with capacity %d, want 1000 with at most 1200", len(c.Body), cap(c.Body))
+		t.Errorf("length, capacity = %d, %d; want 1000, at most 1200", len(c.Body), cap(c.Body))
 	}
 }

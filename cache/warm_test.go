@@ -12,27 +12,39 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
+// waitForHotKeys waits until replicas have reported n hot keys.
+func waitForHotKeys(t *testing.T, store *miniredis.Miniredis, n int) {
+	t.Helper()
+	expect.Eventually(t, "the hot keys are reported", func() bool {
+		keys, _ := store.ZMembers("tipcache:1:hot:{story-1}")
+		return len(keys) == n
+	})
+}
+
+// waitForPreload waits until a replica has preloaded entries, or has exceeded the time for it.
+func waitForPreload(t *testing.T, c *cache.Cache) {
+	t.Helper()
+	expect.Eventually(t, "the preload ends", func() bool { return !c.Warming() })
+}
+
 func TestStartingReplicaPreloadsMostUsedEntries(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
 	start := func(interval time.Duration) *cache.Cache {
-		return named(t, store.Addr(), cache.Options{HotInterval: interval}, redis.Options{})
+		return newReplica(t, store.Addr(), cache.Options{HotInterval: interval}, redis.Options{})
 	}
 	const keys = 600 // more than one round trip
-	mustServe(t, start(20*time.Millisecond), 100, keys)
-	expect.Eventually(t, "the keys are noted", func() bool {
-		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
-		return len(noted) == keys
-	})
+	mustReadKeys(t, start(20*time.Millisecond), 100, keys)
+	waitForHotKeys(t, store, keys)
 	var other *cache.Cache
-	expect.Eventually(t, "all are taken over within the time for that", func() bool {
+	expect.Eventually(t, "all entries are preloaded within the time for it", func() bool {
 		other = start(time.Hour)
-		expect.Eventually(t, "it has taken over", func() bool { return !other.Warming() })
+		waitForPreload(t, other)
 		return metric(t, other, "warmed_total") == keys
 	})
 	for i := range keys {
 		q := cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}
-		if res := mustGet(t, other, q, answer(100, []byte("anew"))); res.Store != "memory" || string(res.Entry.Body) == "anew" {
+		if res := mustGet(t, other, q, answer(100, []byte("read again"))); res.Store != "memory" || string(res.Entry.Body) == "read again" {
 			t.Fatalf("%s is %q from %q, want the preloaded entry from memory", q.Key, res.Entry.Body, res.Store)
 		}
 	}
@@ -41,22 +53,19 @@ func TestStartingReplicaPreloadsMostUsedEntries(t *testing.T) {
 func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	first := named(t, store.Addr(), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
+	first := newReplica(t, store.Addr(), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
 	entries := map[string]*cache.Entry{}
 	for i := range 2000 {
 		entries[fmt.Sprint("k", i)] = entry(100, "body")
 	}
 	first.Save(t.Context(), entries, time.Hour)
-	expect.Eventually(t, "the keys are noted", func() bool {
-		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
-		return len(noted) == 2000
-	})
-	expect.Eventually(t, "some are taken over within the time for that", func() bool {
-		small := named(t, store.Addr(), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})
-		expect.Eventually(t, "it has taken over", func() bool { return !small.Warming() })
+	waitForHotKeys(t, store, 2000)
+	expect.Eventually(t, "some entries are preloaded within the time for it", func() bool {
+		small := newReplica(t, store.Addr(), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})
+		waitForPreload(t, small)
 		n := metric(t, small, "warmed_total")
 		if n > 900 {
-			t.Fatalf("%d entries were preloaded, want at most 900", n)
+			t.Fatalf("preloaded entries = %d, want at most 900", n)
 		}
 		return n > 0
 	})
@@ -64,16 +73,16 @@ func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 
 func TestSingleReplicaIsReadyAtOnce(t *testing.T) {
 	if c := newCache(t, cache.Options{}); c.Warming() {
-		t.Error("waiting for other replicas, but there are none")
+		t.Error("Warming without a shared store = true, want false")
 	}
 }
 
 func TestSilentSharedStoreDoesNotDelayStart(t *testing.T) {
-	way := startProxy(t, miniredis.RunT(t).Addr())
-	way.stall()
-	rdb := client(t, way.addr)
-	rdb.Options().ReadTimeout = 100 * time.Millisecond // a subscription that begins ends with it
-	c := sharing(t, rdb, cache.Options{}, redis.Options{Timeout: 50 * time.Millisecond})
+	link := startProxy(t, miniredis.RunT(t).Addr())
+	link.stall()
+	rdb := client(t, link.addr)
+	rdb.Options().ReadTimeout = 100 * time.Millisecond // limits the start of a subscription
+	c := newSharedCache(t, rdb, cache.Options{}, redis.Options{Timeout: 50 * time.Millisecond})
 	c.SetNamespace("story-1")
-	expect.Eventually(t, "it is ready", func() bool { return !c.Warming() })
+	waitForPreload(t, c)
 }

@@ -10,33 +10,32 @@ import (
 	"time"
 )
 
-// weighing is the environment variable that says that a process is there for the weighing alone.
-const weighing = "TIPCACHE_TEST_WEIGHING"
+// measuring is an environment variable, set in the process that measures its heap.
+const measuring = "TIPCACHE_TEST_MEASURING"
 
-// The heap is the whole process's, and other tests leave what is freed late: a
-// process that has run nothing else weighs.
+// Other tests leave garbage on the heap, so the test measures in a process of its own.
 func TestEntriesAreCountedWithTheirHeapSize(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(weighing) == "" {
-		alone := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^"+t.Name()+"$")
-		alone.Env = append(os.Environ(), weighing+"=1")
-		if out, err := alone.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
-			t.Fatalf("%v\n%s", err, out)
+	if os.Getenv(measuring) == "" {
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^"+t.Name()+"$")
+		process.Env = append(os.Environ(), measuring+"=1")
+		if out, err := process.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+			t.Fatalf("measuring process: %v\n%s", err, out)
 		}
 		return
 	}
 	for _, size := range []int{0, 100, 700, 2000, 8000, 50_000} {
 		n := min(20_000, 100_000_000/(size+500))
-		entries, made := newMemory(1<<40, 1<<40, &counts{}), 0
+		entries := newMemory(1<<40, 1<<40, &counts{})
 		before := heapInUse()
-		for ; made < n; made++ {
-			key := fmt.Sprintf("documented/staking/validators/0x%040x@%d", made, made)
-			entries.put(&Query{Key: key}, &Entry{Content: NewContent(200, "application/json", "", make([]byte, size), 1), Height: int64(made + 1), ReadAt: time.Now()})
+		for i := range n {
+			key := fmt.Sprintf("documented/staking/validators/0x%040x@%d", i, i)
+			entries.put(&Query{Key: key}, &Entry{Content: NewContent(200, "application/json", "", make([]byte, size), 1), Height: int64(i + 1), ReadAt: time.Now()})
 		}
 		entries.CleanUp()
-		took, weighed := float64(heapInUse()-before)/float64(n), float64(entries.WeightedSize())/float64(n)
-		if took < 0.9*weighed || took > 1.1*weighed {
-			t.Errorf("an entry with a body of %d bytes takes %.0f bytes of the heap, want within a tenth of its weight, %.0f", size, took, weighed)
+		used, weight := float64(heapInUse()-before)/float64(n), float64(entries.WeightedSize())/float64(n)
+		if used < 0.9*weight || used > 1.1*weight {
+			t.Errorf("heap bytes per entry with a body of %d bytes = %.0f, want its weight %.0f within a tenth", size, used, weight)
 		}
 		runtime.KeepAlive(entries)
 	}
@@ -44,7 +43,7 @@ func TestEntriesAreCountedWithTheirHeapSize(t *testing.T) {
 
 func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // what pools gave up at the first
+	runtime.GC() // frees what pools dropped during the first
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -13,65 +13,61 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// storeOf is the part of a replica that talks to Redis.
-func storeOf(t *testing.T, rdb goredis.UniversalClient, o redis.Options) *redis.Store {
+func newStore(t *testing.T, rdb goredis.UniversalClient) *redis.Store {
 	t.Helper()
-	o.Lease = time.Minute
-	s, err := redis.New(rdb, o)
-	expect.NoError(t, err)
-	return s
+	return expect.Value(redis.New(rdb, redis.Options{Timeout: 10 * time.Second, Lease: time.Minute}))(t)
 }
 
-// leasesOf are granted leases of keys.
-func leasesOf(t *testing.T, s *redis.Store, keys ...string) (all []cache.Lease) {
+// acquireLeases returns the leases of keys, and fails the test unless all are granted.
+func acquireLeases(t *testing.T, s *redis.Store, keys ...string) (all []cache.Lease) {
 	t.Helper()
 	for _, key := range keys {
 		l := s.NewLease("story-1", key, 0)
 		if reply, err := l.Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseGranted {
-			t.Fatalf("lease of %q: %+v, %v; want it granted", key, reply, err)
+			t.Fatalf("Acquire of %q = %+v, %v; want granted", key, reply, err)
 		}
 		all = append(all, l)
 	}
 	return all
 }
 
-// together calls do for each lease at once, and gives the errors. Those after the first, which is
-// settled by itself, come soon enough after it to be settled together.
-func together(leases []cache.Lease, do func(cache.Lease) error) []error {
+// publishAll publishes an entry under each lease, and returns the errors. The first write is sent alone, and the others
+// follow soon enough to be batched.
+func publishAll(t *testing.T, leases []cache.Lease, e *cache.Entry) []error {
 	errs := make([]error, len(leases))
-	errs[0] = do(leases[0])
-	var under sync.WaitGroup
+	errs[0] = leases[0].Publish(t.Context(), e, time.Hour)
+	var publishing sync.WaitGroup
 	for i := 1; i < len(leases); i++ {
-		under.Go(func() { errs[i] = do(leases[i]) })
+		publishing.Go(func() { errs[i] = leases[i].Publish(t.Context(), e, time.Hour) })
 	}
-	under.Wait()
+	publishing.Wait()
 	return errs
 }
 
-// Redis refuses what needs memory only before the first write of a script.
+// Redis checks its memory limit only before the first write of a script.
 func TestFullStoreRefusesWholeBatchOfWrites(t *testing.T) {
 	t.Parallel()
 	rdb := client(t, startRedis(t).addr)
-	s := storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second})
-	leases := leasesOf(t, s, "0", "1", "2", "3")
+	s := newStore(t, rdb)
+	leases := acquireLeases(t, s, "0", "1", "2", "3")
 	expect.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	e := entry(100, "answer")
-	for i, err := range together(leases, func(l cache.Lease) error { return l.Publish(t.Context(), e, time.Hour) }) {
+	for i, err := range publishAll(t, leases, e) {
 		if !goredis.HasErrorPrefix(err, "OOM") {
-			t.Errorf("answer %d: %v, want it refused", i, err)
+			t.Errorf("Publish of entry %d: error = %v, want OOM", i, err)
 		}
 	}
 	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"4": e, "5": e, "6": e}, time.Hour)
 	if keys := rdb.Keys(t.Context(), "*").Val(); len(keys) != 0 {
-		t.Errorf("%q are left, want neither entries nor leases", keys)
+		t.Errorf("keys in Redis = %q, want neither entries nor leases", keys)
 	}
 }
 
-// What needs no memory would be such a write.
+// The script must not begin with a delete of the key, which needs no memory.
 func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	t.Parallel()
 	rdb := client(t, startRedis(t).addr)
-	s := storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second})
+	s := newStore(t, rdb)
 	entries := map[string]*cache.Entry{}
 	for i := range 3 {
 		key := fmt.Sprint(i)
@@ -81,21 +77,19 @@ func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	rdb.ConfigSet(t.Context(), "maxmemory", "1")
 	s.Save(t.Context(), "story-1", entries, time.Hour)
 	if found, err := s.Load(t.Context(), "story-1", "0", "1", "2"); err != nil || len(found) != 0 {
-		t.Errorf("%d entries stored without memory, error %v; want 0, nil", len(found), err)
+		t.Errorf("entries stored in a full Redis = %d, %v; want 0, nil", len(found), err)
 	}
 	for key := range entries {
-		if kept := rdb.Get(t.Context(), "tipcache:1:{story-1:"+key+"}").Val(); kept != "foreign" {
-			t.Errorf("the key of entry %s has %q, want what is foreign", key, kept)
-		}
+		expect.Equal(t, rdb.Get(t.Context(), "tipcache:1:{story-1:"+key+"}").Val(), "foreign", "value at the key of entry %s", key)
 	}
 	rdb.ConfigSet(t.Context(), "maxmemory", "0")
 	s.Save(t.Context(), "story-1", entries, time.Hour)
 	if found, err := s.Load(t.Context(), "story-1", "0", "1", "2"); err != nil || len(found) != 3 {
-		t.Errorf("%d entries stored with memory left, error %v; want 3, nil", len(found), err)
+		t.Errorf("entries stored with memory left = %d, %v; want 3, nil", len(found), err)
 	}
 }
 
-// A client of one host may be that of a cluster whose only node has all slots.
+// A client of a single host may be connected to the only node of a Cluster.
 func TestWritesOnClusterAreOneScriptPerSlot(t *testing.T) {
 	t.Parallel()
 	rdb := client(t, startCluster(t, 1)[0])
@@ -103,18 +97,18 @@ func TestWritesOnClusterAreOneScriptPerSlot(t *testing.T) {
 	for _, key := range keys {
 		entries[key] = entry(100, "answer")
 	}
-	saving, publishing := storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second}), storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second})
+	saving, publishing := newStore(t, rdb), newStore(t, rdb)
 	saving.Save(t.Context(), "story-1", entries, time.Hour)
 	if found, err := saving.Load(t.Context(), "story-1", keys...); err != nil || len(found) != len(keys) {
-		t.Errorf("%d entries saved, error %v; want %d, nil", len(found), err, len(keys))
+		t.Errorf("saved entries = %d, %v; want %d, nil", len(found), err, len(keys))
 	}
 	expect.NoError(t, rdb.FlushAll(t.Context()).Err())
-	for i, err := range together(leasesOf(t, publishing, keys...), func(l cache.Lease) error { return l.Publish(t.Context(), entries["0"], time.Hour) }) {
+	for i, err := range publishAll(t, acquireLeases(t, publishing, keys...), entries["0"]) {
 		if err != nil {
-			t.Errorf("answer %d: error %v, want nil", i, err)
+			t.Errorf("Publish of entry %d: error = %v, want nil", i, err)
 		}
 	}
 	if stored := rdb.Keys(t.Context(), "*").Val(); len(stored) != len(keys) {
-		t.Errorf("%q are left, want the entries", stored)
+		t.Errorf("keys in Redis = %q, want the %d entries without leases", stored, len(keys))
 	}
 }
