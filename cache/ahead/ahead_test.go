@@ -9,79 +9,54 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// play tells for each block whether a key is read ahead that was asked for so many
-// times in each, and how many reads went unused.
-func play(times ...int) (read []bool, unused int) {
+// readsAhead returns the blocks, counted from 0, for which a key is read ahead, and how many reads were unused. requests
+// are the key's requests in each block.
+func readsAhead(requests ...int) (read []int, unused int) {
 	var keys ahead.Keys[string]
 	keys.Next(99, nil)
-	for i, n := range times {
-		now, wasted := keys.Next(100+int64(i), func(string) (int, bool) { return before(times, i), true })
+	previous := 0
+	for block, n := range requests {
+		now, wasted := keys.Next(100+int64(block), func(string) (int, bool) { return previous, true })
 		unused += wasted
-		read = append(read, len(now) == 1)
 		if len(now) == 1 {
+			read = append(read, block)
 			keys.Read("k")
-		} else if before(times, i) >= 2 && n > 0 {
-			keys.Record("k", "how") // as the caller does who has it read
+		} else if previous >= 2 && n > 0 {
+			keys.Record("k", "value") // as the first caller of the block does
 		}
+		previous = n
 	}
 	return read, unused
 }
 
-func before(times []int, i int) int {
-	if i == 0 {
-		return 0
-	}
-	return times[i-1]
-}
-
 func TestFrequentKeysAreReadAhead(t *testing.T) {
 	for name, tt := range map[string]struct {
-		times  []int
-		read   []int // blocks, from 0 on
-		unused int
+		requests []int // in each block
+		want     []int // blocks, counted from 0
+		unused   int
 	}{
-		"asked for often in each block":             {[]int{5, 5, 5, 5, 5}, []int{2, 3, 4}, 0},
-		"asked for twice in each block":             {[]int{2, 2, 2, 2}, []int{2, 3}, 0},
-		"asked for once in each block":              {[]int{1, 1, 1, 1, 1, 1}, nil, 0},
-		"asked for in every other block":            {[]int{9, 0, 9, 0, 9, 0, 9}, nil, 0},
-		"asked for every 2.5 blocks":                {[]int{1, 0, 0, 1, 0, 1, 0, 0, 1}, nil, 0},
-		"once in a block between":                   {[]int{5, 5, 1, 5, 5, 5}, []int{2, 5}, 0},
-		"no more":                                   {[]int{5, 5, 0, 0, 0, 0}, []int{2}, 1},
-		"again after a read that went unused":       {[]int{5, 5, 0, 5, 5, 5, 5, 5, 5}, []int{2, 7, 8}, 1},
-		"again long after an unused read":           {slices.Concat([]int{5, 5}, make([]int, 4_101), []int{5, 5, 5}), []int{2, 4_105}, 1},
-		"by turns, which is wasted less and less":   {slices.Repeat([]int{5, 5, 0}, 20), []int{2}, 1},
-		"by longer turns, wasted less and less too": {slices.Repeat([]int{5, 5, 5, 5, 0}, 20), []int{2, 3, 4, 9}, 2},
+		"often in each block":                     {[]int{5, 5, 5, 5, 5}, []int{2, 3, 4}, 0},
+		"twice in each block":                     {[]int{2, 2, 2, 2}, []int{2, 3}, 0},
+		"once in each block":                      {[]int{1, 1, 1, 1, 1, 1}, nil, 0},
+		"in every other block":                    {[]int{9, 0, 9, 0, 9, 0, 9}, nil, 0},
+		"every 2.5 blocks":                        {[]int{1, 0, 0, 1, 0, 1, 0, 0, 1}, nil, 0},
+		"once in one block":                       {[]int{5, 5, 1, 5, 5, 5}, []int{2, 5}, 0},
+		"not any more":                            {[]int{5, 5, 0, 0, 0, 0}, []int{2}, 1},
+		"again after an unused read":              {[]int{5, 5, 0, 5, 5, 5, 5, 5, 5}, []int{2, 7, 8}, 1},
+		"again long after an unused read":         {slices.Concat([]int{5, 5}, make([]int, 4_101), []int{5, 5, 5}), []int{2, 4_105}, 1},
+		"in two of three blocks, again and again": {slices.Repeat([]int{5, 5, 0}, 20), []int{2}, 1},
+		"in four of five blocks, again and again": {slices.Repeat([]int{5, 5, 5, 5, 0}, 20), []int{2, 3, 4, 9}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, unused := play(tt.times...)
-			want := make([]bool, len(tt.times))
-			for _, block := range tt.read {
-				want[block] = true
-			}
-			if diff := cmp.Diff(want, got); diff != "" || unused != tt.unused {
-				t.Errorf("%d reads unused, want %d (-want +got)\n%s", unused, tt.unused, diff)
-			}
+			got, unused := readsAhead(tt.requests...)
+			expect.NoDiff(t, got, tt.want, "blocks")
+			expect.Equal(t, unused, tt.unused, "unused reads")
 		})
 	}
-}
-
-// hot is keys of which one is read ahead at block 102.
-func hot(t *testing.T) *ahead.Keys[string] {
-	t.Helper()
-	var keys ahead.Keys[string]
-	keys.Next(100, nil)
-	keys.Record("k", "how")
-	keys.Next(101, often)
-	if now, _ := keys.Next(102, often); len(now) != 1 || now[0] != (ahead.Key[string]{Name: "k", Value: "how"}) {
-		t.Fatalf("%v is read", now)
-	}
-	return &keys
 }
 
 func often(string) (int, bool) { return 2, true }
@@ -98,29 +73,26 @@ func selected(count int) *ahead.Keys[int] {
 }
 
 func TestKeysToReadAheadAreForgotten(t *testing.T) {
-	for name, next := range map[string]func(*ahead.Keys[string]) []ahead.Key[string]{
-		"when blocks were left out": func(keys *ahead.Keys[string]) []ahead.Key[string] {
-			now, _ := keys.Next(104, often)
-			return now
-		},
-		"when the chain was set back": func(keys *ahead.Keys[string]) []ahead.Key[string] {
-			now, _ := keys.Next(50, often)
-			return now
-		},
-		"when nothing is known of the key any more": func(keys *ahead.Keys[string]) []ahead.Key[string] {
-			now, _ := keys.Next(103, func(string) (int, bool) { return 0, false })
-			return now
-		},
-		"when all is forgotten": func(keys *ahead.Keys[string]) []ahead.Key[string] {
-			keys.Forget()
-			now, _ := keys.Next(103, often)
-			return now
-		},
+	for name, tt := range map[string]struct {
+		height   int64
+		requests func(string) (int, bool)
+		forget   bool
+	}{
+		"after a gap between blocks":          {104, often, false},
+		"after a rollback":                    {50, often, false},
+		"when a key's requests are not known": {103, func(string) (int, bool) { return 0, false }, false},
+		"by Forget":                           {103, often, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keys := hot(t)
-			if now := next(keys); len(now) != 0 || keys.Has("k") {
-				t.Errorf("%v is read", now)
+			keys := selected(1)
+			if now, _ := keys.Next(102, often); len(now) != 1 || now[0] != (ahead.Key[int]{Name: "0", Value: 0}) {
+				t.Fatalf("keys read at block 102 = %v, want 0", now)
+			}
+			if tt.forget {
+				keys.Forget()
+			}
+			if now, _ := keys.Next(tt.height, tt.requests); len(now) != 0 || keys.Has("0") {
+				t.Errorf("keys read = %v, Has = %t; want none, false", now, keys.Has("0"))
 			}
 		})
 	}
@@ -135,12 +107,12 @@ func TestKeysToReadAheadAreBounded(t *testing.T) {
 	}
 	keys.Next(101, often)
 	if now, _ := keys.Next(102, often); len(now) != 8_000 {
-		t.Errorf("%d keys are read, want 8000", len(now))
+		t.Errorf("keys read = %d, want 8000", len(now))
 	}
 }
 
-// As much is read of what is wanted as the origin gives in the time.
-func TestKeysAreReadAtTheSameTime(t *testing.T) {
+// An origin with 8 slots can serve 320 reads of 5 ms in 200 ms.
+func TestRoundReadsKeysConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes, slots = 5 * time.Millisecond, 8
 		keys := selected(1_000)
@@ -159,12 +131,12 @@ func TestKeysAreReadAtTheSameTime(t *testing.T) {
 			return ahead.Origin
 		})
 		if got := read.Load(); got < 150 {
-			t.Errorf("%d keys were read", got)
+			t.Errorf("keys read = %d, want at least 150", got)
 		}
 	})
 }
 
-func TestRoundReadsABoundedNumberAtOnceAndEndsWithAFailure(t *testing.T) {
+func TestRoundLimitsConcurrentReadsAndEndsAtFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := selected(1_000)
 		var n ahead.Counts
@@ -208,7 +180,7 @@ func TestRoundReadsEveryKeyOnce(t *testing.T) {
 		})
 		slices.Sort(got)
 		if !slices.Equal(got, want) || n[ahead.Origin].Load() != uint64(count) {
-			t.Errorf("read %v, counted %d; want %v", got, n[ahead.Origin].Load(), want)
+			t.Errorf("keys read = %v, counted %d; want %v", got, n[ahead.Origin].Load(), want)
 		}
 	}
 }
@@ -235,13 +207,13 @@ func TestRoundCountsReadsThatNobodyRequested(t *testing.T) {
 	expect.NoDiff(t, got, map[string]uint64{"origin": 3, "unused": 1}, "counted reads of two keys in two blocks, one of which nobody requested in the first")
 }
 
-// busyOrigin is an origin with a capacity. A reader may see room that another reader takes before it.
+// busyOrigin is an origin with a capacity. Another reader may use the capacity that a reader has seen.
 type busyOrigin struct{ capacity, reading, refused atomic.Int64 }
 
 func (o *busyOrigin) room() bool { return o.reading.Load() < max(1, o.capacity.Load()) }
 
 func (o *busyOrigin) read(int, time.Duration) ahead.Result {
-	time.Sleep(time.Millisecond) // for the lease
+	time.Sleep(time.Millisecond) // to acquire the lease
 	if o.reading.Add(1) > o.capacity.Load() {
 		o.reading.Add(-1)
 		o.refused.Add(1)
@@ -252,16 +224,16 @@ func (o *busyOrigin) read(int, time.Duration) ahead.Result {
 	return ahead.Origin
 }
 
-func TestRoundFollowsTheCapacityOfTheOrigin(t *testing.T) {
-	for name, tt := range map[string]struct {
-		capacity, origin, yielded, refused int
+func TestRoundAdaptsToCapacityOfOrigin(t *testing.T) {
+	for _, tt := range []struct {
+		capacity, origin, yielded, maxRefused int
 	}{
-		"three reads at once":   {3, 60, 0, 10},
-		"sixteen reads at once": {16, 60, 0, 0},
-		"one read at once":      {1, 60, 0, 20},
-		"no read":               {0, 0, 60, 60},
+		{3, 60, 0, 10},
+		{16, 60, 0, 0},
+		{1, 60, 0, 20},
+		{0, 0, 60, 60},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(fmt.Sprint(tt.capacity, " concurrent reads"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				keys := selected(60)
 				var n ahead.Counts
@@ -269,10 +241,10 @@ func TestRoundFollowsTheCapacityOfTheOrigin(t *testing.T) {
 				o.capacity.Store(int64(tt.capacity))
 				keys.Round(t.Context(), ahead.Block{Height: 102, Time: 2 * time.Second, Room: o.room}, &n, often, o.read)
 				if origin, yielded := n[ahead.Origin].Load(), n[ahead.Yielded].Load(); int(origin) != tt.origin || int(yielded) != tt.yielded {
-					t.Errorf("%d keys read and %d yielded, want %d and %d", origin, yielded, tt.origin, tt.yielded)
+					t.Errorf("keys read = %d, yielded = %d; want %d and %d", origin, yielded, tt.origin, tt.yielded)
 				}
-				if refused := o.refused.Load(); int(refused) > tt.refused {
-					t.Errorf("%d reads found no capacity, want %d at most", refused, tt.refused)
+				if refused := o.refused.Load(); int(refused) > tt.maxRefused {
+					t.Errorf("reads without capacity = %d, want at most %d", refused, tt.maxRefused)
 				}
 			})
 		})

@@ -14,10 +14,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// Encoders are kept, and what they hold counts in no bound of memory: of a long body each keeps
-// what its window spans, not the body.
+// Encoders are reused, and no memory limit includes them, so they must not hold a whole body.
 func TestEncoderMemoryIsBounded(t *testing.T) {
-	const most = 8 << 20 // beside what it made, and copies of that
+	const most = 8 << 20 // of a body of 16 MiB
 	body := []byte(strings.Repeat("0123456789abcdef", 1<<20))
 	for coding := codings.Gzip; coding < codings.Count; coding++ {
 		for _, quick := range []bool{false, true} {
@@ -25,20 +24,19 @@ func TestEncoderMemoryIsBounded(t *testing.T) {
 				var before, after runtime.MemStats
 				e := codings.NewEncoders()
 				runtime.ReadMemStats(&before)
-				made, ok := e.Encode(coding, body, quick, true)
+				encoded, ok := e.Encode(coding, body, quick, true)
 				runtime.ReadMemStats(&after)
-				if !ok || len(made) == 0 {
-					t.Fatal("output is empty")
+				if !ok || len(encoded) == 0 {
+					t.Fatalf("Encode = %d bytes, %t; want more than 0, true", len(encoded), ok)
 				}
-				if took := after.TotalAlloc - before.TotalAlloc; took > most {
-					t.Errorf("it took %d KiB for a body of %d", took>>10, len(body)>>10)
+				if allocated := after.TotalAlloc - before.TotalAlloc; allocated > most {
+					t.Errorf("allocated bytes = %d for a body of %d, want at most %d", allocated, len(body), most)
 				}
 			})
 		}
 	}
 }
 
-// A body that was asked for once leaves no garbage of its own size behind.
 func TestReusedEncoderAllocatesLittleBeyondItsOutput(t *testing.T) {
 	const times = 20
 	body := []byte(strings.Repeat("0123456789abcdef", 1<<11))
@@ -48,23 +46,23 @@ func TestReusedEncoderAllocatesLittleBeyondItsOutput(t *testing.T) {
 	for coding := codings.Gzip; coding < codings.Count; coding++ {
 		t.Run(codings.Names[coding], func(t *testing.T) {
 			e := codings.NewEncoders()
-			made, _ := e.Encode(coding, body, true, true)
+			encoded, _ := e.Encode(coding, body, true, true)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for range times {
 				e.Encode(coding, body, true, true)
 			}
 			runtime.ReadMemStats(&after)
-			if took := (after.TotalAlloc - before.TotalAlloc) / times; took > uint64(len(made))*5/4+4<<10 {
-				t.Errorf("%d bytes for %d", took, len(made))
+			if allocated, most := (after.TotalAlloc-before.TotalAlloc)/times, uint64(len(encoded))*5/4+4<<10; allocated > most {
+				t.Errorf("allocated bytes = %d for an output of %d, want at most %d", allocated, len(encoded), most)
 			}
 		})
 	}
 }
 
-// Whatever kinds are wanted in turn and at once, few encoders are held.
-func TestEncodersAreFew(t *testing.T) {
-	const most = 48 << 20 // though sixteen of each kind would take 200 MiB
+// The limit holds for all codings and qualities together.
+func TestNumberOfEncodersIsLimited(t *testing.T) {
+	const most = 48 << 20 // sixteen encoders of each kind would take 200 MiB
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
 	held := func() int64 {
 		var m runtime.MemStats
@@ -84,13 +82,13 @@ func TestEncodersAreFew(t *testing.T) {
 		}
 		all.Wait()
 	}
-	if took := held() - before; took > most {
-		t.Errorf("%d KiB are held", took>>10)
+	if bytes := held() - before; bytes > most {
+		t.Errorf("bytes held by encoders = %d, want at most %d", bytes, most)
 	}
 	runtime.KeepAlive(e)
 }
 
-func TestBodyIsNotEncodedWhileAllPlacesAreTaken(t *testing.T) {
+func TestBodyIsNotEncodedWhileAllEncodersAreBusy(t *testing.T) {
 	encoders := codings.NewEncoders()
 	body := []byte(strings.Repeat("0123456789abcdef", 1<<16))
 	var working sync.WaitGroup
@@ -109,12 +107,12 @@ func TestBodyIsNotEncodedWhileAllPlacesAreTaken(t *testing.T) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
 		if encoded, ok := encoders.Encode(codings.Gzip, []byte("x"), true, false); !ok {
 			if encoded != nil {
-				t.Errorf("Encode = %q without a place, want nil", encoded)
+				t.Errorf("Encode without a free encoder = %q, want nil", encoded)
 			}
 			return
 		}
 	}
-	t.Error("Encode = true for 20s while all places are taken, want false")
+	t.Error("Encode = true for 20s while all encoders are busy, want false")
 }
 
 func TestLongBodiesAreCostlyInBrotli(t *testing.T) {

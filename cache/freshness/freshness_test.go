@@ -19,8 +19,8 @@ func TestPolicyMeasuresFreshnessInBlocksOrElseSeconds(t *testing.T) {
 		Fresh: 100 * time.Second, Stale: 1000 * time.Second, StaleIfError: 10_000 * time.Second,
 	}
 	pinned := freshness.Policy{Immutable: true}
-	found := live
-	found.Immutable, found.ImmutableIfOK = true, true
+	foundOnly := live
+	foundOnly.Immutable, foundOnly.ImmutableIfOK = true, true
 	lasting := live
 	lasting.StalePastExpires = true
 	tests := []struct {
@@ -28,7 +28,7 @@ func TestPolicyMeasuresFreshnessInBlocksOrElseSeconds(t *testing.T) {
 		policy  freshness.Policy
 		height  int64
 		age     time.Duration
-		expires time.Duration // from now; 0 = never
+		expires time.Duration // from now; 0 means never
 		tip     int64
 		want    freshness.State
 	}{
@@ -36,43 +36,43 @@ func TestPolicyMeasuresFreshnessInBlocksOrElseSeconds(t *testing.T) {
 		{"live, one block behind, is fresh", live, 100, 0, 0, 101, freshness.Fresh},
 		{"live, two blocks behind, is stale", live, 100, 0, 0, 102, freshness.Stale},
 		{"live, as far behind as allowed, is stale", live, 100, 0, 0, 110, freshness.Stale},
-		{"live, farther behind, is for errors", live, 100, 0, 0, 111, freshness.StaleIfError},
-		{"live, as far behind as errors allow, is for errors", live, 100, time.Hour, 0, 200, freshness.StaleIfError},
-		{"live, farther behind than errors allow, is gone", live, 100, 0, 0, 201, freshness.Expired},
-		{"live, for errors by blocks but too old by the clock, is gone", live, 100, time.Hour + 1, 0, 111, freshness.Expired},
-		{"live, read ahead of this replica's tip, is fresh", live, 105, 0, 0, 100, freshness.Fresh},
-		{"live stays fresh while the chain stands still", live, 100, 24 * time.Hour, 0, 100, freshness.Fresh},
+		{"live, beyond StaleBlocks, is stale-if-error", live, 100, 0, 0, 111, freshness.StaleIfError},
+		{"live, at ErrorBlocks, is stale-if-error", live, 100, time.Hour, 0, 200, freshness.StaleIfError},
+		{"live, beyond ErrorBlocks, is expired", live, 100, 0, 0, 201, freshness.Expired},
+		{"live, within ErrorBlocks but older than StaleIfError, is expired", live, 100, time.Hour + 1, 0, 111, freshness.Expired},
+		{"live, read above this replica's tip, is fresh", live, 105, 0, 0, 100, freshness.Fresh},
+		{"live stays fresh while the chain halts", live, 100, 24 * time.Hour, 0, 100, freshness.Fresh},
 
-		{"params serve for many blocks", params, 100, time.Hour, 0, 150, freshness.Fresh},
-		{"params get stale", params, 100, 0, 0, 151, freshness.Stale},
-		{"params get old", params, 100, 0, 0, 601, freshness.StaleIfError},
-		{"params get lost", params, 100, 0, 0, 5101, freshness.Expired},
+		{"params, within FreshBlocks, are fresh", params, 100, time.Hour, 0, 150, freshness.Fresh},
+		{"params, beyond FreshBlocks, are stale", params, 100, 0, 0, 151, freshness.Stale},
+		{"params, beyond StaleBlocks, are stale-if-error", params, 100, 0, 0, 601, freshness.StaleIfError},
+		{"params, beyond ErrorBlocks, are expired", params, 100, 0, 0, 5101, freshness.Expired},
 
-		{"pinned is fresh at any tip", pinned, 7, 24 * time.Hour, 0, 1_000_000, freshness.Fresh},
-		{"pinned is fresh without a tip", pinned, 7, 24 * time.Hour, 0, 0, freshness.Fresh},
-		{"fixed once it was found is fresh at any tip", found, 7, 24 * time.Hour, 0, 1_000_000, freshness.Fresh},
-		{"pinned but expired is gone", pinned, 7, time.Minute, -1, 100, freshness.Expired},
+		{"immutable is fresh at any tip", pinned, 7, 24 * time.Hour, 0, 1_000_000, freshness.Fresh},
+		{"immutable is fresh without a tip", pinned, 7, 24 * time.Hour, 0, 0, freshness.Fresh},
+		{"immutable if OK is fresh at any tip", foundOnly, 7, 24 * time.Hour, 0, 1_000_000, freshness.Fresh},
+		{"immutable past its expiry is expired", pinned, 7, time.Minute, -1, 100, freshness.Expired},
 
-		{"without a tip seconds count: fresh", live, 100, 2 * time.Second, 0, 0, freshness.Fresh},
-		{"without a tip seconds count: stale", live, 100, 20 * time.Second, 0, 0, freshness.Stale},
-		{"without a tip seconds count: for errors", live, 100, time.Hour, 0, 0, freshness.StaleIfError},
-		{"without a tip seconds count: gone", live, 100, time.Hour + 1, 0, 0, freshness.Expired},
-		{"of unknown height, without a tip, is fresh by seconds", live, 0, 0, 0, 0, freshness.Fresh},
-		{"of unknown height is for errors at a tip", live, 0, 0, 0, 100, freshness.StaleIfError},
-		{"of unknown height is for errors at a low tip, too", live, 0, 0, 0, 5, freshness.StaleIfError},
-		{"of unknown height stays for errors at a tip", live, 0, 21 * time.Second, 0, 100, freshness.StaleIfError},
-		{"of unknown height gets lost by seconds at a tip", live, 0, 2 * time.Hour, 0, 100, freshness.Expired},
-		{"read by a clock ahead of ours is fresh", live, 0, -time.Minute, 0, 0, freshness.Fresh},
+		{"without a tip, within Fresh, is fresh", live, 100, 2 * time.Second, 0, 0, freshness.Fresh},
+		{"without a tip, within Stale, is stale", live, 100, 20 * time.Second, 0, 0, freshness.Stale},
+		{"without a tip, within StaleIfError, is stale-if-error", live, 100, time.Hour, 0, 0, freshness.StaleIfError},
+		{"without a tip, beyond StaleIfError, is expired", live, 100, time.Hour + 1, 0, 0, freshness.Expired},
+		{"of unknown height, without a tip, is fresh by its age", live, 0, 0, 0, 0, freshness.Fresh},
+		{"of unknown height, at a tip, is stale-if-error", live, 0, 0, 0, 100, freshness.StaleIfError},
+		{"of unknown height, at a low tip, is stale-if-error", live, 0, 0, 0, 5, freshness.StaleIfError},
+		{"of unknown height, at a tip, older than Stale, is stale-if-error", live, 0, 21 * time.Second, 0, 100, freshness.StaleIfError},
+		{"of unknown height, at a tip, older than StaleIfError, is expired", live, 0, 2 * time.Hour, 0, 100, freshness.Expired},
+		{"read in the future, by another clock, is fresh", live, 0, -time.Minute, 0, 0, freshness.Fresh},
 
-		{"an answer with a life of its own serves until then", live, 100, 0, time.Second, 100, freshness.Fresh},
-		{"an answer with a life of its own ends with it, at the tip or not", live, 100, 0, -1, 100, freshness.Expired},
-		{"one that may live on is stale from then on", lasting, 100, 0, -1, 100, freshness.Stale},
-		{"one that may live on is for errors as others are", lasting, 100, 0, -1, 111, freshness.StaleIfError},
-		{"one that may live on is for errors in seconds, too", lasting, 0, time.Hour, -1, 0, freshness.StaleIfError},
-		{"one that may live on is gone in the end", lasting, 100, 0, -1, 201, freshness.Expired},
-		{"the zero policy serves at the very block", freshness.Policy{}, 100, time.Hour, 0, 100, freshness.Fresh},
-		{"the zero policy serves at no other block", freshness.Policy{}, 100, 0, 0, 101, freshness.Expired},
-		{"the zero policy serves for no time", freshness.Policy{}, 0, 1, 0, 0, freshness.Expired},
+		{"before its expiry is fresh", live, 100, 0, time.Second, 100, freshness.Fresh},
+		{"past its expiry is expired, even at the tip", live, 100, 0, -1, 100, freshness.Expired},
+		{"StalePastExpires, past the expiry, is stale", lasting, 100, 0, -1, 100, freshness.Stale},
+		{"StalePastExpires, past the expiry and StaleBlocks, is stale-if-error", lasting, 100, 0, -1, 111, freshness.StaleIfError},
+		{"StalePastExpires, past the expiry and Stale, is stale-if-error", lasting, 0, time.Hour, -1, 0, freshness.StaleIfError},
+		{"StalePastExpires, past the expiry and ErrorBlocks, is expired", lasting, 100, 0, -1, 201, freshness.Expired},
+		{"the zero policy, at the same block, is fresh", freshness.Policy{}, 100, time.Hour, 0, 100, freshness.Fresh},
+		{"the zero policy, at the next block, is expired", freshness.Policy{}, 100, 0, 0, 101, freshness.Expired},
+		{"the zero policy, without a tip, is expired", freshness.Policy{}, 0, 1, 0, 0, freshness.Expired},
 	}
 	now := time.Date(2025, 6, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
@@ -82,64 +82,59 @@ func TestPolicyMeasuresFreshnessInBlocksOrElseSeconds(t *testing.T) {
 			if tt.expires != 0 {
 				s.Expires = now.Add(tt.expires)
 			}
-			if got := (&freshness.Requirement{Policy: &tt.policy, Tip: tt.tip}).Judge(s, clock); got != tt.want {
-				t.Errorf("%v, want %v", got, tt.want)
-			}
+			got := (&freshness.Requirement{Policy: &tt.policy, Tip: tt.tip}).Judge(s, clock)
+			expect.Equal(t, got, tt.want, "Judge")
 		})
 	}
 }
 
-func TestExpiredAnswerIsServedOnlyIfItAllowsIt(t *testing.T) {
+func TestEntryPastExpiryIsServedOnlyIfPolicyAllowsIt(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	lasting := live
 	lasting.StalePastExpires = true
 	for name, tt := range map[string]struct {
 		policy freshness.Policy
-		answer freshness.Stamp
-		want   time.Duration // in the shared store
+		stamp  freshness.Stamp
+		keep   time.Duration // in the shared store
 		state  freshness.State
 	}{
-		"without an expiry":                 {live, freshness.Stamp{Height: 100}, live.Keep, freshness.Fresh},
-		"a usual policy":                    {live, freshness.Stamp{Height: 100, Expires: now, Lasting: true}, 0, freshness.Expired},
-		"a usual policy, before the expiry": {live, freshness.Stamp{Height: 100, Expires: now.Add(time.Minute)}, time.Minute, freshness.Fresh},
-		"an expiry beyond the policy":       {live, freshness.Stamp{Height: 100, Expires: now.Add(time.Hour * 5)}, live.Keep, freshness.Fresh},
-		"a failure of the origin":           {lasting, freshness.Stamp{Height: 100, Expires: now}, 0, freshness.Expired},
-		"an answer that may live on":        {lasting, freshness.Stamp{Height: 100, Expires: now, Lasting: true}, live.Keep, freshness.Stale},
+		"no expiry":                         {live, freshness.Stamp{Height: 100}, live.Keep, freshness.Fresh},
+		"past the expiry":                   {live, freshness.Stamp{Height: 100, Expires: now, Lasting: true}, 0, freshness.Expired},
+		"before the expiry":                 {live, freshness.Stamp{Height: 100, Expires: now.Add(time.Minute)}, time.Minute, freshness.Fresh},
+		"an expiry beyond Keep":             {live, freshness.Stamp{Height: 100, Expires: now.Add(time.Hour * 5)}, live.Keep, freshness.Fresh},
+		"StalePastExpires, not lasting":     {lasting, freshness.Stamp{Height: 100, Expires: now}, 0, freshness.Expired},
+		"StalePastExpires, past the expiry": {lasting, freshness.Stamp{Height: 100, Expires: now, Lasting: true}, live.Keep, freshness.Stale},
 	} {
-		tt.answer.ReadAt = now
+		s := &tt.stamp
+		s.ReadAt = now
 		r := freshness.Requirement{Policy: &tt.policy, Tip: 100}
-		alive := tt.state != freshness.Expired
-		expect.Equal(t, tt.policy.KeepFor(&tt.answer, clock), tt.want, "%s: kept for", name)
-		s := &tt.answer
-		if r.Judge(s, clock) != tt.state || r.StandsIn(s, clock) != alive {
-			t.Errorf("%s: %v, stands in %t; want %v", name, r.Judge(s, clock), !alive, tt.state)
-		}
+		expect.Equal(t, tt.policy.KeepFor(s, clock), tt.keep, "%s: KeepFor", name)
+		expect.Equal(t, r.Judge(s, clock), tt.state, "%s: Judge", name)
+		expect.Equal(t, r.StandsIn(s, clock), tt.state != freshness.Expired, "%s: StandsIn", name)
 	}
 }
 
-func TestHeightsRequiredByQuery(t *testing.T) {
+func TestQueryLimitsHeights(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	for name, tt := range map[string]struct {
-		least, most, height int64
-		believed, serves    bool
+		minHeight, maxHeight, height int64
+		believed, served             bool
 	}{
-		"no bounds":          {0, 0, 100, true, true},
-		"the least height":   {100, 0, 100, true, true},
-		"below the least":    {101, 0, 100, true, false},
-		"the highest height": {0, 100, 100, true, true},
-		"above the highest":  {0, 99, 100, false, false},
-		"an unknown height":  {0, 99, 0, true, true},
+		"no limits":         {0, 0, 100, true, true},
+		"at MinHeight":      {100, 0, 100, true, true},
+		"below MinHeight":   {101, 0, 100, true, false},
+		"at MaxHeight":      {0, 100, 100, true, true},
+		"above MaxHeight":   {0, 99, 100, false, false},
+		"an unknown height": {0, 99, 0, true, true},
 	} {
-		r := freshness.Requirement{Policy: &freshness.Policy{Immutable: true}, Tip: 100, MinHeight: tt.least, MaxHeight: tt.most}
+		r := freshness.Requirement{Policy: &freshness.Policy{Immutable: true}, Tip: 100, MinHeight: tt.minHeight, MaxHeight: tt.maxHeight}
 		s, older := &freshness.Stamp{Height: tt.height, ReadAt: now}, &freshness.Stamp{Height: 90, ReadAt: now.Add(-time.Minute)}
-		if r.Believes(tt.height) != tt.believed || r.Replaces(older, s) != (!tt.believed) {
-			t.Errorf("%s: believed is %t, an older answer replaces it is %t", name, r.Believes(tt.height), r.Replaces(older, s))
-		}
-		if (r.Judge(s, clock) == freshness.Fresh) != tt.serves || r.StandsIn(s, clock) != tt.serves {
-			t.Errorf("%s: %v, stands in %t, want %t", name, r.Judge(s, clock), r.StandsIn(s, clock), tt.serves)
-		}
+		expect.Equal(t, r.Believes(tt.height), tt.believed, "%s: Believes", name)
+		expect.Equal(t, r.Replaces(older, s), !tt.believed, "%s: Replaces by an older stamp", name)
+		expect.Equal(t, r.Judge(s, clock) == freshness.Fresh, tt.served, "%s: fresh", name)
+		expect.Equal(t, r.StandsIn(s, clock), tt.served, "%s: StandsIn", name)
 	}
 }
 
@@ -152,48 +147,42 @@ func TestStaleEntryServedWhileOriginIsBehind(t *testing.T) {
 		answer, cached int64
 		want           bool
 	}{
-		"of a lower block":                  {120, 130, true},
-		"of the same block":                 {130, 130, false},
-		"of a higher block":                 {131, 130, false},
-		"of a lower block, but fresh":       {149, 150, false},
-		"of a lower block than one too low": {90, 99, false},
-		"of an unknown height":              {0, 130, false},
+		"lower than the cached entry": {120, 130, true},
+		"at the same height":          {130, 130, false},
+		"higher":                      {131, 130, false},
+		"lower, but fresh":            {149, 150, false},
+		"lower than a cached entry below the minimum": {90, 99, false},
+		"at an unknown height":                        {0, 130, false},
 	} {
-		expect.Equal(t, r.FallsBehind(at(tt.answer), at(tt.cached), clock), tt.want, "%s", name)
+		expect.Equal(t, r.FallsBehind(at(tt.answer), at(tt.cached), clock), tt.want, "FallsBehind of an answer that is %s", name)
 	}
 }
 
-func TestHeightBeyondBoundIsRejected(t *testing.T) {
-	for most, want := range map[int64]bool{0: true, 1: false, 6: false, 7: true} {
-		expect.Equal(t, (&freshness.Requirement{MaxHeight: most}).Believes(7), want, "Believes(7) with MaxHeight %d", most)
-	}
-}
-
-func TestNotFoundAnswerIsNotImmutable(t *testing.T) {
+func TestNotFoundEntryIsNotImmutable(t *testing.T) {
 	policy := freshness.Policy{Immutable: true, ImmutableIfOK: true}
 	for status, want := range map[int]bool{200: true, 404: false} {
-		expect.Equal(t, policy.IsImmutable(&freshness.Stamp{Status: status}), want, "status %d", status)
+		expect.Equal(t, policy.IsImmutable(&freshness.Stamp{Status: status}), want, "IsImmutable of status %d", status)
 	}
 }
 
-func TestHeightsOrderAnswersAndElseTheTimeOfReading(t *testing.T) {
+func TestNewerComparesHeightsAndThenTimes(t *testing.T) {
 	now := time.Now()
 	for name, tt := range map[string]struct {
 		height, old int64
 		later       time.Duration
 		want        bool
 	}{
-		"a higher one, read before":         {101, 100, -time.Second, true},
-		"a lower one, read later":           {99, 100, time.Second, false},
-		"of the same height, read later":    {100, 100, time.Second, true},
-		"of the same height, read before":   {100, 100, -time.Second, false},
-		"its equal":                         {100, 100, 0, true},
-		"of unknown height, read later":     {0, 100, time.Second, true},
-		"of unknown height, read before":    {0, 100, -time.Second, false},
-		"of a known one, read before":       {100, 0, -time.Second, false},
-		"both of unknown height, the later": {0, 0, time.Second, true},
+		"higher, read earlier":                     {101, 100, -time.Second, true},
+		"lower, read later":                        {99, 100, time.Second, false},
+		"same height, read later":                  {100, 100, time.Second, true},
+		"same height, read earlier":                {100, 100, -time.Second, false},
+		"same height, same time":                   {100, 100, 0, true},
+		"unknown height, read later":               {0, 100, time.Second, true},
+		"unknown height, read earlier":             {0, 100, -time.Second, false},
+		"known height after unknown, read earlier": {100, 0, -time.Second, false},
+		"unknown height after unknown, read later": {0, 0, time.Second, true},
 	} {
 		s, old := &freshness.Stamp{Height: tt.height, ReadAt: now.Add(tt.later)}, &freshness.Stamp{Height: tt.old, ReadAt: now}
-		expect.Equal(t, freshness.Newer(s, old), tt.want, "%s: newer", name)
+		expect.Equal(t, freshness.Newer(s, old), tt.want, "Newer of %s", name)
 	}
 }

@@ -2,10 +2,10 @@ package heap
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"testing"
-	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
@@ -16,41 +16,34 @@ func TestGarbageIsBounded(t *testing.T) {
 	none := func() (uint64, error) { return 0, errors.New("no container") }
 	for name, tt := range map[string]struct {
 		container memlimit.Provider
-		answers   int64
+		cache     int64
 		want      uint64
 	}{
-		"no container":        {none, 256 << 20, 48 << 20},
-		"a large one":         {memlimit.Limit(8 << 30), 2 << 30, 48 << 20},
-		"a small sidecar":     {memlimit.Limit(128 << 20), 32 << 20, 8 << 20},
-		"a small cache":       {none, 64 << 20, 32 << 20},
-		"hardly any cache":    {none, 1 << 20, 16 << 20},
-		"both, the container": {memlimit.Limit(128 << 20), 1 << 20, 8 << 20},
+		"no container":                         {none, 256 << 20, 48 << 20},
+		"a large container":                    {memlimit.Limit(8 << 30), 2 << 30, 48 << 20},
+		"a small container":                    {memlimit.Limit(128 << 20), 32 << 20, 8 << 20},
+		"a small cache":                        {none, 64 << 20, 32 << 20},
+		"a minimal cache":                      {none, 1 << 20, 16 << 20},
+		"a small container, and minimal cache": {memlimit.Limit(128 << 20), 1 << 20, 8 << 20},
 	} {
-		expect.Equal(t, GarbageFor(tt.container, tt.answers), tt.want, "%s: bytes", name)
+		expect.Equal(t, GarbageFor(tt.container, tt.cache), tt.want, "GarbageFor of %s", name)
 	}
 }
 
 func TestGCPercentBoundsGarbage(t *testing.T) {
 	for live, want := range map[uint64]int{0: 1600, 1 << 20: 1600, 8 << 20: 800, 32 << 20: 200, 64 << 20: 100, 128 << 20: 50, 1 << 30: 40} {
-		if got := percentFor(64<<20, live, 0); got != want {
-			t.Errorf("%d bytes live: %d %%, want %d", live, got, want)
-		}
+		expect.Equal(t, percentFor(64<<20, live, 0), want, "percentage with %d live bytes", live)
 	}
-	if got := percentFor(64<<20, 32<<20, 32<<20); got != 100 {
-		t.Errorf("with as many bytes of stacks, of which the collector allows the percentage, too: %d %%, want 100", got)
-	}
+	// The collector applies the percentage to stacks, too.
+	expect.Equal(t, percentFor(64<<20, 32<<20, 32<<20), 100, "percentage with 32 MiB of live bytes and of stacks")
 }
 
 func TestMemoryLimitIncludesGarbage(t *testing.T) {
 	for live, want := range map[uint64]int64{10 << 20: (55 + 5) << 20, 1000 << 20: (1540 + 5) << 20} {
-		if got := limitFor(40<<20, live, 5<<20); got != want {
-			t.Errorf("%d bytes live: limit = %d, want %d", live, got, want)
-		}
+		expect.Equal(t, limitFor(40<<20, live, 5<<20), want, "limit with %d live bytes", live)
 	}
 	measured := map[int]uint64{allMemory: 99_999, released: 1, heapObjects: 20, heapUnused: 300, heapFree: 4_000}
-	if got := memoryOutsideHeap(func(measure int) uint64 { return measured[measure] }); got != 95_678 {
-		t.Errorf("memory outside the heap = %d, want 95678", got)
-	}
+	expect.Equal(t, memoryOutsideHeap(func(measure int) uint64 { return measured[measure] }), 95_678, "memory outside the heap")
 }
 
 func TestGCSettingsChangeByMoreThanATwentieth(t *testing.T) {
@@ -60,7 +53,7 @@ func TestGCSettingsChangeByMoreThanATwentieth(t *testing.T) {
 }
 
 func TestGCTuningFollowsLiveHeap(t *testing.T) {
-	t.Setenv("GOGC", "") // or nothing is changed
+	t.Setenv("GOGC", "") // otherwise TuneGC changes nothing
 	before, most := debug.SetGCPercent(usualPercent), debug.SetMemoryLimit(-1)
 	defer func() {
 		debug.SetGCPercent(before)
@@ -73,11 +66,11 @@ func TestGCTuningFollowsLiveHeap(t *testing.T) {
 	}
 	runtime.GC() // other tests leave garbage
 	TuneGC(64 << 20)
-	if few := percent(); few <= usualPercent {
-		t.Fatalf("%d %% with little alive", few)
+	if got := percent(); got <= usualPercent {
+		t.Fatalf("percentage with few live bytes = %d, want more than %d", got, usualPercent)
 	}
 	if limit := debug.SetMemoryLimit(-1); limit > 200<<20 {
-		t.Errorf("a limit of %d bytes with little alive", limit)
+		t.Errorf("limit with few live bytes = %d, want at most %d", limit, 200<<20)
 	}
 	for _, step := range []struct {
 		live  int
@@ -87,12 +80,10 @@ func TestGCTuningFollowsLiveHeap(t *testing.T) {
 		{200 << 20, func(percent int, limit int64) bool { return percent < usualPercent && limit >= 280<<20 }},
 	} {
 		held := make([]byte, step.live)
-		for deadline := time.Now().Add(time.Minute); !step.tuned(percent(), debug.SetMemoryLimit(-1)); runtime.GC() {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d bytes live: percentage = %d, limit = %d", step.live, percent(), debug.SetMemoryLimit(-1))
-			}
-			time.Sleep(time.Millisecond) // cleanups run on their own
-		}
+		expect.Eventually(t, fmt.Sprintf("percentage and limit fit %d live bytes", step.live), func() bool {
+			runtime.GC() // the tuning runs in a cleanup after it
+			return step.tuned(percent(), debug.SetMemoryLimit(-1))
+		})
 		runtime.KeepAlive(held)
 	}
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// kept tells whether a read of the shared store is kept when it ends.
-func kept(k *pending.Keys) (kept bool) {
-	k.EndRead("k", func() { kept = true })
-	return kept
+// endRead ends a read of the shared store and reports whether its result is accepted.
+func endRead(k *pending.Keys) (accepted bool) {
+	k.EndRead("k", func() { accepted = true })
+	return accepted
 }
 
 func TestSharedReadIsDiscardedOnceFlightBegins(t *testing.T) {
 	k := new(pending.Keys)
-	if !k.BeginRead("k") || !kept(k) {
+	if !k.BeginRead("k") || !endRead(k) {
 		t.Error("EndRead discarded the only read")
 	}
 	k.BeginRead("k")
 	k.BeginFlight("k")
 	k.EndFlight("k")
-	if kept(k) {
+	if endRead(k) {
 		t.Error("EndRead accepted a read older than a flight")
 	}
-	if !k.BeginRead("k") || !kept(k) {
+	if !k.BeginRead("k") || !endRead(k) {
 		t.Error("EndRead discarded the later read")
 	}
 }
@@ -54,7 +54,7 @@ func TestPendingKeyIsNotRead(t *testing.T) {
 	}
 }
 
-func TestKeyIsInFlightUntilNewestWriteEnds(t *testing.T) {
+func TestKeyIsUnreadableUntilNewestWriteEnds(t *testing.T) {
 	k := new(pending.Keys)
 	first := k.BeginWrite("k")
 	second := k.BeginWrite("k")
@@ -68,20 +68,15 @@ func TestKeyIsInFlightUntilNewestWriteEnds(t *testing.T) {
 	}
 }
 
-func TestKeyIsInFlightWhileItIsRead(t *testing.T) {
+func TestKeyIsUnderWayDuringReadOrFlight(t *testing.T) {
 	k := new(pending.Keys)
-	if k.UnderWay("k") {
-		t.Error("unread key is pending")
-	}
+	expect.Equal(t, k.UnderWay("k"), false, "UnderWay of an unread key")
 	k.BeginRead("k")
 	k.BeginFlight("other")
-	for key, end := range map[string]func(){"k": func() { kept(k) }, "other": func() { k.EndFlight("other") }} {
-		if !k.UnderWay(key) {
-			t.Errorf("%s is not under way", key)
-		}
-		if end(); k.UnderWay(key) {
-			t.Errorf("%s is under way after its end", key)
-		}
+	for key, end := range map[string]func(){"k": func() { endRead(k) }, "other": func() { k.EndFlight("other") }} {
+		expect.Equal(t, k.UnderWay(key), true, "UnderWay(%s)", key)
+		end()
+		expect.Equal(t, k.UnderWay(key), false, "UnderWay(%s) after its end", key)
 	}
 }
 
@@ -89,22 +84,21 @@ func TestNextFlightWaitsForWriteAndReceivesItsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, errFull := new(pending.Keys), errors.New("full")
 		expect.NoError(t, k.AwaitWrite(t.Context(), "k"))
-		end, heard := k.BeginWrite("k"), make(chan error, 1)
-		go func() { heard <- k.AwaitWrite(t.Context(), "k") }()
+		end, awaited := k.BeginWrite("k"), make(chan error, 1)
+		go func() { awaited <- k.AwaitWrite(t.Context(), "k") }()
 		synctest.Wait()
-		if len(heard) > 0 {
-			t.Error("call returned before the write ended")
+		if len(awaited) > 0 {
+			t.Error("AwaitWrite returned before the write ended")
 		}
-		gone, cancel := context.WithCancel(t.Context())
+		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
-		expect.ErrorIs(t, k.AwaitWrite(gone, "k"), context.Canceled, "a flight that is over")
-		if end(errFull); !errors.Is(<-heard, errFull) {
-			t.Error("AwaitWrite: error = nil, want the failure of the write")
-		}
+		expect.ErrorIs(t, k.AwaitWrite(canceled, "k"), context.Canceled, "AwaitWrite of a canceled flight")
+		end(errFull)
+		expect.ErrorIs(t, <-awaited, errFull, "AwaitWrite")
 	})
 }
 
-func TestPurgeWaitsForTheWritesOfTheSelectedKeys(t *testing.T) {
+func TestAwaitWritesWaitsForSelectedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, waited := new(pending.Keys), make(chan bool, 1)
 		end := k.BeginWrite("selected")
@@ -115,11 +109,11 @@ func TestPurgeWaitsForTheWritesOfTheSelectedKeys(t *testing.T) {
 		}()
 		synctest.Wait()
 		if len(waited) > 0 {
-			t.Error("call returned before the write ended")
+			t.Error("AwaitWrites returned before the write ended")
 		}
 		end(nil)
 		if synctest.Wait(); len(waited) == 0 {
-			t.Error("call still waiting after the end of the write")
+			t.Error("AwaitWrites still waits after the end of the write")
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
@@ -17,31 +16,27 @@ import (
 func newStore(t *testing.T) (*Store, *miniredis.Miniredis) {
 	t.Helper()
 	server := miniredis.RunT(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	s := expect.Value(New(rdb, Options{Timeout: 5 * time.Second}))(t)
-	return s, server
+	return sealedStore(t, server, "", nil), server
 }
 
 func (s *Store) mustAgree(t *testing.T, epoch int64) upstream.Agreement {
 	t.Helper()
-	a := expect.Value(s.Agreement(t.Context(), "story-1", epoch))(t)
-	return a
+	return expect.Value(s.Agreement(t.Context(), "story-1", epoch))(t)
 }
 
 func TestReplicasAgreeOnHighestEpoch(t *testing.T) {
 	s, _ := newStore(t)
-	for _, step := range []struct{ told, want int64 }{{0, 0}, {7, 7}, {0, 7}, {8, 8}, {7, 8}} {
-		expect.Equal(t, s.mustAgree(t, step.told).Epoch, step.want, "epoch of Agreement(%d)", step.told)
+	for _, step := range []struct{ epoch, want int64 }{{0, 0}, {7, 7}, {0, 7}, {8, 8}, {7, 8}} {
+		expect.Equal(t, s.mustAgree(t, step.epoch).Epoch, step.want, "epoch of Agreement(%d)", step.epoch)
 	}
 	if other, err := s.Agreement(t.Context(), "story-2", 0); err != nil || other.Epoch != 0 {
 		t.Errorf("epoch of another chain = %d, %v; want 0", other.Epoch, err)
 	}
 }
 
-func TestEpochMovesOncePerRollback(t *testing.T) {
+func TestEpochChangesOncePerRollback(t *testing.T) {
 	s, _ := newStore(t)
-	for _, to := range []int64{100, 101} { // two replicas that saw the same
+	for _, to := range []int64{100, 101} { // two replicas noticed the same rollback
 		if got, err := s.NextEpoch(t.Context(), "story-1", 0, to); err != nil || got != 100 {
 			t.Errorf("NextEpoch = %d, %v; want 100", got, err)
 		}
@@ -77,7 +72,7 @@ func TestAgreementReturnsAgeOfLastConfirmation(t *testing.T) {
 	expect.NoError(t, s.AddAnchor(t.Context(), "story-1", 0, 10, hash))
 	server.SetTime(time.Now().Add(time.Hour))
 	if a := s.mustAgree(t, 0); a.Anchors[10] != hash || a.SinceConfirmed < 59*time.Minute || a.SinceConfirmed > 61*time.Minute {
-		t.Errorf("%+v", a)
+		t.Errorf("agreement = %+v, want anchor 10: %s, confirmed an hour ago", a, hash)
 	}
 }
 
@@ -89,7 +84,7 @@ func TestHotKeysAreLimited(t *testing.T) {
 	}
 	expect.NoError(t, s.SaveHotKeys(t.Context(), "story-1", keys))
 	if kept, err := server.ZMembers(hotKey("story-1")); err != nil || len(kept) != maxHot {
-		t.Errorf("HotKeys returns %d keys, error %v", len(kept), err)
+		t.Errorf("hot keys in Redis = %d, %v; want %d, nil", len(kept), err, maxHot)
 	}
 }
 
@@ -97,21 +92,21 @@ func TestInvalidEpochIsReplaced(t *testing.T) {
 	plain, _ := newStore(t)
 	key := plain.epochKey("story-1")
 	tests := map[string]func(*miniredis.Miniredis){
-		"a string":             func(m *miniredis.Miniredis) { _ = m.Set(key, "x") },
-		"a list":               func(m *miniredis.Miniredis) { _, _ = m.Push(key, "x") },
-		"no number":            func(m *miniredis.Miniredis) { m.HSet(key, "e", "x") },
-		"a negative number":    func(m *miniredis.Miniredis) { m.HSet(key, "e", "-5") },
-		"a fraction":           func(m *miniredis.Miniredis) { m.HSet(key, "e", "0.5") },
-		"one from the future":  func(m *miniredis.Miniredis) { m.HSet(key, "e", "9007199254740992") },
-		"a time of no meaning": func(m *miniredis.Miniredis) { m.HSet(key, "t", "x") },
-		"anchors that are none": func(m *miniredis.Miniredis) {
+		"a string":               func(m *miniredis.Miniredis) { _ = m.Set(key, "x") },
+		"a list":                 func(m *miniredis.Miniredis) { _, _ = m.Push(key, "x") },
+		"an epoch of letters":    func(m *miniredis.Miniredis) { m.HSet(key, "e", "x") },
+		"a negative epoch":       func(m *miniredis.Miniredis) { m.HSet(key, "e", "-5") },
+		"a fractional epoch":     func(m *miniredis.Miniredis) { m.HSet(key, "e", "0.5") },
+		"an epoch in the future": func(m *miniredis.Miniredis) { m.HSet(key, "e", "9007199254740992") },
+		"an invalid time":        func(m *miniredis.Miniredis) { m.HSet(key, "t", "x") },
+		"invalid anchors": func(m *miniredis.Miniredis) {
 			m.HSet(key, "a", "x 1 :y -5:z 99999999999999999999:aa 0:bb 7:")
 		},
 	}
-	for name, does := range tests {
+	for name, write := range tests {
 		t.Run(name, func(t *testing.T) {
 			s, server := newStore(t)
-			does(server)
+			write(server)
 			expect.NoDiff(t, s.mustAgree(t, 0), upstream.Agreement{Anchors: map[int64]string{}}, "agreement")
 			expect.Equal(t, s.mustAgree(t, 3).Epoch, 3, "epoch")
 		})

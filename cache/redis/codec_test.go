@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// FuzzDecodeEntry feeds the decoder what any program might have stored. It must
-// refuse it as corrupt or give an entry that encodes to something equal.
+// FuzzDecodeEntry decodes arbitrary values. The decoder must reject them as corrupt or return an entry that encodes to
+// an equal one.
 func FuzzDecodeEntry(f *testing.F) {
 	c := newCodec(nil)
 	for _, content := range []*cache.Content{
@@ -38,30 +39,28 @@ func FuzzDecodeEntry(f *testing.F) {
 		}
 		if again.ETag != e.ETag || again.Height != e.Height || !again.ReadAt.Equal(e.ReadAt) ||
 			!again.Expires.Equal(e.Expires) || again.Source != e.Source || !bytes.Equal(again.Body, e.Body) {
-			t.Fatalf("re-encoded %+v = %+v", e, again)
+			t.Fatalf("decoded again = %+v, want %+v", again, e)
 		}
 	})
 }
 
 func TestDecodeRejectsCorruptEntries(t *testing.T) {
 	c := newCodec(nil)
-	tests := []struct {
-		what, strings string
-		status        int
-		corrupt       bool
+	for name, tt := range map[string]struct {
+		strings string
+		status  int
+		want    error
 	}{
-		{"an entry", "\x00\x00", 200, false},
-		{"one whose strings are missing", "", 200, true},
-		{"one whose string is cut", "\x05abc", 200, true},
-		{"a length of too many bytes", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 200, true},
-		{"a status that has no content", "\x00\x00", 204, true},
-	}
-	for _, test := range tests {
-		content := cache.NewContent(test.status, "", "", []byte("x"), 7)
-		m := fmt.Sprintf("1 100 1 2 %s %d 7\n%s", content.ETag, test.status, test.strings)
-		if _, err := c.decode("k", m, string(c.encodeBody(content.Body)), nil); errors.Is(err, errCorrupt) != test.corrupt {
-			t.Errorf("%s: %v", test.what, err)
-		}
+		"a valid entry":              {"\x00\x00", 200, nil},
+		"missing strings":            {"", 200, errCorrupt},
+		"a truncated string":         {"\x05abc", 200, errCorrupt},
+		"a length of too many bytes": {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 200, errCorrupt},
+		"a status without content":   {"\x00\x00", 204, errCorrupt},
+	} {
+		content := cache.NewContent(tt.status, "", "", []byte("x"), 7)
+		m := fmt.Sprintf("1 100 1 2 %s %d 7\n%s", content.ETag, tt.status, tt.strings)
+		_, err := c.decode("k", m, string(c.encodeBody(content.Body)), nil)
+		expect.ErrorIs(t, err, tt.want, "decode of %s", name)
 	}
 }
 
@@ -69,32 +68,31 @@ func TestDecodeLimitsBody(t *testing.T) {
 	c := newCodec(nil)
 	bomb := c.encodeBody(make([]byte, maxBody+1))
 	if len(bomb) > 1<<20 {
-		t.Fatalf("compressed body has %d bytes, want few", len(bomb))
+		t.Fatalf("compressed body has %d bytes, want at most 1 MiB", len(bomb))
 	}
-	if _, err := c.decodeBody(string(bomb)); !errors.Is(err, errCorrupt) {
-		t.Errorf("error %v, want errCorrupt", err)
-	}
+	_, err := c.decodeBody(string(bomb))
+	expect.ErrorIs(t, err, errCorrupt, "decodeBody")
 }
 
 func TestDecodeSharesKnownContent(t *testing.T) {
 	c := newCodec(nil)
-	have := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("x"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
+	have := entryAt(100)
 	got, err := c.decode("k", string(c.encodeMeta("k", have.Confirm(101, time.UnixMicro(2)))), "", have)
 	if err != nil || got.Content != have.Content || got.Height != 101 {
-		t.Errorf("got %+v, %v; want the same content at 101", got, err)
+		t.Errorf("decode = %+v, %v; want the same content at 101", got, err)
 	}
 }
 
-// renewalsSeen keeps what a message was read as.
-type renewalsSeen struct {
-	purges
-	made []cache.Renewal
+// renewalLog records the renewals of a message.
+type renewalLog struct {
+	nopSubscriber
+	renewals []cache.Renewal
 }
 
-func (r *renewalsSeen) Renewed(_ string, made cache.Renewal) { r.made = append(r.made, made) }
+func (l *renewalLog) Renewed(_ string, r cache.Renewal) { l.renewals = append(l.renewals, r) }
 
-// FuzzRenewal feeds what any program might publish. What is made of it are entries with the
-// content that it names, which hold no more than it says, or none.
+// FuzzRenewal decodes arbitrary messages. An entry of a renewal must have the ETag and height of the renewal, and the
+// renewals together must not be larger than the message.
 func FuzzRenewal(f *testing.F) {
 	s := &Store{codec: newCodec(nil), o: Options{}.WithDefaults()}
 	if err := s.register(nil); err != nil {
@@ -108,19 +106,19 @@ func FuzzRenewal(f *testing.F) {
 	f.Add(whole + "1 9 0 k")
 	f.Add("18446744073709551615 2 1 k")
 	f.Fuzz(func(t *testing.T, message string) {
-		var got renewalsSeen
-		s.handleRenewals("n", message, &got)
+		var log renewalLog
+		s.handleRenewals("n", message, &log)
 		size := 0
-		for _, r := range got.made {
+		for _, r := range log.renewals {
 			size += r.Size
 			for _, have := range []*cache.Entry{nil, e} {
 				if read := r.Read(have); read != nil && (read.ETag != r.ETag || read.Height != r.Height) {
-					t.Fatalf("%q decodes to %q at %d", message, read.ETag, read.Height)
+					t.Fatalf("%q decodes to %q at %d, want %q at %d", message, read.ETag, read.Height, r.ETag, r.Height)
 				}
 			}
 		}
 		if size > len(message) {
-			t.Fatalf("%q decodes to renewals of %d bytes", message, size)
+			t.Fatalf("size of the renewals of %q = %d, want at most %d", message, size, len(message))
 		}
 	})
 }

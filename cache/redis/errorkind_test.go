@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// In the midst of an update some replicas have another seal key than others, or none.
+// During a rolling update, replicas have different seal keys or none.
 func TestReplicasWithDifferentKeysHaveSeparateAgreements(t *testing.T) {
 	server := miniredis.RunT(t)
 	var log bytes.Buffer
@@ -33,9 +32,8 @@ func TestReplicasWithDifferentKeysHaveSeparateAgreements(t *testing.T) {
 	}
 	for i, s := range stores {
 		got := s.mustAgree(t, 0)
-		if diff := cmp.Diff(want, got.Anchors); diff != "" || got.Epoch != int64(100+i) {
-			t.Errorf("epoch %d, want %d; anchors (-want +got):\n%s", got.Epoch, 100+i, diff)
-		}
+		expect.Equal(t, got.Epoch, int64(100+i), "epoch of store %d", i)
+		expect.NoDiff(t, got.Anchors, want, "anchors of store %d", i)
 	}
 	if log.Len() > 0 {
 		t.Errorf("log = %s, want none", &log)
@@ -58,8 +56,6 @@ func TestCorruptEntriesAreLoggedOncePerMinute(t *testing.T) {
 			_, number, _ := strings.Cut(strings.TrimSpace(line), "omitted=")
 			omitted = append(omitted, number)
 		}
-		if diff := cmp.Diff([]string{"0", "0", "3", "1"}, omitted); diff != "" {
-			t.Errorf("omitted lines (-want +got):\n%s\n%s", diff, &log)
-		}
+		expect.NoDiff(t, omitted, []string{"0", "0", "3", "1"}, "omitted lines in %s", &log)
 	})
 }

@@ -16,35 +16,36 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// pipelines notes how many commands went together at the most, and holds what is
-// sent until it is let go.
-type pipelines struct {
+// roundTrips is a hook that counts round trips, and the most commands of one of them.
+type roundTrips struct {
 	redis.Hook
-	letGo chan struct{}
+	release chan struct{} // if not nil, single commands wait until it is closed
 
 	mu    sync.Mutex
+	count int
 	most  int
-	trips int // exchanges
 }
 
-func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (r *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (r *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		<-p.letGo
-		p.mu.Lock()
-		p.trips++
-		p.mu.Unlock()
+		if r.release != nil {
+			<-r.release
+		}
+		r.mu.Lock()
+		r.count++
+		r.mu.Unlock()
 		return next(ctx, cmd)
 	}
 }
 
-func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (r *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		p.mu.Lock()
-		p.most = max(p.most, len(cmds))
-		p.trips++
-		p.mu.Unlock()
+		r.mu.Lock()
+		r.most = max(r.most, len(cmds))
+		r.count++
+		r.mu.Unlock()
 		return next(ctx, cmds)
 	}
 }
@@ -63,32 +64,31 @@ func TestBatchedReadsReturnEachCallersEntry(t *testing.T) {
 	server.Del(entryKey("story-1", "8"))
 	expect.NoError(t, server.Set(entryKey("story-1", "8"), "no hash"))
 	server.HSet(entryKey("story-1", "9"), "m", "nonsense")
-	hook := &pipelines{letGo: make(chan struct{})}
-	s.rdb.AddHook(hook)
-	var under sync.WaitGroup
+	trips := &roundTrips{release: make(chan struct{})}
+	s.rdb.AddHook(trips)
+	var reads sync.WaitGroup
 	for i := range callers {
-		under.Go(func() {
+		reads.Go(func() {
 			e, err := s.Read(t.Context(), "story-1", fmt.Sprint(i))
-			switch {
+			switch want := fmt.Sprintf("body %d", i); {
 			case err != nil:
-				t.Errorf("%d: %v", i, err)
+				t.Errorf("Read(%d): %v", i, err)
 			case i == 7 || i == 8 || i == 9:
 				if e != nil {
-					t.Errorf("%d: %q, want nothing", i, e.Body)
+					t.Errorf("Read(%d) = %q, want nothing", i, e.Body)
 				}
-			case e == nil || string(e.Body) != fmt.Sprintf("body %d", i):
-				t.Errorf("%d: %+v", i, e)
+			case e == nil || string(e.Body) != want:
+				t.Errorf("Read(%d) = %+v, want %s", i, e, want)
 			}
 		})
 	}
-	close(hook.letGo)
-	under.Wait()
-	if hook.most > maxBatch {
-		t.Errorf("%d commands in a round trip, want at most %d", hook.most, maxBatch)
+	close(trips.release)
+	reads.Wait()
+	if trips.most > maxBatch {
+		t.Errorf("commands in a round trip = %d, want at most %d", trips.most, maxBatch)
 	}
-	if s.pipeline.active != 0 || len(s.pipeline.waiting) != 0 {
-		t.Errorf("%d active and %d waiting, want 0 and 0", s.pipeline.active, len(s.pipeline.waiting))
-	}
+	expect.Equal(t, s.pipeline.active, 0, "active round trips")
+	expect.Equal(t, len(s.pipeline.waiting), 0, "waiting commands")
 }
 
 func TestReadsFailIfRedisDoesNotReply(t *testing.T) {
@@ -97,32 +97,32 @@ func TestReadsFailIfRedisDoesNotReply(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	defer rdb.Close()
 	s := expect.Value(New(rdb, Options{Timeout: 50 * time.Millisecond}))(t)
-	var under sync.WaitGroup
+	var reads sync.WaitGroup
 	for i := range 100 {
-		under.Go(func() {
+		reads.Go(func() {
 			if e, err := s.Read(t.Context(), "story-1", fmt.Sprint(i)); e != nil || err == nil {
-				t.Errorf("%d: %+v, %v; want an error", i, e, err)
+				t.Errorf("Read(%d) = %+v, %v; want an error", i, e, err)
 			}
 		})
 	}
-	under.Wait()
+	reads.Wait()
 }
 
-// What finds no connection free did not ask Redis, and says nothing of it.
+// A command that gets no connection was not sent, so it is no failure of Redis.
 func TestExhaustedPoolDoesNotOpenBreaker(t *testing.T) {
 	s, server := newStore(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, PoolSize: 1, PoolTimeout: time.Millisecond, MaxRetries: -1})
 	defer rdb.Close()
 	s.rdb = rdb
-	taken := rdb.Conn()
-	expect.NoError(t, taken.Ping(t.Context()).Err())
+	only := rdb.Conn()
+	expect.NoError(t, only.Ping(t.Context()).Err())
 	for range 2 * failuresToOpen {
 		if _, err := s.Read(t.Context(), "story-1", "key"); err == nil {
 			t.Fatal("read succeeded without a free connection")
 		}
 	}
 	expect.Equal(t, s.State(), "closed", "breaker")
-	expect.NoError(t, taken.Close())
+	expect.NoError(t, only.Close())
 	if _, err := s.Read(t.Context(), "story-1", "key"); err != nil {
 		t.Errorf("read with a free connection: %v", err)
 	}
@@ -145,9 +145,8 @@ func TestCommandsHaveADeadline(t *testing.T) {
 
 func TestExpiredReadDoesNotFailNewerReads(t *testing.T) {
 	s, _ := newStore(t)
-	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
-	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"key": e}, time.Hour)
-	s.pipeline.active = runtime.GOMAXPROCS(0) // in a stall
+	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"key": entryAt(100)}, time.Hour)
+	s.pipeline.active = runtime.GOMAXPROCS(0) // all round trips hang
 	late := newRead("story-1", "key")
 	late.due = time.Now()
 	if s.pipeline.begin(&late.command) != nil {
@@ -159,12 +158,11 @@ func TestExpiredReadDoesNotFailNewerReads(t *testing.T) {
 		_, err := s.Read(t.Context(), "story-1", "key")
 		fresh <- err
 	}()
-	for n := 0; n < 2; {
-		time.Sleep(time.Millisecond)
+	expect.Eventually(t, "both reads wait", func() bool {
 		s.pipeline.mu.Lock()
-		n = len(s.pipeline.waiting)
-		s.pipeline.mu.Unlock()
-	}
+		defer s.pipeline.mu.Unlock()
+		return len(s.pipeline.waiting) == 2
+	})
 	s.pipeline.end()
 	s.runBatch(t.Context(), &s.pipeline, <-late.ready)
 	expect.NoError(t, <-fresh)
@@ -173,53 +171,54 @@ func TestExpiredReadDoesNotFailNewerReads(t *testing.T) {
 func TestLeaseDoesNotWaitForHangingRoundTrip(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	s, _ := newStore(t)
-	letGo := make(chan struct{})
-	var hangs sync.WaitGroup
-	defer hangs.Wait()
-	defer close(letGo)
-	hangs.Go(func() {
+	release := make(chan struct{})
+	var hanging sync.WaitGroup
+	defer hanging.Wait()
+	defer close(release)
+	hanging.Go(func() {
 		_ = s.run(t.Context(), &command{single: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
-			<-letGo
+			<-release
 			return to.Ping(ctx)
 		}})
 	})
-	for begun := false; !begun; time.Sleep(time.Millisecond) {
+	expect.Eventually(t, "the round trip hangs", func() bool {
 		s.pipeline.mu.Lock()
-		begun = s.pipeline.active == 1
+		defer s.pipeline.mu.Unlock()
 		s.pipeline.started = time.Now().Add(-hangTime)
-		s.pipeline.mu.Unlock()
-	}
-	s.granted(t, "k")
+		return s.pipeline.active == 1
+	})
+	s.mustAcquire(t, "k")
 }
 
-// What no caller waits for goes with what a caller asks, once there is backgroundBatch of it, or after a while.
+// Background commands are sent with the next command of a caller, when there are backgroundBatch of them, or after
+// backgroundWait.
 func TestBackgroundCommandsAreBatched(t *testing.T) {
 	for name, tt := range map[string]struct {
-		background, more, want int
-		within                 time.Duration
+		background, foreground, want int
+		after                        time.Duration
 	}{
-		"alone after a while":            {1, 0, 1, backgroundWait},
-		"several after a while":          {5, 0, 5, backgroundWait},
-		"not at once":                    {5, 0, 0, 0},
-		"with what a caller asks":        {5, 1, 6, 0},
-		"at once where they are as many": {backgroundBatch, 0, backgroundBatch, 0},
+		"one after the wait":         {1, 0, 1, backgroundWait},
+		"several after the wait":     {5, 0, 5, backgroundWait},
+		"several before the wait":    {5, 0, 0, 0},
+		"with a caller's command":    {5, 1, 6, 0},
+		"a full batch, without wait": {backgroundBatch, 0, backgroundBatch, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g, first, went := &pipeline{}, &command{batches: true, background: true}, 0
-				for i := range tt.background + tt.more {
-					o := first
+				p, first, sent := &pipeline{}, &command{batches: true, background: true}, 0
+				for i := range tt.background + tt.foreground {
+					c := first
 					if i > 0 {
-						o = &command{batches: true, background: i < tt.background}
+						c = &command{batches: true, background: i < tt.background}
 					}
-					went = len(g.begin(o))
+					sent = len(p.begin(c))
 				}
-				time.Sleep(tt.within)
+				time.Sleep(tt.after)
 				synctest.Wait()
 				if len(first.ready) > 0 {
-					went = len(<-first.ready)
+					sent = len(<-first.ready)
 				}
-				expect.Equal(t, went, tt.want, "commands in the batch")
+				expect.Equal(t, sent, tt.want, "commands in the batch")
 			})
 		})
 	}
@@ -227,7 +226,7 @@ func TestBackgroundCommandsAreBatched(t *testing.T) {
 
 func TestPurgeRemovesSelectedEntries(t *testing.T) {
 	s, server := newStore(t)
-	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
+	e := entryAt(100)
 	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"a/1": e, "a/2": e, "b/1": e}, time.Hour)
 	s.Save(t.Context(), "other-1", map[string]*cache.Entry{"a/1": e}, time.Hour)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -15,13 +15,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func answerOf(height int64) *cache.Entry {
+func entryAt(height int64) *cache.Entry {
 	return &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: height, ReadAt: time.UnixMicro(height)}
 }
 
-// gathering returns a store that has just settled an answer, and batches those after it for as long
-// as nobody waits for one.
-func gathering(t *testing.T) (*Store, *miniredis.Miniredis) {
+// newBatchingStore returns a store that has just sent a write. It batches the next writes until a caller waits for one
+// of them.
+func newBatchingStore(t *testing.T) (*Store, *miniredis.Miniredis) {
 	t.Helper()
 	s, server := newStore(t)
 	s.batcher.every = time.Hour
@@ -29,318 +29,307 @@ func gathering(t *testing.T) (*Store, *miniredis.Miniredis) {
 	return s, server
 }
 
-// granted is the lease of a key, which is free.
-func (s *Store) granted(t *testing.T, key string) cache.Lease {
+// tryAcquire returns a lease of a key and the reply to its request, and stops the test on an error.
+func (s *Store) tryAcquire(t *testing.T, key string, have *cache.Entry) (cache.Lease, cache.LeaseReply) {
 	t.Helper()
 	l := s.NewLease("story-1", key, 0)
-	if reply, err := l.Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseGranted {
-		t.Fatalf("the lease of %q: %+v, %v", key, reply, err)
+	return l, expect.Value(l.Acquire(t.Context(), have))(t)
+}
+
+// mustAcquire returns the lease of a key, and stops the test unless it is granted.
+func (s *Store) mustAcquire(t *testing.T, key string) cache.Lease {
+	t.Helper()
+	l, reply := s.tryAcquire(t, key, nil)
+	if reply.State != cache.LeaseGranted {
+		t.Fatalf("Acquire of %q = %+v, want granted", key, reply)
 	}
 	return l
 }
 
-// gathered waits until so many answers are gathered.
-func (s *Store) gathered(n int) {
-	for got := 0; got < n; time.Sleep(time.Millisecond) {
+// waitForBatch waits until the next batch has n writes.
+func (s *Store) waitForBatch(t *testing.T, n int) {
+	t.Helper()
+	expect.Eventually(t, "the writes are in the batch", func() bool {
 		s.batcher.mu.Lock()
-		if s.batcher.next != nil {
-			got = len(s.batcher.next.writes)
-		}
-		s.batcher.mu.Unlock()
-	}
+		defer s.batcher.mu.Unlock()
+		return s.batcher.next != nil && len(s.batcher.next.writes) >= n
+	})
 }
 
 func TestSingleWriteIsSentAtOnce(t *testing.T) {
 	s, _ := newStore(t)
 	s.batcher.every = time.Hour
-	expect.NoError(t, s.granted(t, "k").Publish(t.Context(), answerOf(1), time.Hour))
+	expect.NoError(t, s.mustAcquire(t, "k").Publish(t.Context(), entryAt(1), time.Hour))
 }
 
-// scripts notes of how many entries scripts were.
-type scripts struct {
+// scriptLog is a hook that records the number of writes of each run of the script.
+type scriptLog struct {
 	redis.Hook
-	of []int
+	writes []int
 }
 
-func (n *scripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (l *scriptLog) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if args := cmd.Args(); cmd.Name() == "evalsha" {
-			n.of = append(n.of, args[2].(int)/2)
+			l.writes = append(l.writes, args[2].(int)/2)
 		}
 		return next(ctx, cmd)
 	}
 }
 
-func (n *scripts) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (l *scriptLog) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (n *scripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (l *scriptLog) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-// One run of the script, and one message, for entries that are newer, one that is not, and a lease of
-// which nothing came. A store that has forgotten the script is told of it for each.
+// One run of the script writes newer entries, skips an older one and releases an abandoned lease, whether Redis has
+// loaded the script or not.
 func TestConsecutiveWritesAreBatched(t *testing.T) {
-	const answers = 5
-	for _, known := range []bool{true, false} {
-		s, server := gathering(t)
+	const writes = 5
+	for _, loaded := range []bool{true, false} {
+		s, server := newBatchingStore(t)
 		server.HSet(entryKey("story-1", "0"), "m", "1 7 7 0 newer 200 1\n")
-		told := server.NewSubscriber()
-		defer told.Close()
-		told.Subscribe(channelOf("story-1"))
-		heard := &heard{}
-		if known {
+		subscription := server.NewSubscriber()
+		defer subscription.Close()
+		subscription.Subscribe(channelOf("story-1"))
+		messages := &messageLog{}
+		if loaded {
 			expect.NoError(t, s.write.Load(t.Context(), s.rdb).Err())
 		}
-		hook := &scripts{}
-		var under sync.WaitGroup
-		for i := range answers {
+		scripts := &scriptLog{}
+		var tasks sync.WaitGroup
+		for i := range writes {
 			l := s.NewLease("story-1", fmt.Sprint(i), 0)
 			if i > 0 {
-				l = s.granted(t, fmt.Sprint(i))
+				l = s.mustAcquire(t, fmt.Sprint(i))
 			}
-			under.Go(func() {
-				settle := func() error { return l.Publish(t.Context(), answerOf(1), time.Hour) }
-				if i == answers-1 {
-					settle = func() error { return l.Abandon(t.Context(), false) }
+			tasks.Go(func() {
+				write := func() error { return l.Publish(t.Context(), entryAt(1), time.Hour) }
+				if i == writes-1 {
+					write = func() error { return l.Abandon(t.Context(), false) }
 				}
-				if err := settle(); err != nil {
-					t.Errorf("%d: %v", i, err)
+				if err := write(); err != nil {
+					t.Errorf("write %d: %v", i, err)
 				}
 			})
 		}
-		s.gathered(answers)
-		s.rdb.AddHook(hook)
+		s.waitForBatch(t, writes)
+		s.rdb.AddHook(scripts)
 		if e, _ := s.Read(t.Context(), "story-1", "1"); e != nil {
-			t.Error("write returned before its batch")
+			t.Errorf("Read before the batch is sent = %+v, want nothing", e)
 		}
-		under.Go(func() {
-			for len(heard.all) < answers {
-				s.handle("story-1", &redis.Message{Payload: (<-told.Messages()).Message}, heard)
+		tasks.Go(func() {
+			for len(messages.lines) < writes {
+				s.handle("story-1", &redis.Message{Payload: (<-subscription.Messages()).Message}, messages)
 			}
 		})
-		s.NewLease("story-1", "3", 0) // of the flight that comes next
-		under.Wait()
-		if !slices.Equal(hook.of, []int{answers}) {
-			t.Errorf("scripts had %d writes, want one with %d", hook.of, answers)
-		}
+		s.NewLease("story-1", "3", 0) // the next flight of the key waits for its write
+		tasks.Wait()
+		expect.NoDiff(t, scripts.writes, []int{writes}, "writes per script")
 		for i, want := range []string{"1 7 ", "1 1 ", "1 1 ", "1 1 ", ""} {
 			at := entryKey("story-1", fmt.Sprint(i))
 			if m := server.HGet(at, "m"); m[:min(len(m), 4)] != want || server.Exists(leaseKey(at)) {
-				t.Errorf("%d: stored %q, lease exists = %v", i, m, server.Exists(leaseKey(at)))
+				t.Errorf("write %d stored %q, lease exists = %t; want %q, false", i, m, server.Exists(leaseKey(at)), want)
 			}
 		}
-		slices.Sort(heard.all)
-		expect.NoDiff(t, heard.all, []string{"0 again: true", "1 at 1", "2 at 1", "3 at 1", "4 again: false"}, "messages")
+		slices.Sort(messages.lines)
+		expect.NoDiff(t, messages.lines, []string{"0 again: true", "1 at 1", "2 at 1", "3 at 1", "4 again: false"}, "messages")
 	}
 }
 
 func TestDueWritesJoinNextRoundTrip(t *testing.T) {
-	s, server := gathering(t)
+	s, server := newBatchingStore(t)
 	s.batcher.last = time.Now().Add(-s.batcher.every + s.batcher.every/(2*piggyback))
-	settled := make(chan error, 1)
-	l := s.granted(t, "k")
-	go func() { settled <- l.Publish(t.Context(), answerOf(1), time.Hour) }()
-	s.gathered(1)
-	hook := &pipelines{letGo: make(chan struct{})}
-	close(hook.letGo)
-	s.rdb.AddHook(hook)
+	written := make(chan error, 1)
+	l := s.mustAcquire(t, "k")
+	go func() { written <- l.Publish(t.Context(), entryAt(1), time.Hour) }()
+	s.waitForBatch(t, 1)
+	trips := &roundTrips{}
+	s.rdb.AddHook(trips)
 	if e, err := s.Read(t.Context(), "story-1", "another"); e != nil || err != nil {
-		t.Errorf("other key: %+v, %v", e, err)
+		t.Errorf("Read of another key = %+v, %v; want nothing", e, err)
 	}
-	if err := <-settled; err != nil || hook.most != 2 {
-		t.Errorf("error %v, %d commands in the round trip, want 2", err, hook.most)
-	}
+	expect.NoError(t, <-written)
+	expect.Equal(t, trips.most, 2, "commands in the round trip")
 	if !server.Exists(entryKey("story-1", "k")) {
 		t.Error("entry was not stored")
 	}
 }
 
-// heard notes what it is told of keys.
-type heard struct {
-	subscriber
-	all []string
+// messageLog records messages about keys.
+type messageLog struct {
+	nopSubscriber
+	lines []string
 }
 
-func (h *heard) Notify(key string, again bool) {
-	h.all = append(h.all, fmt.Sprintf("%s again: %v", key, again))
+func (l *messageLog) Notify(key string, again bool) {
+	l.lines = append(l.lines, fmt.Sprintf("%s again: %v", key, again))
 }
 
-func (h *heard) Renewed(key string, r cache.Renewal) {
-	h.all = append(h.all, fmt.Sprintf("%s at %d", key, r.Read(nil).Height))
+func (l *messageLog) Renewed(key string, r cache.Renewal) {
+	l.lines = append(l.lines, fmt.Sprintf("%s at %d", key, r.Read(nil).Height))
 }
 
-// subscriber hears nothing of interest.
-type subscriber struct{ cache.Subscriber }
+// nopSubscriber ignores all messages except purges.
+type nopSubscriber struct{ cache.Subscriber }
 
-func (subscriber) NotifyAll() {}
+func (nopSubscriber) NotifyAll() {}
 
-func (subscriber) Notify(string, bool) {}
+func (nopSubscriber) Notify(string, bool) {}
 
-func (subscriber) Renewed(string, cache.Renewal) {}
+func (nopSubscriber) Renewed(string, cache.Renewal) {}
 
 func TestWriteIsSentAtOnceIfCallerOfAnotherReplicaWaits(t *testing.T) {
-	for name, before := range map[string]bool{"it waits before it has come": true, "it waits for what is gathered": false} {
+	for name, before := range map[string]bool{"before the write": true, "after the write was batched": false} {
 		t.Run(name, func(t *testing.T) {
-			holder, server := gathering(t)
+			holder, server := newBatchingStore(t)
 			ctx, end := context.WithCancel(t.Context())
-			var listens sync.WaitGroup
-			defer listens.Wait()
+			var subscription sync.WaitGroup
+			defer subscription.Wait()
 			defer end()
-			listens.Go(func() { holder.Subscribe(ctx, "story-1", subscriber{}) })
-			for len(server.PubSubChannels("")) == 0 {
-				time.Sleep(time.Millisecond)
+			subscription.Go(func() { holder.Subscribe(ctx, "story-1", nopSubscriber{}) })
+			expect.Eventually(t, "the holder is subscribed", func() bool { return len(server.PubSubChannels("")) > 0 })
+			other := sealedStore(t, server, "", nil)
+			other.o.Timeout = time.Minute
+			awaitLease := func() {
+				_, reply := other.tryAcquire(t, "k", nil)
+				expect.Equal(t, reply.State, cache.LeaseBusy, "state of the lease for the other replica")
 			}
-			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-			defer rdb.Close()
-			other := expect.Value(New(rdb, Options{Timeout: time.Minute}))(t)
-			want := func() {
-				if reply, err := other.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseBusy {
-					t.Errorf("other replica: %+v, %v", reply, err)
-				}
-			}
-			l, settled := holder.granted(t, "k"), make(chan error, 1)
+			l, written := holder.mustAcquire(t, "k"), make(chan error, 1)
 			if before {
-				want()
-				for waited := false; !waited; time.Sleep(time.Millisecond) {
+				awaitLease()
+				expect.Eventually(t, "the holder knows that the other replica waits", func() bool {
 					holder.batcher.mu.Lock()
-					waited = holder.batcher.held[entryKey("story-1", "k")]
-					holder.batcher.mu.Unlock()
-				}
+					defer holder.batcher.mu.Unlock()
+					return holder.batcher.held[entryKey("story-1", "k")]
+				})
 			}
-			go func() { settled <- l.Publish(t.Context(), answerOf(1), time.Hour) }()
+			go func() { written <- l.Publish(t.Context(), entryAt(1), time.Hour) }()
 			if !before {
-				holder.gathered(1)
-				want()
+				holder.waitForBatch(t, 1)
+				awaitLease()
 			}
-			expect.NoError(t, <-settled)
+			expect.NoError(t, <-written)
 		})
 	}
 }
 
 func TestLeaseOfAnotherReplicaTakesTwoRoundTrips(t *testing.T) {
 	s, _ := newStore(t)
-	s.granted(t, "k")
-	hook := &pipelines{letGo: make(chan struct{})}
-	close(hook.letGo)
-	s.rdb.AddHook(hook)
-	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseBusy || hook.trips != 2 {
-		t.Errorf("Acquire = %+v, %v after %d round trips", reply, err, hook.trips)
-	}
+	s.mustAcquire(t, "k")
+	trips := &roundTrips{}
+	s.rdb.AddHook(trips)
+	_, reply := s.tryAcquire(t, "k", nil)
+	expect.Equal(t, reply.State, cache.LeaseBusy, "state of the lease")
+	expect.Equal(t, trips.count, 2, "round trips")
 }
 
 func TestLeaseOfAnotherReplicaIsShortenedToOwnLimit(t *testing.T) {
 	s, server := newStore(t)
-	s.granted(t, "k")
+	s.mustAcquire(t, "k")
 	at := leaseKey(entryKey("story-1", "k"))
 	server.SetTTL(at, 10*s.o.Lease)
-	reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil)
-	if err != nil || reply.State != cache.LeaseBusy || reply.Left != s.o.Lease || server.TTL(at) != s.o.Lease {
-		t.Errorf("Acquire = %+v, %v with %s left in Redis, want busy for %s", reply, err, server.TTL(at), s.o.Lease)
+	_, reply := s.tryAcquire(t, "k", nil)
+	if reply.State != cache.LeaseBusy || reply.Left != s.o.Lease || server.TTL(at) != s.o.Lease {
+		t.Errorf("Acquire = %+v with %s left in Redis, want busy for %s", reply, server.TTL(at), s.o.Lease)
 	}
 }
 
 func TestLeaseIsRequestedOnceWhileRedisIsDown(t *testing.T) {
 	s, server := newStore(t)
 	server.Close()
-	hook := &pipelines{letGo: make(chan struct{})}
-	close(hook.letGo)
-	s.rdb.AddHook(hook)
-	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err == nil || hook.trips != 1 {
-		t.Errorf("Acquire = %+v, %v after %d exchanges, want an error after 1 round trip", reply, err, hook.trips)
+	trips := &roundTrips{}
+	s.rdb.AddHook(trips)
+	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err == nil || trips.count != 1 {
+		t.Errorf("Acquire = %+v, %v after %d round trips, want an error after 1", reply, err, trips.count)
 	}
 }
 
-// A lease that was taken for an entry which is not as the caller knew it is given back.
+// A replica that acquires a lease and finds another entry than it knew may decide not to read.
 func TestUnusedLeaseIsReleased(t *testing.T) {
 	s, server := newStore(t)
-	expect.NoError(t, s.granted(t, "k").Publish(t.Context(), answerOf(7), time.Hour))
-	for name, judged := range map[string]*cache.Entry{"nothing": nil, "an older entry": answerOf(1)} {
-		l := s.NewLease("story-1", "k", 0)
-		reply, err := l.Acquire(t.Context(), judged)
-		if err != nil || reply.State != cache.LeaseChanged || reply.Entry.Height != 7 {
-			t.Errorf("%s was known: %+v, %v", name, reply, err)
+	expect.NoError(t, s.mustAcquire(t, "k").Publish(t.Context(), entryAt(7), time.Hour))
+	for name, known := range map[string]*cache.Entry{"no entry": nil, "an older entry": entryAt(1)} {
+		l, reply := s.tryAcquire(t, "k", known)
+		if reply.State != cache.LeaseChanged || reply.Entry.Height != 7 {
+			t.Errorf("%s known: Acquire = %+v, want changed to height 7", name, reply)
 		}
-		if again, err := l.Acquire(t.Context(), reply.Entry); err != nil || again.State != cache.LeaseGranted {
-			t.Errorf("%s was known, then the stored entry: %+v, %v", name, again, err)
-		}
+		again := expect.Value(l.Acquire(t.Context(), reply.Entry))(t)
+		expect.Equal(t, again.State, cache.LeaseGranted, "%s known: state of the lease with the stored entry", name)
 		expect.NoError(t, l.Abandon(t.Context(), true))
 		if server.Exists(leaseKey(entryKey("story-1", "k"))) {
-			t.Errorf("%s was known: lease still exists", name)
+			t.Errorf("%s known: lease still exists", name)
 		}
 	}
 	l := s.NewLease("story-1", "k", 0)
-	for _, height := range []int64{7, 8} { // twice in a row, before it is given back
-		s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": answerOf(height)}, time.Hour)
-		if reply, err := l.Acquire(t.Context(), answerOf(height-1)); err != nil || reply.State != cache.LeaseChanged {
-			t.Errorf("at %d: %+v, %v", height, reply, err)
-		}
+	for _, height := range []int64{7, 8} { // the entry changes twice before the release
+		s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": entryAt(height)}, time.Hour)
+		reply := expect.Value(l.Acquire(t.Context(), entryAt(height-1)))(t)
+		expect.Equal(t, reply.State, cache.LeaseChanged, "state of the lease at height %d", height)
 	}
-	if err := l.Abandon(t.Context(), true); err != nil || server.Exists(leaseKey(entryKey("story-1", "k"))) {
-		t.Errorf("lease still exists, error %v", err)
+	expect.NoError(t, l.Abandon(t.Context(), true))
+	if server.Exists(leaseKey(entryKey("story-1", "k"))) {
+		t.Error("lease of an entry that changed twice still exists")
 	}
-	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), answerOf(8)); err != nil || reply.State != cache.LeaseGranted {
-		t.Errorf("stored entry was known: %+v, %v", reply, err)
-	}
+	_, reply := s.tryAcquire(t, "k", entryAt(8))
+	expect.Equal(t, reply.State, cache.LeaseGranted, "state of the lease with the stored entry")
 }
 
 func TestLeaseTakenFromHolderWithoutExpiryIsReleased(t *testing.T) {
 	s, server := newStore(t)
 	at := leaseKey(entryKey("story-1", "k"))
 	expect.NoError(t, server.Set(at, "another's"))
-	expect.NoError(t, s.granted(t, "k").Abandon(t.Context(), false))
+	expect.NoError(t, s.mustAcquire(t, "k").Abandon(t.Context(), false))
 	if server.Exists(at) {
 		t.Error("lease still exists")
 	}
 }
 
 func TestLeaseOfChangedEntryIsReleasedAtOnceIfCallerWaits(t *testing.T) {
-	s, _ := gathering(t)
-	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": answerOf(7)}, time.Hour)
-	l := s.NewLease("story-1", "k", 0)
-	if reply, err := l.Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseChanged {
-		t.Fatalf("%+v, %v", reply, err)
-	}
-	s.NewLease("story-1", "k", 0) // of the flight that comes next
+	s, _ := newBatchingStore(t)
+	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": entryAt(7)}, time.Hour)
+	l, reply := s.tryAcquire(t, "k", nil)
+	expect.Equal(t, reply.State, cache.LeaseChanged, "state of the lease")
+	s.NewLease("story-1", "k", 0) // the next flight of the key waits
 	expect.NoError(t, l.Abandon(t.Context(), true))
-	l = s.NewLease("story-1", "k", 0)
-	if reply, err := l.Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseChanged {
-		t.Fatalf("%+v, %v", reply, err)
-	}
+	l, reply = s.tryAcquire(t, "k", nil)
+	expect.Equal(t, reply.State, cache.LeaseChanged, "state of the next lease")
 	s.rdb.Set(t.Context(), leaseKey(entryKey("story-1", "k")), "another's", time.Second)
-	if reply, err := l.Acquire(t.Context(), answerOf(7)); err != nil || reply.State == cache.LeaseGranted {
-		t.Errorf("lost lease: %+v, %v", reply, err)
+	if reply := expect.Value(l.Acquire(t.Context(), entryAt(7)))(t); reply.State == cache.LeaseGranted {
+		t.Errorf("Acquire of a lost lease = %+v, want it not granted", reply)
 	}
 	if err := l.Abandon(t.Context(), true); err != nil || len(s.batcher.held) != 0 {
-		t.Errorf("error %v, held leases %v", err, s.batcher.held)
+		t.Errorf("Abandon = %v, held leases = %v; want nil and none", err, s.batcher.held)
 	}
 }
 
 func TestRefusedWritesAreAnOutageUntilAnEntryIsStored(t *testing.T) {
 	for _, refusal := range []string{"OOM command not allowed when used memory > 'maxmemory'.", "READONLY You can't write against a read only replica.", "NOPERM this user has no permissions to run the 'evalsha' command"} {
 		s, server := newStore(t)
-		failing := func(want bool, when string) {
+		checkFailing := func(want bool, when string) {
 			t.Helper()
 			for _, o := range s.Outages() {
 				if got := o.Failing(); o.Name() == "writes to Redis" && got != want {
-					t.Errorf("failing = %t %s, want %t", got, when, want)
+					t.Errorf("%.8s: failing = %t %s, want %t", refusal, got, when, want)
 				}
 			}
 		}
-		publish := func(l cache.Lease) error { return l.Publish(t.Context(), answerOf(1), time.Hour) }
-		first, second := s.granted(t, "first"), s.granted(t, "second")
-		failing(false, "after leases were acquired")
+		publish := func(l cache.Lease) error { return l.Publish(t.Context(), entryAt(1), time.Hour) }
+		first, second := s.mustAcquire(t, "first"), s.mustAcquire(t, "second")
+		checkFailing(false, "after leases were acquired")
 		server.SetError(refusal)
 		if _, err := s.NewLease("story-1", "third", 0).Acquire(t.Context(), nil); err == nil {
-			t.Error("Acquire = nil without memory, want an error")
+			t.Errorf("Acquire with %.8s: error = nil, want one", refusal)
 		}
-		failing(true, "after a lease was refused")
+		checkFailing(true, "after a lease was refused")
 		server.SetError("")
 		expect.NoError(t, publish(first))
-		failing(false, "after an entry was stored")
+		checkFailing(false, "after an entry was stored")
 		server.SetError(refusal)
 		if err := publish(second); err == nil {
-			t.Error("Publish = nil without memory, want an error")
+			t.Errorf("Publish with %.8s: error = nil, want one", refusal)
 		}
-		failing(true, "after an entry was refused")
+		checkFailing(true, "after an entry was refused")
 	}
 }
