@@ -33,8 +33,8 @@ func (l *lane) Put(_ *http.Request, rec *record.Record) {
 	l.remembered = append(l.remembered, rec.Replayer)
 }
 
-// through serves a query over HTTP on a connection with a lane.
-func (d *frontend) through(t *testing.T, l *lane, q func() *blocks.Query) *httptest.ResponseRecorder {
+// serve serves a query over HTTP on a connection with a lane.
+func (d *frontend) serve(t *testing.T, l *lane, q func() *blocks.Query) *httptest.ResponseRecorder {
 	t.Helper()
 	route := web.Route{Name: "pool", Serve: func(c *gin.Context, rec *record.Record) error {
 		query := q()
@@ -78,9 +78,9 @@ func TestLaneRemembersNoPagesOfWalks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lane{}
-			behind(t, func(t *testing.T, d *frontend) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
 				for _, first := range []bool{true, false} {
-					if w := d.through(t, l, d.query(tt.hs, tt.walk)); w.Code != http.StatusOK {
+					if w := d.serve(t, l, d.query(tt.hs, tt.walk)); w.Code != http.StatusOK {
 						t.Fatalf("status = %d %s, want 200", w.Code, w.Body)
 					}
 					if first && len(l.remembered) > 0 {
@@ -109,16 +109,16 @@ func TestReplayEqualsHandlerOrDeclines(t *testing.T) {
 		"the client has seen this block":            {session: session.Token{Height: 100}, want: "hit"},
 		"the client has seen the next block":        {session: session.Token{Height: 101}},
 		"the client names a block beyond the limit": {session: session.Token{Height: 1000}, want: "stale"},
-		"the client has seen a rolled back block":   {session: session.Token{Height: 101, Hash: "A1A1A1A1"}, between: func(d *frontend) { d.nodes.dead = "A1A1A1A1" }, want: "hit"},
+		"the client has seen a rolled back block":   {session: session.Token{Height: 101, Hash: "A1A1A1A1"}, between: func(d *frontend) { d.nodes.rolledBack = "A1A1A1A1" }, want: "hit"},
 		"the interface rejects the entry":           {of: func(*cache.Entry) bool { return false }},
 		"the height is above the tip, which fell":   {hs: blocks.Heights{Pinned: 100}, between: func(d *frontend) { d.nodes.grow(-1) }},
 		"the tip is unconfirmed":                    {between: func(d *frontend) { d.nodes.tip.Unconfirmed = true }, want: "hit"},
 		"the tip is unknown":                        {between: func(d *frontend) { d.nodes.tip.Known = false }, want: "hit"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *frontend) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.nodes.tip.Limit = 110
-				before := d.ask(t, tt.hs, blocks.Snapshot{})
+				before := d.get(t, tt.hs, blocks.Snapshot{})
 				if tt.between != nil {
 					tt.between(d)
 				}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestTransactionsWaitForTheirTurn(t *testing.T) {
@@ -42,10 +43,7 @@ func TestTransactionsWaitForTheirTurn(t *testing.T) {
 }
 
 func TestPostsDefaults(t *testing.T) {
-	if got, want := (blocks.Posts{}).WithDefaults(), (blocks.Posts{Rate: 50, Burst: 100, MaxBody: 4 << 20}); got != want {
-		t.Errorf("defaults = %+v, want %+v", got, want)
-	}
-	if got, want := (blocks.Posts{Rate: 1, Burst: 2, MaxBody: 3}).WithDefaults(), (blocks.Posts{Rate: 1, Burst: 2, MaxBody: 3}); got != want {
-		t.Errorf("settings = %+v, want %+v", got, want)
-	}
+	expect.Equal(t, blocks.Posts{}.WithDefaults(), blocks.Posts{Rate: 50, Burst: 100, MaxBody: 4 << 20}, "defaults")
+	set := blocks.Posts{Rate: 1, Burst: 2, MaxBody: 3}
+	expect.Equal(t, set.WithDefaults(), set, "settings")
 }

@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -21,22 +19,23 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // chain has the blocks from above pruned to the tip and answers every read with the height.
 type chain struct {
-	mu     sync.Mutex
-	tip    node.Tip
-	pruned int64
-	fails  bool
-	hangs  atomic.Bool
-	hash   string // of every block; "" for unknown
-	dead   string // hash of the blocks that were rolled back
-	raised int64  // last height reported
-	age    time.Duration
-	moved  chan struct{}
-	asked  []node.Request
+	mu         sync.Mutex
+	tip        node.Tip
+	pruned     int64
+	fails      bool
+	hangs      atomic.Bool
+	hash       string // of every block; "" for unknown
+	rolledBack string // hash of the blocks that were rolled back
+	raised     int64  // last height reported
+	age        time.Duration
+	moved      chan struct{}
+	requests   []node.Request
 }
 
 func (c *chain) Fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
@@ -46,7 +45,7 @@ func (c *chain) Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked = append(c.asked, r)
+	c.requests = append(c.requests, r)
 	height := r.Height
 	if height == node.AtTip {
 		height = c.tip.Height
@@ -76,7 +75,7 @@ func (c *chain) Raise(height int64) {
 
 func (c *chain) HashOf(int64) string { return c.hash }
 func (c *chain) Replaced(_ int64, prefix string) bool {
-	return c.dead != "" && prefix == c.dead
+	return c.rolledBack != "" && prefix == c.rolledBack
 }
 
 func (c *chain) Expected(node.Request) time.Duration { return 0 }
@@ -135,14 +134,11 @@ type frontend struct {
 	kind  *blocks.Kind
 }
 
-// behind runs a test with a frontend in a synctest bubble.
-func behind(t *testing.T, test func(t *testing.T, d *frontend), options ...func(*web.Options)) {
+// withFrontend runs a test with a frontend in a synctest bubble.
+func withFrontend(t *testing.T, test func(t *testing.T, d *frontend), options ...func(*web.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c, err := cache.New(cache.Options{Patience: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := expect.Value(cache.New(cache.Options{Patience: time.Minute}))(t)
 		defer func() { _ = c.Close() }()
 		var o web.Options
 		for _, option := range options {
@@ -152,9 +148,7 @@ func behind(t *testing.T, test func(t *testing.T, d *frontend), options ...func(
 			nodes: &chain{tip: node.Tip{Height: 100, Known: true, Seen: time.Now(), Interval: 2 * time.Second, Epoch: 1}, moved: make(chan struct{})},
 			kind:  &blocks.Kind{Name: "pool", Class: blocks.Live, NoFuture: true},
 		}
-		if d.Reader, err = blocks.New(blocks.Options{Nodes: d.nodes, MinHeightWait: 10 * time.Second}, web.New(o, c), c); err != nil {
-			t.Fatal(err)
-		}
+		d.Reader = expect.Value(blocks.New(blocks.Options{Nodes: d.nodes, MinHeightWait: 10 * time.Second}, web.New(o, c), c))(t)
 		d.Add(d.kind)
 		test(t, d)
 	})
@@ -166,10 +160,17 @@ type outcome struct {
 	Outcome string // outcome label as in metrics, or the public error text
 }
 
-func (d *frontend) ask(t *testing.T, hs blocks.Heights, walk blocks.Snapshot) outcome {
+// answer answers a query of a new request.
+func (d *frontend) answer(t *testing.T, q *blocks.Query) (blocks.Result, error) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	a, err := d.Answer(r.Context(), r, &record.Record{}, &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, Walk: walk})
+	return d.Answer(r.Context(), r, &record.Record{}, q)
+}
+
+// get answers a query of the key test/pool and returns the outcome.
+func (d *frontend) get(t *testing.T, hs blocks.Heights, walk blocks.Snapshot) outcome {
+	t.Helper()
+	a, err := d.answer(t, d.query(hs, walk)())
 	if err != nil {
 		return outcome{Outcome: failure.Of(err).Public}
 	}
@@ -183,9 +184,9 @@ func TestQueryIsReadAtRequestedBlock(t *testing.T) {
 		hs    blocks.Heights
 		walk  blocks.Snapshot
 		want  outcome
-		asked []int64 // heights read from the nodes
+		reads []int64 // heights read from the nodes
 	}{
-		"none":                       {blocks.Heights{}, never, outcome{100, "miss"}, []int64{node.AtTip}},
+		"no height":                  {blocks.Heights{}, never, outcome{100, "miss"}, []int64{node.AtTip}},
 		"pinned":                     {blocks.Heights{Pinned: 90}, never, outcome{90, "miss"}, []int64{90}},
 		"minimum, arrived":           {blocks.Heights{Min: 100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
 		"minimum, does not arrive":   {blocks.Heights{Min: 103}, never, outcome{0, "block 103 has not arrived; the newest is 101"}, nil},
@@ -200,27 +201,23 @@ func TestQueryIsReadAtRequestedBlock(t *testing.T) {
 		"walk at a pruned block":     {blocks.Heights{}, blocks.Snapshot{Height: 50, Epoch: 1}, outcome{100, "miss"}, []int64{50, node.AtTip}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *frontend) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.nodes.pruned = 60
 				next := time.AfterFunc(2*time.Second, func() { d.nodes.grow(1) })
 				defer next.Stop()
-				if diff := cmp.Diff(tt.want, d.ask(t, tt.hs, tt.walk)); diff != "" {
-					t.Errorf("answer (-want +got):\n%s", diff)
+				expect.Equal(t, d.get(t, tt.hs, tt.walk), tt.want, "outcome")
+				var heights []int64
+				for _, r := range d.nodes.requests {
+					heights = append(heights, r.Height)
 				}
-				var asked []int64
-				for _, r := range d.nodes.asked {
-					asked = append(asked, r.Height)
-				}
-				if diff := cmp.Diff(tt.asked, asked); diff != "" {
-					t.Errorf("asked (-want +got):\n%s", diff)
-				}
+				expect.NoDiff(t, heights, tt.reads, "heights read from the nodes")
 			})
 		})
 	}
 }
 
 func TestNodesAreReadOncePerBlock(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
 		for _, step := range []struct {
 			name   string
 			change func()
@@ -236,26 +233,22 @@ func TestNodesAreReadOncePerBlock(t *testing.T) {
 			{"with a later minimum block while the node fails", func() {}, blocks.Heights{Min: 102}, outcome{0, "internal error"}},
 		} {
 			step.change()
-			if diff := cmp.Diff(step.want, d.ask(t, step.hs, blocks.Snapshot{})); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", step.name, diff)
-			}
+			expect.Equal(t, d.get(t, step.hs, blocks.Snapshot{}), step.want, "outcome of %s", step.name)
 		}
 	})
 }
 
-func TestFixedAnswerIsServedWhateverTheMinimumBlock(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
+func TestImmutableEntryIsServedBelowMinimumBlock(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.kind = d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
-		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
+		d.get(t, blocks.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(5)
-		if got, want := d.ask(t, blocks.Heights{Min: 105}, blocks.Snapshot{}), (outcome{100, "hit"}); got != want {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		expect.Equal(t, d.get(t, blocks.Heights{Min: 105}, blocks.Snapshot{}), outcome{100, "hit"}, "outcome")
 	})
 }
 
 // Another replica may have read at a block that this one has not seen yet.
-func TestMemoryReplacesWaitingForABlock(t *testing.T) {
+func TestEntryFromLaterBlockEndsWait(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hs     blocks.Heights
 		want   outcome
@@ -269,12 +262,12 @@ func TestMemoryReplacesWaitingForABlock(t *testing.T) {
 		"minimum, and session at a later block": {blocks.Heights{Min: 101, Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *frontend) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.nodes.grow(2)
-				d.ask(t, blocks.Heights{}, blocks.Snapshot{})
+				d.get(t, blocks.Heights{}, blocks.Snapshot{})
 				d.nodes.grow(-2)
 				began := time.Now()
-				got := d.ask(t, tt.hs, blocks.Snapshot{})
+				got := d.get(t, tt.hs, blocks.Snapshot{})
 				if waited := time.Since(began); got != tt.want || waited != tt.waited {
 					t.Errorf("got %v after %v, want %v after %v", got, waited, tt.want, tt.waited)
 				}
@@ -283,13 +276,13 @@ func TestMemoryReplacesWaitingForABlock(t *testing.T) {
 	}
 }
 
-// search is a read of a node's index, which may find nothing.
-type search struct {
+// searchRead is a read of a node's index, which may find nothing.
+type searchRead struct {
 	read
 	found, final bool
 }
 
-func (s search) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
+func (s searchRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e, err := s.read.Entry(a, before)
 	e.Expires = blocks.IndexedExpiry(s.found, s.final, time.Now(), s.Tip())
 	return e, err
@@ -299,47 +292,36 @@ func TestIndexedAnswersExpireWithTheIndex(t *testing.T) {
 	for name, tt := range map[string]struct {
 		found, final bool
 		class        blocks.Class
-		want         []string // 0, 30, 60, 600 and 1600 ms after the block
+		want         []string // outcomes 0, 30, 60, 600 and 1600 ms after the block
 	}{
 		"a transaction":         {true, true, blocks.Found, []string{"miss", "hit", "hit", "hit", "hit"}},
 		"a missing transaction": {false, true, blocks.Latest, []string{"miss", "hit", "miss", "miss", "hit"}},
 		"a search":              {true, false, blocks.Latest, []string{"miss", "hit", "miss", "miss", "hit"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *frontend) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
 				kind := d.Add(&blocks.Kind{Name: "index", Class: tt.class})
 				var got []string
 				for _, after := range []int{0, 30, 30, 540, 1000} {
 					time.Sleep(time.Duration(after) * time.Millisecond)
-					r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-					q := &blocks.Query{Key: "test/index", Kind: kind, Origin: search{read{d.nodes}, tt.found, tt.final}}
-					a, err := d.Answer(r.Context(), r, &record.Record{}, q)
-					if err != nil {
-						t.Fatal(err)
-					}
-					got = append(got, a.Outcome.String())
+					q := &blocks.Query{Key: "test/index", Kind: kind, Origin: searchRead{read{d.nodes}, tt.found, tt.final}}
+					got = append(got, expect.Value(d.answer(t, q))(t).Outcome.String())
 				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				expect.NoDiff(t, got, tt.want, "outcomes")
 			})
 		})
 	}
 }
 
 func TestClassesCanBeReplacedWhileServing(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
-		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		d.get(t, blocks.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(1)
 		lasting := map[string]cache.Policy{"pool": {FreshBlocks: 5, StaleBlocks: 5, ErrorBlocks: 5}}
-		if err := d.SetClasses(blocks.Classes{}, lasting); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := d.ask(t, blocks.Heights{}, blocks.Snapshot{}), (outcome{100, "hit"}); got != want {
-			t.Errorf("got %v, want %v", got, want)
-		}
+		expect.NoError(t, d.SetClasses(blocks.Classes{}, lasting))
+		expect.Equal(t, d.get(t, blocks.Heights{}, blocks.Snapshot{}), outcome{100, "hit"}, "outcome with the new policy")
 		if d.SetClasses(blocks.Classes{}, map[string]cache.Policy{"nope": {}}) == nil {
-			t.Error("SetClasses accepted a policy of an unknown kind")
+			t.Error("SetClasses with a policy of an unknown kind: error = nil, want one")
 		}
 	})
 }
@@ -348,9 +330,9 @@ func TestClassesCanBeReplacedWhileServing(t *testing.T) {
 func TestQueriesOfOneRequestShareTheWait(t *testing.T) {
 	for name, hs := range map[string]blocks.Heights{"a height": {Min: 102}, "a session": {Session: session.Token{Height: 102}}} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *frontend) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.nodes.grow(2)
-				d.ask(t, blocks.Heights{}, blocks.Snapshot{}) // memory has the first entry
+				d.get(t, blocks.Heights{}, blocks.Snapshot{}) // memory has the first entry
 				d.nodes.grow(-2)
 				go func() { time.Sleep(100 * time.Millisecond); d.nodes.grow(2) }()
 				r, rec := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), &record.Record{}
@@ -372,8 +354,8 @@ func TestQueriesOfOneRequestShareTheWait(t *testing.T) {
 
 // A client that was notified about a block waits for it only once while no node answers.
 func TestNotifiedBlockIsAwaitedOnce(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
-		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		d.get(t, blocks.Heights{}, blocks.Snapshot{})
 		client := d.Stack.Listen(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		defer client.Close()
 		d.nodes.hangs.Store(true)
@@ -381,7 +363,7 @@ func TestNotifiedBlockIsAwaitedOnce(t *testing.T) {
 		client.Announce(101)
 		for i, waits := range []bool{true, false} {
 			began := time.Now()
-			if got := d.ask(t, blocks.Heights{}, blocks.Snapshot{}); got.Height != 100 || got.Outcome != "stale" {
+			if got := d.get(t, blocks.Heights{}, blocks.Snapshot{}); got.Height != 100 || got.Outcome != "stale" {
 				t.Errorf("read %d = %v, want a stale entry from block 100", i, got)
 			}
 			if took := time.Since(began); waits != (took >= 5*time.Second) {
@@ -392,7 +374,7 @@ func TestNotifiedBlockIsAwaitedOnce(t *testing.T) {
 }
 
 func TestBlockSeenOnConnectionIsAwaitedOnce(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
 		var on session.Seen
 		var earlier session.Session
 		earlier.Arrive(&on)
@@ -402,37 +384,30 @@ func TestBlockSeenOnConnectionIsAwaitedOnce(t *testing.T) {
 			began, rec := time.Now(), &record.Record{}
 			rec.Session.Arrive(&on)
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-			if _, err := d.Answer(r.Context(), r, rec, d.query(blocks.Heights{}, blocks.Snapshot{})()); err != nil {
-				t.Fatal(err)
-			}
-			if waited := time.Since(began); waited != want {
-				t.Errorf("read %d waited %v, want %v", i, waited, want)
-			}
+			expect.Value(d.Answer(r.Context(), r, rec, d.query(blocks.Heights{}, blocks.Snapshot{})()))(t)
+			expect.Equal(t, time.Since(began), want, "wait of read %d", i)
 		}
 	})
 }
 
-// overtaken is an origin whose answers name no height and arrive after the next block.
-type overtaken struct{ read }
+// overtakenRead is an origin whose answers name no height and arrive after the next block.
+type overtakenRead struct{ read }
 
-func (o overtaken) Fetch(context.Context, node.Request, *cache.Entry) (*node.Answer, error) {
+func (o overtakenRead) Fetch(context.Context, node.Request, *cache.Entry) (*node.Answer, error) {
 	o.grow(1)
 	return &node.Answer{Status: http.StatusNotFound, Body: []byte("not found")}, nil
 }
 
-func TestAnswerWithoutHeightBelongsToTheTipBeforeItsRead(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
+func TestEntryWithoutHeightGetsTipBeforeItsRead(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
 		kind := d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		a, err := d.Answer(r.Context(), r, &record.Record{}, &blocks.Query{Key: "test/tx", Kind: kind, Origin: overtaken{read{d.nodes}}})
-		if err != nil || a.Entry.Height != 100 {
-			t.Errorf("answer = %+v, %v, want one of block 100", a.Entry, err)
-		}
+		a := expect.Value(d.answer(t, &blocks.Query{Key: "test/tx", Kind: kind, Origin: overtakenRead{read{d.nodes}}}))(t)
+		expect.Equal(t, a.Entry.Height, 100, "height of the entry")
 	})
 }
 
-func TestEntryWithoutReadHeightIsFromTheTip(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
+func TestNewEntryWithoutReadableHeightGetsTip(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
 		for name, tt := range map[string]struct {
 			answer node.Answer
 			want   int64
@@ -442,20 +417,15 @@ func TestEntryWithoutReadHeightIsFromTheTip(t *testing.T) {
 			"a pruned height":            {node.Answer{Reason: node.Pruned, Height: 90}, 100},
 			"a future height":            {node.Answer{Reason: node.FutureHeight, Height: 190}, 100},
 		} {
-			if got := d.NewEntry(&tt.answer).Height; got != tt.want {
-				t.Errorf("%s: height of the entry = %d, want %d", name, got, tt.want)
-			}
+			expect.Equal(t, d.NewEntry(&tt.answer).Height, tt.want, "height of the entry of %s", name)
 		}
 	})
 }
 
-func TestEntryIsAsOldAsTheAnswerOfAnotherCache(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
+func TestAgeOfNodeResponseIsAgeOfEntry(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.nodes.age = time.Minute
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		a, err := d.Answer(r.Context(), r, &record.Record{}, d.query(blocks.Heights{}, blocks.Snapshot{})())
-		if err != nil || time.Since(a.Entry.ReadAt) != time.Minute {
-			t.Errorf("Answer = %+v, %v; want an entry that is a minute old", a.Entry, err)
-		}
+		a := expect.Value(d.answer(t, d.query(blocks.Heights{}, blocks.Snapshot{})()))(t)
+		expect.Equal(t, time.Since(a.Entry.ReadAt), time.Minute, "age of the entry")
 	})
 }

@@ -6,24 +6,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // respond answers a query over HTTP, for a client with a session.
 func (d *frontend) respond(t *testing.T, hs blocks.Heights, walk blocks.Snapshot, from *http.Request) http.Header {
 	t.Helper()
 	w, rec, q := httptest.NewRecorder(), &record.Record{}, d.query(hs, walk)()
-	a, err := d.Answer(from.Context(), from, rec, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := expect.Value(d.Answer(from.Context(), from, rec, q))(t)
 	d.Respond(w, from, rec, q, &a)
 	return w.Header()
 }
@@ -71,7 +67,7 @@ func TestHeadersDescribeLifetime(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *frontend) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.kind = d.Add(&blocks.Kind{Name: "other", Class: tt.class})
 				from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 				d.respond(t, tt.hs, blocks.Snapshot{}, from)
@@ -86,9 +82,7 @@ func TestHeadersDescribeLifetime(t *testing.T) {
 						got[name] = values[0]
 					}
 				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("headers (-want +got):\n%s", diff)
-				}
+				expect.NoDiff(t, got, tt.want, "headers")
 			})
 		})
 	}
@@ -96,36 +90,34 @@ func TestHeadersDescribeLifetime(t *testing.T) {
 
 func TestSessionContinuesUnlessItsBlockWasRolledBack(t *testing.T) {
 	for name, tt := range map[string]struct {
-		token  session.Token
-		dead   string
-		want   [3]string // X-Session, X-Session-Reset, Cache-Control
-		marked bool      // the response is stale
+		token      session.Token
+		rolledBack string    // hash
+		want       [3]string // X-Session, X-Session-Reset, Cache-Control
 	}{
-		"no session":          {session.Token{}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
-		"an earlier block":    {session.Token{Height: 99, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
-		"a later block":       {session.Token{Height: 101, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=0, s-maxage=0"}, true},
-		"a rolled back block": {session.Token{Height: 101, Hash: "A1A1A1A1"}, "A1A1A1A1", [3]string{"100.C3C3C3C3C3C3", "true", "private, no-cache"}, false},
+		"no session":          {session.Token{}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}},
+		"an earlier block":    {session.Token{Height: 99, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}},
+		"a later block":       {session.Token{Height: 101, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=0, s-maxage=0"}},
+		"a rolled back block": {session.Token{Height: 101, Hash: "A1A1A1A1"}, "A1A1A1A1", [3]string{"100.C3C3C3C3C3C3", "true", "private, no-cache"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *frontend) {
-				d.nodes.hash, d.nodes.dead = "C3C3C3C3C3C3D4D4", tt.dead
+			withFrontend(t, func(t *testing.T, d *frontend) {
+				d.nodes.hash, d.nodes.rolledBack = "C3C3C3C3C3C3D4D4", tt.rolledBack
 				from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 				d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
 				h := d.respond(t, blocks.Heights{Session: tt.token}, blocks.Snapshot{}, from)
-				if got := [3]string{h.Get(session.Header), h.Get(session.ResetHeader), h.Get("Cache-Control")}; got != tt.want {
-					t.Errorf("got %q, want %q", got, tt.want)
-				}
+				got := [3]string{h.Get(session.Header), h.Get(session.ResetHeader), h.Get("Cache-Control")}
+				expect.Equal(t, got, tt.want, "X-Session, X-Session-Reset and Cache-Control")
 			})
 		})
 	}
 }
 
-func TestSessionCookie(t *testing.T) {
+func TestSessionCookieIsSetForNewBlock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cookie string
 		limit  int64
 		waited time.Duration
-		set    string // the cookie that is set, "" for none
+		set    string // the new cookie, "" for none
 	}{
 		"no cookie":                            {"", 0, 0, "100"},
 		"an earlier block":                     {"99", 0, 0, "100"},
@@ -135,7 +127,7 @@ func TestSessionCookie(t *testing.T) {
 		"not a session":                        {"x", 0, 0, "100"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *frontend) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.nodes.tip.Limit = tt.limit
 				from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 				if tt.cookie != "" {
@@ -143,25 +135,22 @@ func TestSessionCookie(t *testing.T) {
 				}
 				began := time.Now()
 				h := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
-				if waited := time.Since(began); waited != tt.waited {
-					t.Errorf("waited %v, want %v", waited, tt.waited)
-				}
+				expect.Equal(t, time.Since(began), tt.waited, "wait")
 				set := ""
 				if tt.set != "" {
 					set = "tipcache-session=" + tt.set + "; Path=/; HttpOnly; SameSite=Strict"
 				}
-				if got := h.Get("Set-Cookie"); got != set || h.Get("Cache-Control") != respond.OwnAnswer {
-					t.Errorf("Set-Cookie = %q with %q, want %q", got, h.Get("Cache-Control"), set)
-				}
+				expect.Equal(t, h.Get("Set-Cookie"), set, "Set-Cookie")
+				expect.Equal(t, h.Get("Cache-Control"), respond.OwnAnswer, "Cache-Control")
 			}, func(o *web.Options) { o.SessionCookie = true })
 		})
 	}
 }
 
 func TestAnswerFromLaterBlockRaisesTip(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.nodes.grow(2)
-		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
+		d.get(t, blocks.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(-2)
 		from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		if got := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from).Get("X-Block-Height"); got != "102" || d.nodes.raised != 102 {
@@ -171,15 +160,13 @@ func TestAnswerFromLaterBlockRaisesTip(t *testing.T) {
 }
 
 func TestKindAddsItsOwnHeaders(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.kind = d.Add(&blocks.Kind{Name: "other", Class: blocks.Live, Headers: func(*cache.Entry, string) blocks.ResponseHeaders {
 			return blocks.ResponseHeaders{Vary: "X-Other", Extra: []respond.ExtraHeader{{Name: "Grpc-Metadata-X-Cosmos-Block-Height"}, {Name: "X-Fixed", Value: "yes"}}}
 		}})
 		from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		h := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
 		got := [3]string{h.Get("Grpc-Metadata-X-Cosmos-Block-Height"), h.Get("X-Fixed"), h.Get("Vary")}
-		if want := [3]string{"100", "yes", "X-Other, Accept-Encoding, X-Session"}; got != want {
-			t.Errorf("headers = %q, want %q", got, want)
-		}
+		expect.Equal(t, got, [3]string{"100", "yes", "X-Other, Accept-Encoding, X-Session"}, "headers")
 	})
 }

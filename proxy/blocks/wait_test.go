@@ -13,9 +13,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// await sends n requests that wait for the next block, one after another. It returns the first refusal, or
+// startWaiting sends n requests that wait for the next block, one after another. It returns the first refusal, or
 // "waits".
-func (d *frontend) await(t *testing.T, n int, address string) (refusal string) {
+func (d *frontend) startWaiting(t *testing.T, n int, address string) (refusal string) {
 	t.Helper()
 	for range n {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -36,7 +36,7 @@ func (d *frontend) await(t *testing.T, n int, address string) (refusal string) {
 }
 
 func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
-	behind(t, func(t *testing.T, d *frontend) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
 		for _, step := range []struct {
 			n       int
 			address string
@@ -49,7 +49,7 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 			{449, "127.0.0.1", "waits"}, // may stand for many clients
 			{1, "127.0.0.1", "too many requests wait for a block"},
 		} {
-			if got := d.await(t, step.n, step.address); got != step.want {
+			if got := d.startWaiting(t, step.n, step.address); got != step.want {
 				t.Fatalf("%d more requests from %s: %s, want %s", step.n, step.address, got, step.want)
 			}
 		}
@@ -58,7 +58,7 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 			d.nodes.moved <- struct{}{}
 		}
 		synctest.Wait()
-		if got := d.await(t, 501, "192.0.2.3"); got != "waits" {
+		if got := d.startWaiting(t, 501, "192.0.2.3"); got != "waits" {
 			t.Errorf("501 requests after the block arrived: %s, want waits", got)
 		}
 		d.nodes.grow(1)

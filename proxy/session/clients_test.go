@@ -21,12 +21,12 @@ func TestCookieIsSecureIfTheClientUsesTLS(t *testing.T) {
 		peer, proto string
 		tls, want   bool
 	}{
-		"by TLS":                         {"192.0.2.1:1", "", true, true},
-		"in plain text":                  {"192.0.2.1:1", "", false, false},
-		"by TLS to a trusted proxy":      {"10.0.0.1:1", "HTTPS, http", false, true},
-		"plainly to a trusted proxy":     {"10.0.0.1:1", "http", false, false},
-		"by TLS to an untrusted one":     {"192.0.2.1:1", "https", false, false},
-		"from an address that is broken": {"10.0.0.1", "https", false, false},
+		"TLS":                          {"192.0.2.1:1", "", true, true},
+		"plain text":                   {"192.0.2.1:1", "", false, false},
+		"TLS to a trusted proxy":       {"10.0.0.1:1", "HTTPS, http", false, true},
+		"plain text to trusted proxy":  {"10.0.0.1:1", "http", false, false},
+		"TLS to an untrusted proxy":    {"192.0.2.1:1", "https", false, false},
+		"an invalid address of a peer": {"10.0.0.1", "https", false, false},
 	} {
 		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
 		r.RemoteAddr = tt.peer
@@ -36,12 +36,12 @@ func TestCookieIsSecureIfTheClientUsesTLS(t *testing.T) {
 		}
 		NewClients(admission, true).SetCookieSession(w, r, Token{Height: 5})
 		if got := w.Header().Get("Set-Cookie"); !strings.HasPrefix(got, "tipcache-session=5; Path=/; HttpOnly") || strings.Contains(got, "; Secure") != tt.want {
-			t.Errorf("%s: Set-Cookie = %q, want Secure in it: %t", name, got, tt.want)
+			t.Errorf("%s: Set-Cookie = %q, want Secure: %t", name, got, tt.want)
 		}
 	}
 }
 
-func TestCookieSessionIsABlockThatTheChainCanHave(t *testing.T) {
+func TestCookieSessionAboveTipLimitIsIgnored(t *testing.T) {
 	admission := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil)
 	for cookie, want := range map[string]Token{"7": {Height: 7}, "100": {Height: 100}, "101": {}, "x": {}, "": {}} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -51,7 +51,7 @@ func TestCookieSessionIsABlockThatTheChainCanHave(t *testing.T) {
 	}
 }
 
-func TestClientIsKnownByItsEventsWhileItListens(t *testing.T) {
+func TestNotifiedBlockIsKnownWhileClientListens(t *testing.T) {
 	c := NewClients(limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil), false)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	check := func(height int64, givenUp bool) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A history has one hash for all blocks.
+// A history has the same hash for all blocks.
 type history string
 
 func (h history) HashOf(int64) string       { return string(h) }
@@ -23,14 +23,11 @@ func TestTokenRoundTrips(t *testing.T) {
 	} {
 		got, ok := ParseToken(text)
 		if !ok || got != want || got.String() != text {
-			t.Errorf("%q: %v, %t", text, got, ok)
+			t.Errorf("ParseToken(%q) = %v, %t; want %v, true", text, got, ok, want)
 		}
 	}
-	if made := TokenAt(5, history(strings.Repeat("AB", 32))); made.String() != "5.ABABABABABAB" {
-		t.Errorf("made %s", made)
-	}
-	if made := TokenAt(5, history("")); made.String() != "5" {
-		t.Errorf("made %s of a block without a hash", made)
+	for hash, want := range map[string]string{strings.Repeat("AB", 32): "5.ABABABABABAB", "": "5"} {
+		expect.Equal(t, TokenAt(5, history(hash)).String(), want, "token of block 5 with hash %q", hash)
 	}
 }
 
@@ -40,15 +37,15 @@ func TestMalformedTokensAreRefused(t *testing.T) {
 		"1.0", "0.4D0FAE0B5C8A", "9223372036854775808", "1." + strings.Repeat("a", 65), "1x4D0FAE0B5C8A", "1.4D0FAE0B.5C8A", "1.4D0FAE0`",
 	} {
 		if got, ok := ParseToken(text); ok || got != (Token{}) {
-			t.Errorf("%q is read as %v", text, got)
+			t.Errorf("ParseToken(%q) = %v, %t; want none, false", text, got, ok)
 		}
 	}
 }
 
-// A reset history has replaced all its blocks.
-type reset struct{ history }
+// A rolledBack history has replaced all its blocks.
+type rolledBack struct{ history }
 
-func (reset) Replaced(int64, string) bool { return true }
+func (rolledBack) Replaced(int64, string) bool { return true }
 
 func TestTokenWithoutHashIsNeverReplaced(t *testing.T) {
 	for _, tt := range []struct {
@@ -56,9 +53,9 @@ func TestTokenWithoutHashIsNeverReplaced(t *testing.T) {
 		h     History
 		want  bool
 	}{
-		{Token{5, "ABABABABABAB"}, reset{}, true},
+		{Token{5, "ABABABABABAB"}, rolledBack{}, true},
 		{Token{5, "ABABABABABAB"}, history(""), false},
-		{Token{5, ""}, reset{}, false},
+		{Token{5, ""}, rolledBack{}, false},
 	} {
 		expect.Equal(t, tt.token.Replaced(tt.h), tt.want, "Replaced of %v in %T", tt.token, tt.h)
 	}
@@ -68,20 +65,20 @@ func TestWantedBlockIsLastSeenByClient(t *testing.T) {
 	tip := node.Tip{Known: true, Epoch: 2, Height: 100, Limit: 110}
 	for name, tt := range map[string]struct {
 		tip    node.Tip
-		epoch  int64 // of the block that was seen on the connection
+		epoch  int64 // of the block seen on the connection
 		gaveUp bool
 		token  int64
 		want   int64
 	}{
-		"the connection's":                  {tip, 2, false, 0, 101},
-		"the connection's, which is later":  {tip, 2, false, 99, 101},
-		"the token's":                       {tip, 2, false, 110, 110},
-		"no token's that cannot have come":  {tip, 2, false, 111, 101},
-		"a token's where nothing is known":  {node.Tip{Known: true, Epoch: 2, Height: 100}, 2, false, 999, 999},
-		"none of another epoch":             {tip, 1, false, 0, 0},
-		"none that was waited for in vain":  {tip, 2, true, 0, 0},
-		"the token's after a wait in vain":  {tip, 2, true, 102, 102},
-		"none while the chain is not known": {node.Tip{Epoch: 2}, 2, false, 110, 0},
+		"a block on the connection":            {tip, 2, false, 0, 101},
+		"a block above the token's":            {tip, 2, false, 99, 101},
+		"a token above the connection's block": {tip, 2, false, 110, 110},
+		"a token above the tip's limit":        {tip, 2, false, 111, 101},
+		"a token while the tip has no limit":   {node.Tip{Known: true, Epoch: 2, Height: 100}, 2, false, 999, 999},
+		"a block of another epoch":             {tip, 1, false, 0, 0},
+		"a block after a wait in vain":         {tip, 2, true, 0, 0},
+		"a token after a wait in vain":         {tip, 2, true, 102, 102},
+		"a token while the tip is unknown":     {node.Tip{Epoch: 2}, 2, false, 110, 0},
 	} {
 		var on Seen
 		var first, s Session
@@ -100,10 +97,10 @@ func TestWantedBlockIsLastSeenByClient(t *testing.T) {
 		s.Arrive(&on)
 		s.Token = Token{Height: tt.token}
 		s.Resume(history(""))
-		expect.Equal(t, s.Wanted(tt.tip), tt.want, "Wanted of %s", name)
+		expect.Equal(t, s.Wanted(tt.tip), tt.want, "Wanted with %s", name)
 	}
 	s := Session{Token: Token{7, "ABABABAB"}}
-	if s.Resume(reset{}); !s.Reset || s.Least != 0 {
-		t.Errorf("after a rollback Reset, Least = %t, %d, want true, 0", s.Reset, s.Least)
+	if s.Resume(rolledBack{}); !s.Reset || s.Least != 0 {
+		t.Errorf("Reset, Least after a rollback = %t, %d; want true, 0", s.Reset, s.Least)
 	}
 }
