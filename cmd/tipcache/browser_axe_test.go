@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A violation is a rule of axe-core that a page breaks, and where.
+// A violation is a rule of axe-core that a page violates, with the elements.
 type violation struct {
 	ID, Help string
 	Nodes    []struct {
@@ -22,7 +22,7 @@ type violation struct {
 	}
 }
 
-// String has the first places of all.
+// String names the rule and its first elements.
 func (f violation) String() string {
 	text := fmt.Sprintf("%s (%s), %d times:", f.ID, f.Help, len(f.Nodes))
 	for _, n := range f.Nodes[:min(4, len(f.Nodes))] {
@@ -31,13 +31,13 @@ func (f violation) String() string {
 	return text
 }
 
-// axe runs axe-core in the page and returns what it finds.
+// axe runs axe-core in the page and returns the violations.
 func (b *tab) axe(script string) (found []violation) {
 	b.t.Helper()
 	b.value(script)
 	b.value(`window.found = undefined; axe.run({resultTypes: ['violations']}).then(
 		r => { window.found = JSON.stringify({violations: r.violations, passes: r.passes.length}) }, e => { window.found = JSON.stringify({failed: String(e)}) })`)
-	b.until("examined", `window.found !== undefined`)
+	b.until("examined by axe-core", `window.found !== undefined`)
 	var text string
 	var result struct {
 		Violations []violation
@@ -51,7 +51,7 @@ func (b *tab) axe(script string) (found []violation) {
 	return result.Violations
 }
 
-// show sets the scheme of colours and the size of the window.
+// show sets the color scheme and the width of the window.
 func (b *tab) show(scheme string, width int) {
 	b.t.Helper()
 	b.command("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
@@ -59,8 +59,7 @@ func (b *tab) show(scheme string, width int) {
 	b.command("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false})
 }
 
-// accessible fails the test for what axe-core finds, and for a page that is wider
-// than a phone.
+// expectAccessible fails the test for each violation, and for a page that is wider than a phone.
 func (b *tab) expectAccessible(t *testing.T, what, script string) {
 	t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
@@ -85,7 +84,7 @@ func TestPagesHaveNoAxeViolations(t *testing.T) {
 	})
 
 	manual := openTab(t, r.base+"/docs")
-	manual.until("to be tried", `document.querySelector('form.try:not([hidden])') !== null`)
+	manual.until("showing the request forms", `document.querySelector('form.try:not([hidden])') !== null`)
 	manual.value(`document.getElementById('unfold').click(); document.querySelector('form.try').requestSubmit()`)
 	manual.expectAccessible(t, "the manual", script)
 

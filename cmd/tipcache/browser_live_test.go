@@ -26,14 +26,14 @@ func serveAt(t *testing.T, d *devnet.Devnet, listen string) (p *program, addr st
 	p.admin()
 	found := listenAddress.FindStringSubmatch(p.output.String())
 	if found == nil {
-		t.Fatalf("no listener: %s", p.output.String())
+		t.Fatalf("output = %s, want the address of the listener", p.output.String())
 	}
 	return p, found[1]
 }
 
 func TestLivePageShowsEachBlockAndReconnects(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond})
-	replica, addr := serveAt(t, d, rig.FreeAddr()) // on which it can come back
+	replica, addr := serveAt(t, d, rig.FreeAddr()) // the address of the restarted replica, too
 	page := openTab(t, "http://"+addr+"/docs/live")
 	const shown = `document.querySelector('article')?.dataset.changes`
 	page.until("changed by three blocks", shown+` >= 3`)
@@ -59,8 +59,8 @@ func TestLivePageShowsRefusalAndStreamsOtherPaths(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
 	page := openTab(t, r.base+"/docs/live?path=/staking/validators/nope&path=/staking/pool&path=/nowhere")
 	const refused = `[...document.querySelectorAll('article .failure')].map(el => el.textContent).join()`
-	page.until("told why two paths are refused", refused+`.match(/validator_addr is "nope".*does not know .nowhere/) !== null`)
-	page.until("shown the third", `document.querySelectorAll('article')[1].querySelector('.block').textContent.startsWith('block ')`)
+	page.until("showing why two paths are refused", refused+`.match(/validator_addr is "nope".*does not know .nowhere/) !== null`)
+	page.until("showing the third path", `document.querySelectorAll('article')[1].querySelector('.block').textContent.startsWith('block ')`)
 	page.until("connected", `document.querySelector('#state').textContent.includes('newest block')`)
 }
 
@@ -71,18 +71,17 @@ func TestLivePageFollowsDialect(t *testing.T) {
 	expect.Contains(t, page.value(`document.querySelector('article code').textContent`), "/cosmos/distribution/v1beta1/delegators/", "first response")
 }
 
-// A flaky is a way to a server that can be broken: streams end, and requests get
-// what a load balancer answers.
-type flaky struct {
+// A breakableProxy forwards requests to a server. While it is broken, it responds with 502 as a load balancer does.
+type breakableProxy struct {
 	*httptest.Server
 	broken  atomic.Bool
 	refused atomic.Int64
-	resumed atomic.Int64 // requests that say what their client has
+	resumed atomic.Int64 // requests with the id of an event
 }
 
-func startFlaky(t *testing.T, base string) *flaky {
+func startBreakableProxy(t *testing.T, base string) *breakableProxy {
 	t.Helper()
-	f := &flaky{}
+	f := &breakableProxy{}
 	f.Server = relay(t, base, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		if f.broken.Load() {
 			f.refused.Add(1)
@@ -105,7 +104,7 @@ func TestTypeScriptPackageWorksInBrowser(t *testing.T) {
 		t.Skip("set TIPCACHE_TEST_PACKAGE to the package's built directory to run this test: .ci/clients builds it")
 	}
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
-	way := startFlaky(t, r.base)
+	proxy := startBreakableProxy(t, r.base)
 	files := http.NewServeMux()
 	files.Handle("/package/", http.StripPrefix("/package/", http.FileServer(http.Dir(built))))
 	files.Handle("/", http.FileServer(http.Dir("testdata")))
@@ -113,27 +112,27 @@ func TestTypeScriptPackageWorksInBrowser(t *testing.T) {
 	t.Cleanup(site.Close)
 	t.Cleanup(site.CloseClientConnections)
 
-	page := openTab(t, site.URL+"/package.html?"+url.Values{"base": {way.URL}}.Encode())
-	page.until("done with its walk and its wait", `seen.walk !== undefined && seen.waited === true`)
-	expect.NoDiff(t, page.value(`seen.walk`), `{"items":71,"different":71,"heights":1}`, "the walk")
-	page.until("streamed to", `seen.live.length >= 3`)
-	page.until("shown three whole blocks", `seen.frames.length >= 3 && seen.frames.every((f, i, all) => f.complete && (i === 0 || f.height > all[i-1].height))`)
-	page.until("free to ask while nine answers are followed", `seen.many === true`)
-	way.broken.Store(true)
-	way.CloseClientConnections()
-	page.eventually("refused", func() bool { return way.refused.Load() > 0 })
+	page := openTab(t, site.URL+"/package.html?"+url.Values{"base": {proxy.URL}}.Encode())
+	page.until("after its walk and its wait", `seen.walk !== undefined && seen.waited === true`)
+	expect.NoDiff(t, page.value(`seen.walk`), `{"items":71,"different":71,"heights":1}`, "walk")
+	page.until("showing streamed responses", `seen.live.length >= 3`)
+	page.until("showing three complete blocks", `seen.frames.length >= 3 && seen.frames.every((f, i, all) => f.complete && (i === 0 || f.height > all[i-1].height))`)
+	page.until("able to send requests while it follows nine responses", `seen.many === true`)
+	proxy.broken.Store(true)
+	proxy.CloseClientConnections()
+	page.eventually("a refused request", func() bool { return proxy.refused.Load() > 0 })
 	page.until("showing the failure and the stale response", `seen.failures.length > 0 && seen.failures[0].code === 0 && seen.failures[0].old >= seen.live.at(-1).height`)
-	way.broken.Store(false)
+	proxy.broken.Store(false)
 	before := page.value(`seen.live.length`)
-	page.until("streamed to again", `seen.live.length >= `+before+` + 3`)
-	if way.resumed.Load() == 0 {
+	page.until("showing streamed responses again", `seen.live.length >= `+before+` + 3`)
+	if proxy.resumed.Load() == 0 {
 		t.Error("reconnect lacks Last-Event-ID")
 	}
 	if got := page.value(`seen.live.every((a, i, all) => i === 0 || a.height > all[i-1].height || a.id === all[i-1].id)`); got != "true" {
-		t.Errorf("streamed: %s", page.value(`seen.live`))
+		t.Errorf("streamed responses = %s, want increasing heights or repeated ids", page.value(`seen.live`))
 	}
 	for _, c := range page.consoleErrors() {
-		if c.Source != "network" || !strings.HasPrefix(c.URL, way.URL) {
+		if c.Source != "network" || !strings.HasPrefix(c.URL, proxy.URL) {
 			t.Errorf("browser console has %+v, want no errors", c)
 		}
 	}

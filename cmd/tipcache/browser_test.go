@@ -15,8 +15,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// seen is what a page could see of one answer.
-type seen struct {
+// A pageResponse has the parts of a response that a page can read.
+type pageResponse struct {
 	Failure string
 	Status  int
 	Height  int64
@@ -36,54 +36,54 @@ func TestPageOfAllowedOriginReadsAllAPIs(t *testing.T) {
 		"first": 200, "revalidated": 200, "unchanged": 304, "pinned": 200, "refused": 400, "collections": 200, "query": 200, "keyless": 401, "poll": 200, "polled": 200, "eventsource": 200, "fetched": 200,
 	} {
 		if got[name].Status != status {
-			t.Errorf("%s: %+v, want status %d", name, got[name], status)
+			t.Errorf("%s = %+v, want status %d", name, got[name], status)
 		}
 	}
 	if first.Height <= 0 || first.ETag == "" || first.Body["msg"] == nil {
-		t.Errorf("the page cannot see %+v", first)
+		t.Errorf("first = %+v, want height, ETag and msg", first)
 	}
 	if pinned.Height != first.Height-1 {
-		t.Errorf("pinned at %d, read at %d", first.Height-1, pinned.Height)
+		t.Errorf("height of pinned = %d, want %d", pinned.Height, first.Height-1)
 	}
 	if unchanged.Height < first.Height || unchanged.ETag != first.ETag {
-		t.Errorf("unchanged: %+v", unchanged)
+		t.Errorf("unchanged = %+v, want the ETag of %+v at its height or later", unchanged, first)
 	}
 	if got["polled"].Height <= got["poll"].Height {
-		t.Errorf("a poll at block %d is answered at %d", got["poll"].Height, got["polled"].Height)
+		t.Errorf("height of polled = %d, want it above %d", got["polled"].Height, got["poll"].Height)
 	}
 	for _, name := range []string{"collections", "query"} {
 		if data, _ := got[name].Body["data"].([]any); len(data) != 3 {
-			t.Errorf("%s: %+v", name, got[name])
+			t.Errorf("%s = %+v, want 3 items", name, got[name])
 		}
 	}
 	for _, name := range []string{"eventsource", "fetched"} {
 		if session, _ := got[name].Body["session"].(string); got[name].Height < first.Height || !strings.HasPrefix(session, strconv.FormatInt(got[name].Height, 10)) {
-			t.Errorf("%s: %+v, at block %d", name, got[name], first.Height)
+			t.Errorf("%s = %+v, want a session at block %d or later", name, got[name], first.Height)
 		}
 	}
 	for _, typ := range []string{"application/grpc-web+proto", "application/grpc-web-text+proto"} {
 		if called := got[typ]; called.Height != 1000 || called.Body["grpc"] != "0" || called.Body["message"] == nil {
-			t.Errorf("%s: %+v", typ, called)
+			t.Errorf("call with %s = %+v, want a message at block 1000", typ, called)
 		}
 	}
 	if unknown := got["unknown"]; unknown.Body["grpc"] != "12" || unknown.Body["said"] == nil {
-		t.Errorf("a method that there is not: %+v", unknown)
+		t.Errorf("call of a missing method = %+v, want status 12 with a text", unknown)
 	}
-	// The page requested one, the browser's cache the other.
+	// One request is from the page, and one from the browser's cache.
 	metrics := r.get(r.admin + "/metrics").body
 	if n := len(regexp.MustCompile(`tipcache_proxy_requests_total\{.*status="304".*\} 2\n`).FindAllString(metrics, -1)); n != 1 {
-		t.Errorf("not two answers 304:\n%s", strings.Join(regexp.MustCompile(`tipcache_proxy_requests_total.*`).FindAllString(metrics, -1), "\n"))
+		t.Errorf("metrics lack two responses with 304:\n%s", strings.Join(regexp.MustCompile(`tipcache_proxy_requests_total.*`).FindAllString(metrics, -1), "\n"))
 	}
 }
 
-// browse opens the page and returns what it wrote, once all it does is done.
-func browse(t *testing.T, address string) map[string]seen {
+// browse opens a page and returns its results once it has finished.
+func browse(t *testing.T, address string) map[string]pageResponse {
 	t.Helper()
 	page := openTab(t, address)
 	const result = `document.querySelector('#result')?.textContent`
 	page.until("done", result+` > ''`)
 	var text string
-	got := map[string]seen{}
+	got := map[string]pageResponse{}
 	if err := errors.Join(json.Unmarshal([]byte(page.value(result)), &text), json.Unmarshal([]byte(text), &got)); err != nil {
 		t.Fatalf("%v in %q", err, text)
 	}
@@ -97,13 +97,13 @@ func TestStatusPageShowsMetrics(t *testing.T) {
 		r.get(r.base + "/staking/pool")
 	}
 	page := openTab(t, r.admin+"/")
-	page.eventually("showing every answer that the metrics count", func() bool {
+	page.eventually("showing the number of responses in the metrics", func() bool {
 		return page.figure("answers") == r.metricSum("tipcache_proxy_requests_total")
 	})
 	before := r.metricSum("tipcache_node_tip_height")
-	page.eventually("showing the block that the metrics had", func() bool { return page.figure("tip") >= before })
+	page.eventually("showing the block in the metrics", func() bool { return page.figure("tip") >= before })
 	if tip, now := page.figure("tip"), r.metricSum("tipcache_node_tip_height"); tip > now {
-		t.Errorf("the page shows block %v, the metrics %v", tip, now)
+		t.Errorf("tip on the page = %v, want at most %v as in the metrics", tip, now)
 	}
 	for _, want := range []string{`data-drawn="`, r.devnet.ChainID(), `title="staking_params"`, "<path", ">ready<"} {
 		quoted, _ := json.Marshal(want)
@@ -117,8 +117,8 @@ func TestStatusPageShowsMetrics(t *testing.T) {
 func TestManualWorksInBrowser(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
 	page := openTab(t, r.base+"/#validator")
-	page.until("to be searched", `document.querySelector('p.find') !== null`)
-	page.until("to be tried", `document.querySelector('form.try') !== null`)
+	page.until("showing the search", `document.querySelector('p.find') !== null`)
+	page.until("showing the request forms", `document.querySelector('form.try') !== null`)
 	page.until("unfolded at the operation that the address names", `document.querySelector('article#validator details')?.open`)
 	const shown = `[...document.querySelectorAll('.samples:has(.bar)')].every(s => s.querySelector('figure:not([hidden])').dataset.language === `
 	page.until("showing samples in one language", shown+`'curl')`)
@@ -132,7 +132,7 @@ func TestManualWorksInBrowser(t *testing.T) {
 func TestManualIsSearchedByKeyboardAndSendsFormFields(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
 	page := openTab(t, r.base+"/docs")
-	page.until("to be searched", `!document.querySelector('p.find').hidden`)
+	page.until("showing the search", `!document.querySelector('p.find').hidden`)
 	const press = `document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: KEY, bubbles: true, cancelable: true }))`
 	key := func(name string) { page.value(strings.ReplaceAll(press, "KEY", "'"+name+"'")) }
 	page.value(`const s = document.getElementById('search'); s.focus(); s.value = 'rewards'; s.dispatchEvent(new Event('input'))`)
@@ -144,7 +144,7 @@ func TestManualIsSearchedByKeyboardAndSendsFormFields(t *testing.T) {
 	key("Enter")
 	page.until("at the first hit", `location.hash === '#delegator_rewards' && document.querySelector('#delegator_rewards details').open`)
 	key("Escape")
-	page.until("complete again", `document.getElementById('hits').hidden && !document.querySelector('#pool').hidden`)
+	page.until("showing all operations again", `document.getElementById('hits').hidden && !document.querySelector('#pool').hidden`)
 
 	const form = `document.querySelector('#validators form')`
 	page.value(`const f = ` + form + `; f.querySelector('[data-name="status"]').value = 'bonded'; const l = f.querySelector('[data-name="pagination.limit"]'); l.value = '2'; l.dispatchEvent(new Event('input', { bubbles: true }))`)
@@ -152,7 +152,7 @@ func TestManualIsSearchedByKeyboardAndSendsFormFields(t *testing.T) {
 		t.Errorf("target = %s, want the fields in it", got)
 	}
 	page.value(form + `.requestSubmit()`)
-	page.until("answered", `document.querySelector('#validators .answer').textContent.startsWith('200')`)
+	page.until("showing the response", `document.querySelector('#validators .answer').textContent.startsWith('200')`)
 	if got := page.consoleErrors(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
 	}
@@ -162,16 +162,16 @@ func TestManualShowsStreamUntilStopped(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
 	page := openTab(t, r.base+"/docs#live")
 	const form, answer = `document.querySelector('article#live form.try')`, `document.querySelector('article#live .answer').textContent`
-	page.until("to be tried", form+` && !`+form+`.hidden`)
+	page.until("showing the request form", form+` && !`+form+`.hidden`)
 	page.value(form + `.requestSubmit()`)
-	page.until("answered", answer+`.startsWith('200') && `+answer+`.includes('"path":"/staking/pool"')`)
-	page.until("shown blocks", answer+`.split('event: block').length > 2`)
+	page.until("showing the response", answer+`.startsWith('200') && `+answer+`.includes('"path":"/staking/pool"')`)
+	page.until("showing blocks", answer+`.split('event: block').length > 2`)
 	page.value(form + `.requestSubmit()`)
 	page.until("stopped", form+`.querySelector('button').textContent === 'Send'`)
 	if got := page.value(answer + `.includes('event: block')`); got != "true" {
-		t.Error("received text has disappeared")
+		t.Error("text received before the stop has disappeared")
 	}
-	r.eventually("without a stream", func() bool { return r.metricSum("tipcache_proxy_streams") == 0 })
+	r.eventually("no open stream", func() bool { return r.metricSum("tipcache_proxy_streams") == 0 })
 	if got := page.consoleErrors(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ type tab struct {
 	errors  []consoleError
 }
 
-// A consoleError is what the browser's console has of an error.
+// A consoleError is an error in the browser's console.
 type consoleError struct{ Source, Text, URL string }
 
 var chromiumFlags = []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
@@ -77,7 +78,7 @@ func startBrowser(t *testing.T, with func(profile string) *exec.Cmd) (profile st
 	return profile
 }
 
-// find finds the page's address.
+// find returns the debugger address of the page.
 func (b *tab) find(profile string) string {
 	b.t.Helper()
 	var pages []struct {
@@ -102,7 +103,7 @@ func (b *tab) find(profile string) string {
 	return pages[0].URL
 }
 
-// connect reads what comes from the browser.
+// connect connects to a debugger and reads its messages.
 func (b *tab) connect(address string) {
 	b.t.Helper()
 	conn, _, err := websocket.Dial(b.t.Context(), address, nil)
@@ -114,7 +115,7 @@ func (b *tab) connect(address string) {
 	b.t.Cleanup(func() { _ = conn.CloseNow(); <-ended })
 }
 
-// read takes replies and errors until the connection ends.
+// read records replies and console errors until the connection ends.
 func (b *tab) read() {
 	for {
 		var m struct {
@@ -150,7 +151,7 @@ func (b *tab) read() {
 	}
 }
 
-// command sends one and waits for its result.
+// command sends a command and returns its result.
 func (b *tab) command(method string, params map[string]any) json.RawMessage {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
@@ -171,7 +172,7 @@ func (b *tab) command(method string, params map[string]any) json.RawMessage {
 	}
 }
 
-// value is what an expression comes to in the page, as JSON; "" for undefined.
+// value returns the value of an expression in the page as JSON, or "" if it is undefined.
 func (b *tab) value(expression string) string {
 	b.t.Helper()
 	if b.context != "" {
@@ -187,8 +188,7 @@ func (b *tab) value(expression string) string {
 	return string(evaluated.Result.Value)
 }
 
-// figure is what an element of the status page shows, unrounded; -1 before it shows
-// anything.
+// figure returns the unrounded value of an element of the status page, or -1 if it shows none yet.
 func (b *tab) figure(id string) float64 {
 	b.t.Helper()
 	value := expect.Value(strconv.ParseFloat(b.value(`Number(document.getElementById('`+id+`')?.dataset.value ?? -1)`), 64))(b.t)
@@ -210,9 +210,9 @@ func (b *tab) eventually(what string, ok func() bool) {
 	}
 }
 
-// complained is what the console has so far.
+// consoleErrors returns the errors in the console so far.
 func (b *tab) consoleErrors() []consoleError {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]consoleError(nil), b.errors...)
+	return slices.Clone(b.errors)
 }

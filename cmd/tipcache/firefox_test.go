@@ -38,8 +38,7 @@ func openFirefox(t *testing.T, firefox, page string) *tab {
 	return b
 }
 
-// valueInFirefox is what an expression comes to in the page, as JSON; "" for undefined and
-// for what fails.
+// valueInFirefox returns the value of an expression in the page as JSON, or "" if it is undefined or fails.
 func (b *tab) valueInFirefox(expression string) string {
 	b.t.Helper()
 	var evaluated struct {
