@@ -13,9 +13,9 @@ import (
 )
 
 // While catching up, the indexer reads only some headers, so it detects omitted logs only by comparing endpoints. It
-// compares parts without logs completely, and a tenth of each other part.
+// compares parts without logs completely, as far as one request can, and a tenth of each other part.
 const (
-	heldParts   = 10 // number of parts without events that one request compares
+	heldParts   = 10 // number of parts without events that are compared together
 	sampleShare = 10 // one tenth of the blocks of a part with events is compared
 )
 
@@ -60,13 +60,14 @@ func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 func (x *Indexer) markUnverified(b *blocks) {
 	if !b.whole {
 		x.status.change(func(s *Status) { s.Unverified = true })
-		x.recordSource(b.source)
 	}
 }
 
-// compare compares the logs of an endpoint with the logs of b.
+// compare compares the logs of an endpoint with the logs of b, and records in b whether these were all.
 func (x *Indexer) compare(ctx context.Context, e *evm.Session, b *blocks, samples []span, logs []gjson.Result) error {
+	compared := int64(0)
 	for i, s := range samples {
+		compared += s.blocks()
 		theirs, err := x.readEvents(nil, logs[i], s)
 		if err != nil {
 			return err
@@ -83,6 +84,7 @@ func (x *Indexer) compare(ctx context.Context, e *evm.Session, b *blocks, sample
 			return x.settle(ctx, e, b, e.Endpoint, onlyOurs[0])
 		}
 	}
+	b.compared = b.compared || compared == b.blocks()
 	return nil
 }
 

@@ -37,6 +37,8 @@ type blocks struct {
 	source  *evm.Endpoint    // of all blocks
 	whole   bool             // headers has all blocks, so the blooms show whether logs are missing
 	parts   []part           // that were joined
+
+	compared bool // another endpoint has the same logs
 }
 
 // A part is a span whose logs an endpoint returned at once.

@@ -86,7 +86,7 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 	if err := x.o.Store.Apply(ctx, cursor, t); err != nil {
 		return fmt.Errorf("blocks %d to %d: %w", b.from, b.to, err)
 	}
-	if !b.whole && len(b.events) > 0 { // of parts without events, all logs are compared
+	if !b.whole && !b.compared {
 		x.recordSource(b.source)
 	}
 	x.metrics.countLogs(b.events, ignored)
@@ -125,18 +125,20 @@ func inOrder(ctx context.Context, windows <-chan window, parts chan<- *blocks) e
 }
 
 // gather joins parts that arrive while others are being applied, so that one transaction writes each changed collection
-// once. Parts without events wait until there are as many as held, so that one request compares all of them.
+// once. Parts without events wait until there are as many as held, and are not joined with more, so that one request
+// compares all of them if each part is one span. 0 means no limit.
 func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks, held int) error {
 	defer close(gathered)
 	var pending *blocks
 	for {
-		ready := gathered
-		if pending == nil || !pending.whole && len(pending.events) == 0 && len(pending.parts) < held {
+		ready, empty := gathered, pending != nil && !pending.whole && len(pending.events) == 0
+		if pending == nil || empty && len(pending.parts) < held {
 			ready = nil
 		}
+		full := empty && held > 0 && len(pending.parts) >= held
 		select {
 		case b, more := <-parts:
-			if more && pending.join(b) {
+			if more && !full && pending.join(b) {
 				continue
 			}
 			if pending != nil {
