@@ -94,6 +94,7 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 		b.last.Incomplete = s.Cursor.Incomplete
 		s.Cursor, s.Logs = b.last, s.Logs+int64(len(b.events))
 	})
+	x.setErr(nil)
 	return nil
 }
 

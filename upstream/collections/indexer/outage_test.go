@@ -2,6 +2,7 @@ package indexer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -112,4 +114,37 @@ func TestIndexerContinuesAfterPanic(t *testing.T) {
 	follow(t, quick(&panickyStore{Store: store}, serveEVM(t, h, faults{})))
 	await(t, store, h.head())
 	checkStore(t, store, h.count(0))
+}
+
+// busyStore is busy at its first tally, and calls wait before it applies the third one.
+type busyStore struct {
+	*collections.Store
+	wait    func()
+	tallies atomic.Int64
+}
+
+func (s *busyStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
+	switch s.tallies.Add(1) {
+	case 1:
+		return errors.New("database is locked")
+	case 3:
+		s.wait()
+	}
+	return s.Store.Apply(ctx, prev, t)
+}
+
+func TestStatusHasNoErrorAfterBlocksWereApplied(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6, 3000)
+	reached, release := make(chan struct{}), make(chan struct{})
+	store := &busyStore{Store: openMemory(t), wait: func() { close(reached); <-release }}
+	o := quick(store, serveEVM(t, h, faults{}))
+	o.Window = 5
+	x, _ := follow(t, o)
+	<-reached
+	if s := x.Status(); s.Err != nil || s.Cursor.Block == 0 {
+		t.Errorf("status after an applied block = %+v, want no error", s)
+	}
+	close(release)
+	await(t, store.Store, h.head())
 }

@@ -17,7 +17,7 @@ import (
 // Status is the progress of an Indexer. It is zero before Run, and keeps its last value after Run.
 type Status struct {
 	Running bool          // Run is running
-	First   int64         // first block of this run
+	First   int64         // first block of this run; 0 also means unknown
 	Cursor  ledger.Cursor // last applied block
 	Head    int64         // newest known block of the chain
 	Logs    int64         // number of events applied in this run
@@ -26,7 +26,7 @@ type Status struct {
 	// Unverified is true if only one execution client is usable, or was usable while blocks of this run were applied.
 	Unverified bool
 
-	Err   error // what ended Run, or why it makes no progress
+	Err   error // what ended Run, or why it makes no progress; nil after a block was applied
 	Ended bool  // Err ended Run, and running it again does not help
 }
 
