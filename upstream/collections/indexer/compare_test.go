@@ -60,3 +60,24 @@ func TestStoreIsCompleteIfAllSpansOfTheSourceWereCompared(t *testing.T) {
 	}
 	checkStore(t, store.Store, h.count(0))
 }
+
+// The logs of the second client are only compared and never counted.
+func TestRunThatBeganAtBlockZeroIsNotResumed(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6, 300)
+	for contract := range h.deployed {
+		h.deployed[contract] = 0
+	}
+	store := openMemory(t)
+	other := serveEVM(t, h, faults{})
+	o := quick(store, serveEVM(t, h, faults{}), other)
+	o.Window = 10_000
+	x, _ := follow(t, o)
+	await(t, store, h.head())
+	h.grow(20)
+	await(t, store, h.head())
+	awaitDoubt(t, x, other)
+	if s := x.Status(); s.State() != "unverified" || s.First != 0 {
+		t.Errorf("state = %s, first block = %d, want unverified and 0", s.State(), s.First)
+	}
+}

@@ -30,7 +30,7 @@ type Indexer struct {
 	refusals map[*evm.Endpoint]int // refused comparisons of logs; only the goroutine of apply uses it
 	complete atomic.Int64          // headers whose promised logs were all received
 	broken   atomic.Int64          // headers whose promised logs no endpoint has
-	resumed  bool                  // an earlier run applied logs of unknown endpoints; set before the first fetch
+	resumed  bool                  // the store has logs of unknown endpoints, from an earlier run or another indexer; set before each fetch
 
 	mu         sync.Mutex
 	counted    map[*evm.Endpoint]bool // whether logs of an endpoint were applied without comparing all of them
@@ -144,9 +144,11 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 		return false, err
 	}
 	x.status.change(func(s *Status) {
-		if s.Cursor = cursor; s.First == 0 && cursor.Chain != 0 {
-			s.First, x.resumed = cursor.Block+1, true
+		if s.Cursor.Chain == 0 && cursor.Chain != 0 {
+			s.First = cursor.Block + 1
 		}
+		x.resumed = x.resumed || cursor.Block > s.Cursor.Block
+		s.Cursor = cursor
 	})
 	head, err := x.head(ctx, cursor)
 	if errors.Is(err, ErrDiverged) {
