@@ -20,11 +20,14 @@ const (
 )
 
 // comparedCalls are the calls per request that compares an endpoint's logs, after no, one and two refusals. After another
-// refusal, each call has a quarter of the blocks, and so on.
+// refusal, each call has a quarter of the blocks, and so on. A share of answered requests, one in retryShare, takes a
+// refusal back, because the endpoint may have been slow for other reasons.
 var comparedCalls = [...]int{20, 5, 2}
 
-// comparisonSize returns the size of a request that compares an endpoint's logs. No blocks means that it has refused
-// single blocks.
+const retryShare = 4
+
+// comparisonSize returns the size of a request that compares an endpoint's logs. No blocks means that it must not
+// compare until requests without logs are answered.
 func (x *Indexer) comparisonSize(e *evm.Endpoint) (perCall int64, calls int) {
 	refusals := x.refusals[e]
 	_, perCall = x.pool.Window()

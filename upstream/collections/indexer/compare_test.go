@@ -1,6 +1,7 @@
 package indexer_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -79,5 +80,30 @@ func TestRunThatBeganAtBlockZeroIsNotResumed(t *testing.T) {
 	awaitDoubt(t, x, other)
 	if s := x.Status(); s.State() != "unverified" || s.First != 0 {
 		t.Errorf("state = %s, first block = %d, want unverified and 0", s.State(), s.First)
+	}
+}
+
+func TestRefusedComparisonsAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6, 2000)
+	store := openMemory(t)
+	wrong, other := serveEVM(t, h, faults{}), serveEVM(t, h, faults{forgotten: math.MaxInt64})
+	o := quick(store, wrong, other)
+	o.Window = 4 // so that few refusals lead to the smallest comparison
+	x, _ := follow(t, o)
+	await(t, store, h.head())
+	for other.called("eth_getLogs") < 30 {
+		h.grow(100)
+		await(t, store, h.head())
+	}
+	other.set(faults{})
+	wrong.set(faults{dropsFrom: h.head() + 1, noBloom: true})
+	eventually(t, "state incomplete", func() bool {
+		h.grow(100)
+		time.Sleep(10 * time.Millisecond)
+		return x.Status().State() == "incomplete" || h.head() > 60_000
+	})
+	if state := x.Status().State(); state != "incomplete" {
+		t.Errorf("state = %s, want incomplete", state)
 	}
 }

@@ -100,6 +100,9 @@ func (x *Indexer) confirmBy(ctx context.Context, e *evm.Session, b *blocks, clai
 		if err != nil {
 			return err
 		}
+		if n := x.refusals[e.Endpoint]; n > 0 && rand.IntN(retryShare) == 0 {
+			x.refusals[e.Endpoint] = n - 1
+		}
 		if err := x.checkClaims(e, b, claims, results); err != nil {
 			return err
 		}

@@ -52,6 +52,7 @@ type faults struct {
 	forkRate     float64 // share of requests answered from the fork; 0 means all
 	forkCalls    bool    // forkRate applies to calls
 	dropsFrom    int64   // since this block, every third block has no logs; 0 means none
+	noBloom      bool    // headers have no blooms
 	wrongHeader  bool    // the hashes of headers differ from those in logs and child blocks
 	drops        int     // lists of logs are empty: dropsRanges or dropsAll
 	ahead        int64   // blocks that the returned head is too high

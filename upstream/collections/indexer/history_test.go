@@ -265,6 +265,9 @@ func (h *history) header(f faults, n int64) map[string]any {
 		}
 		header["logsBloom"] = bloomOf(logs)
 	}
+	if f.noBloom {
+		delete(header, "logsBloom")
+	}
 	if f.wrongHeader {
 		header["hash"] = h.hash(faults{forkFrom: 1}, n)
 	}
