@@ -380,6 +380,7 @@ func TestSubscriptionErrorsEqualTheNodes(t *testing.T) {
 			{"subscribe", "a.b", "failed to parse query: offset 3: EOF"},
 			{"subscribe", "a='" + strings.Repeat("x", 510) + "'", "maximum query length exceeded"},
 			{"unsubscribe", "a='" + strings.Repeat("x", 510) + "'", "subscription not found"},
+			{"unsubscribe", strings.Repeat("x", 513), "subscription not found"}, // not parsed
 			{"unsubscribe", "a.b=05", "subscription not found"},
 			{"subscribe", "a.b=05", ""},
 			{"subscribe", "a.b=5", "max_subscriptions_per_client 2 reached"},

@@ -118,8 +118,12 @@ func (s *Subscriber) IsSubscribed() bool {
 	return len(s.subscriptions) > 0
 }
 
-// Unsubscribe ends the subscription with a query.
+// Unsubscribe ends the subscription with a query. It does not parse queries that Subscribe refuses by their length, because
+// that takes long.
 func (s *Subscriber) Unsubscribe(text string) error {
+	if len(text) > query.MaxLength {
+		return ErrNotFound
+	}
 	q, err := parse(text)
 	if err != nil {
 		return err
