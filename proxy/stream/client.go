@@ -26,6 +26,7 @@ type client struct {
 	livePaths []subscription // the part of subs that the id covers: all paths of /live; empty for a single path
 	id        []byte         // last id event written
 	next      int            // index in subs of the first subscription to write
+	writeTime time.Duration  // from setting the write deadline until it passes
 	deadline  time.Time      // write deadline
 
 	keepAliveTimer *time.Timer // until the next comment
@@ -163,10 +164,10 @@ var comment = []byte(":\n\n")
 // extendDeadline moves the write deadline if less than half of the write time is left. Moving it for every event would
 // cost too much.
 func (cl *client) extendDeadline(now time.Time) error {
-	if cl.deadline.Sub(now) >= cl.h.o.Write/2 {
+	if cl.deadline.Sub(now) >= cl.writeTime/2 {
 		return nil
 	}
-	cl.deadline = now.Add(cl.h.o.Write)
+	cl.deadline = now.Add(cl.writeTime)
 	err := http.NewResponseController(cl.w).SetWriteDeadline(cl.deadline)
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil

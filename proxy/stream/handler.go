@@ -143,6 +143,10 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: respond.WantsGzip(c.Request.Header["Accept-Encoding"])}}
 	operations := []string{access}
 	cl.init(h, func() (*web.Limiter, error) { return h.stack.Limiter(c.Request, rec, operations...) })
+	cl.writeTime = h.o.Write
+	if c.Request.ProtoMajor == 2 { // net/http resets such a stream at its write deadline, even an idle one: more than half of the time is left for the next comment
+		cl.writeTime += 2 * h.o.KeepAlive
+	}
 	sources, err := feeds(c.Request)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -31,4 +32,19 @@ func TestOptionsAreRemovedFromURLInEveryEncoding(t *testing.T) {
 			t.Errorf("options removed from %s: RequestURI = %s, URL = %s, want %s", target, r.RequestURI, r.URL.RequestURI(), want)
 		}
 	}
+}
+
+// net/http resets an idle HTTP/2 stream when its write deadline passes.
+func TestIdleStreamDoesNotReachItsWriteDeadline(t *testing.T) {
+	inBubble(t, stream.Options{Write: 10 * time.Second, KeepAlive: 15 * time.Second}, func(s *service) {
+		s.setAnswers(map[string]string{"/a": `1`})
+		f := s.follow("/a")
+		for range 120 {
+			f.events()
+			if left := time.Until(f.deadline); left <= 0 {
+				t.Fatalf("the write deadline passed %v ago on an idle stream, want it later than the next comment", -left)
+			}
+			time.Sleep(time.Second)
+		}
+	})
 }

@@ -108,7 +108,7 @@ type chain struct {
 
 func newChain() *chain {
 	return &chain{
-		tip: node.Tip{Height: 100, Known: true, Seen: time.Now(), Interval: 2 * time.Second}, grown: make(chan struct{}),
+		tip: node.Tip{Height: 100, Known: true, Since: time.Now(), Interval: 2 * time.Second}, grown: make(chan struct{}),
 		answers: map[string]string{},
 	}
 }
@@ -203,7 +203,7 @@ func (s *service) setAnswers(answers map[string]string) {
 
 // moveTo moves the tip. The caller must hold mu.
 func (c *chain) moveTo(height, epoch int64) {
-	c.tip.Height, c.tip.Epoch, c.tip.Seen = height, epoch, time.Now()
+	c.tip.Height, c.tip.Epoch, c.tip.Since = height, epoch, time.Now()
 	close(c.grown)
 	c.grown = make(chan struct{})
 }
@@ -232,8 +232,9 @@ type follower struct {
 
 	reads chan struct{} // closed while the client reads what is written
 
-	mu   sync.Mutex
-	text []byte
+	mu       sync.Mutex
+	text     []byte
+	deadline time.Time // for writing
 }
 
 // follow opens a stream that is closed when the test ends.
@@ -250,7 +251,7 @@ func (s *service) followFrom(address, target string, headers ...string) *followe
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	r.RemoteAddr = address + ":1000"
+	r.RemoteAddr, r.ProtoMajor, r.ProtoMinor = address+":1000", 2, 0
 	f := &follower{header: http.Header{}, cancel: cancel, ended: make(chan struct{}), reads: make(chan struct{})}
 	close(f.reads)
 	go func() {
@@ -269,6 +270,14 @@ func (f *follower) leave() {
 func (f *follower) Header() http.Header { return f.header }
 func (f *follower) WriteHeader(int)     {}
 func (f *follower) Flush()              {}
+
+// SetWriteDeadline is called by http.ResponseController.
+func (f *follower) SetWriteDeadline(deadline time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deadline = deadline
+	return nil
+}
 
 func (f *follower) Write(text []byte) (int, error) {
 	f.mu.Lock()
