@@ -124,7 +124,7 @@ type fakeChain struct {
 
 func newFakeChain(tb testing.TB) *fakeChain {
 	f := &fakeChain{moved: make(chan struct{}), byTarget: map[string]recording{}}
-	f.tip = node.Tip{Height: standstill, Known: true, Seen: time.Now(), Interval: 2 * time.Second}
+	f.tip = node.Tip{Height: standstill, Known: true, Since: time.Now(), Interval: 2 * time.Second}
 	for _, r := range recordings(tb) {
 		if _, taken := f.byTarget[canonicalTarget(r.Path, r.Query)]; r.Height == "" && !taken {
 			f.byTarget[canonicalTarget(r.Path, r.Query)] = r
@@ -212,7 +212,7 @@ func (f *fakeChain) grow(blocks int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tip.Height += blocks
-	f.tip.Seen = time.Now()
+	f.tip.Since = time.Now()
 	close(f.moved)
 	f.moved = make(chan struct{})
 }

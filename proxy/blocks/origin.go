@@ -209,7 +209,7 @@ func IndexedExpiry(found, final bool, now time.Time, tip node.Tip) time.Time {
 	switch {
 	case found && final:
 		return time.Time{}
-	case now.Sub(tip.Seen) < indexLag:
+	case now.Sub(tip.Since) < indexLag:
 		return now.Add(unindexedLifetime)
 	case !found:
 		return now.Add(tip.Interval)

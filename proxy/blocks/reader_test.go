@@ -145,7 +145,7 @@ func withFrontend(t *testing.T, test func(t *testing.T, d *frontend), options ..
 			option(&o)
 		}
 		d := &frontend{
-			nodes: &chain{tip: node.Tip{Height: 100, Known: true, Seen: time.Now(), Interval: 2 * time.Second, Epoch: 1}, moved: make(chan struct{})},
+			nodes: &chain{tip: node.Tip{Height: 100, Known: true, Since: time.Now(), Interval: 2 * time.Second, Epoch: 1}, moved: make(chan struct{})},
 			kind:  &blocks.Kind{Name: "pool", Class: blocks.Live, NoFuture: true},
 		}
 		d.Reader = expect.Value(blocks.New(blocks.Options{Nodes: d.nodes, MinHeightWait: 10 * time.Second}, web.New(o, c), c))(t)

@@ -132,5 +132,5 @@ func (a *Result) sharedUntil(now time.Time) time.Time {
 
 // blockEnd returns when the block after the tip is expected, or now if it is late.
 func blockEnd(tip node.Tip, now time.Time) time.Time {
-	return now.Add(tip.Interval - min(now.Sub(tip.Seen), tip.Interval))
+	return now.Add(tip.Interval - min(now.Sub(tip.Since), tip.Interval))
 }

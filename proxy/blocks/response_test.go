@@ -38,6 +38,9 @@ func TestHeadersDescribeLifetime(t *testing.T) {
 		"within its block": {blocks.Heights{}, blocks.Live, func(*frontend) { time.Sleep(500 * time.Millisecond) }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=1, s-maxage=1", "Cache-Status": `tipcache; hit; ttl=1; detail="memory"`, "Vary": vary + ", X-Session",
 		}},
+		"a block that a source claims again": {blocks.Heights{}, blocks.Live, func(d *frontend) { time.Sleep(1500 * time.Millisecond); d.nodes.tip.Seen = time.Now() }, map[string]string{
+			"X-Block-Height": "100", "X-Session": "100", "Age": "1", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=0; detail="memory"`, "Vary": vary + ", X-Session",
+		}},
 		"a block that is late": {blocks.Heights{}, blocks.Live, func(*frontend) { time.Sleep(2500 * time.Millisecond) }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "2", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=0; detail="memory"`, "Vary": vary + ", X-Session",
 		}},

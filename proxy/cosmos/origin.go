@@ -60,7 +60,7 @@ func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 	case a.Reason == node.OK:
 		return time.Time{}
 	case ep.Class.Fixed():
-		return now.Add(max(missingLife, min(now.Sub(tip.Seen), tip.Interval)))
+		return now.Add(max(missingLife, min(now.Sub(tip.Since), tip.Interval)))
 	case a.Reason == node.Refused && a.Codec == "": // the node does not say that it is the state's
 		return now.Add(tip.Interval)
 	case a.Reason == node.Refused:

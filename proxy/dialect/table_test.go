@@ -69,7 +69,7 @@ func TestHeightIsReadOnlyForState(t *testing.T) {
 // atBlock100 are nodes of a chain whose newest block is 100.
 type atBlock100 struct{ blocks.Nodes }
 
-func (atBlock100) Tip() node.Tip { return node.Tip{Height: 100, Known: true, Seen: time.Now()} }
+func (atBlock100) Tip() node.Tip { return node.Tip{Height: 100, Known: true, Since: time.Now()} }
 
 func (atBlock100) WaitHeight(context.Context, int64) error { return context.DeadlineExceeded }
 

@@ -129,7 +129,7 @@ func (w *world) set(version, height, epoch int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.version = version
-	w.tip = node.Tip{Height: height, Epoch: epoch, Known: true, Seen: time.Now(), Interval: 2 * time.Second}
+	w.tip = node.Tip{Height: height, Epoch: epoch, Known: true, Since: time.Now(), Interval: 2 * time.Second}
 }
 
 func (w *world) now() (version, height, epoch int64) {

@@ -21,7 +21,7 @@ type seenAgo struct {
 
 func (s seenAgo) Tip() node.Tip {
 	t := s.Pool.Tip()
-	t.Seen = time.Now().Add(-s.ago)
+	t.Since = time.Now().Add(-s.ago)
 	return t
 }
 

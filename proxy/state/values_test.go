@@ -32,7 +32,7 @@ func (n *nodes) Expected(node.Request) time.Duration { return 0 }
 func (n *nodes) Replaced(int64, string) bool         { return false }
 func (n *nodes) HashOf(int64) string                 { return "" }
 func (n *nodes) Tip() node.Tip {
-	return node.Tip{Known: true, Height: 100, Interval: 2 * time.Second, Seen: time.Now()}
+	return node.Tip{Known: true, Height: 100, Interval: 2 * time.Second, Since: time.Now()}
 }
 func (n *nodes) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
 	if r.Invoke != nil {

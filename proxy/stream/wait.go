@@ -107,7 +107,7 @@ const indexDelay = 50 * time.Millisecond
 // awaitIndex waits until the nodes have indexed the newest block.
 func (t *topic) awaitIndex(ctx context.Context) error {
 	for {
-		left := time.Until(t.heights.Tip().Seen.Add(indexDelay))
+		left := time.Until(t.heights.Tip().Since.Add(indexDelay))
 		if left <= 0 {
 			return ctx.Err()
 		}
