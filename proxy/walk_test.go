@@ -46,5 +46,5 @@ func TestRequestedHeightsTakePrecedenceOverPageKey(t *testing.T) {
 	s.chain.grow(5)
 	s.get(t, next, "X-Block-Height", "230").expectHeader(t, "X-Block-Height", "230")
 	s.get(t, next, "X-Min-Block-Height", "233").expectHeader(t, "X-Block-Height", "233")
-	expect.Equal(t, s.chain.lastRequest().Height, int64(node.AtTip), "height of the read with a minimum block")
+	expect.Equal(t, s.chain.lastRequest().Height, node.AtTip, "height of the read with a minimum block")
 }
