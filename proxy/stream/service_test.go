@@ -279,6 +279,13 @@ func (f *follower) SetWriteDeadline(deadline time.Time) error {
 	return nil
 }
 
+func (f *follower) writeDeadline() time.Time {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.deadline
+}
+
 func (f *follower) Write(text []byte) (int, error) {
 	f.mu.Lock()
 	reads := f.reads
