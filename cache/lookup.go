@@ -284,11 +284,11 @@ func (r *request) serve(ctx context.Context, l flightResult, own bool) Result {
 	return res
 }
 
-// newest returns at, the result of a flight, or the slot in memory if that has a newer entry which is no worse for
-// this caller. A message of another replica can renew memory during a flight.
+// newest returns at, the result of a flight, or the slot in memory if its entry is newer and no worse for this
+// caller. A message of another replica can renew memory during a flight.
 func (r *request) newest(at *slot) *slot {
 	kept, _ := r.ch.memory.GetIfPresent(r.q.Key)
-	if at == nil || kept == nil {
+	if at == nil || kept == nil || at == kept {
 		return cmp.Or(at, kept)
 	}
 	now := r.c.o.Now

@@ -100,7 +100,7 @@ func fillStores(t *testing.T, replicas ...*cache.Cache) {
 func inMemory(i cache.Inspection) bool { return i.Memory.Entry != nil }
 func inShared(i cache.Inspection) bool { return i.Shared.Entry != nil }
 
-// missing returns those of storedKeys that a store does not have.
+// missing returns the keys of storedKeys that a store does not have.
 func missing(t *testing.T, c *cache.Cache, has func(cache.Inspection) bool) (keys []string) {
 	t.Helper()
 	for _, key := range storedKeys {

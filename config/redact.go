@@ -11,20 +11,20 @@ import (
 // a URL are left, and only the name and the rate of an API key.
 func (c Config) Redacted() ([]byte, error) {
 	eachKey("", reflect.ValueOf(&c).Elem(), func(_ string, f reflect.StructField, v reflect.Value) {
-		redact := redact
+		hide := redact
 		switch f.Tag.Get("secret") {
 		case "":
 			return
 		case "key":
-			redact = redactKey
+			hide = redactKey
 		}
 		if v.Kind() == reflect.String {
-			v.SetString(redact(v.String()))
+			v.SetString(hide(v.String()))
 			return
 		}
 		var hidden []string
 		for _, text := range v.Interface().([]string) { //nolint:forcetypeassert // other secrets are strings
-			hidden = append(hidden, redact(text))
+			hidden = append(hidden, hide(text))
 		}
 		v.Set(reflect.ValueOf(hidden))
 	})

@@ -139,7 +139,7 @@ func serveList(t testing.TB, o listing.Options, change ...func(*proxy.Options)) 
 	return &listService{Server: startServer(t, p, fast), proxy: p, store: store}
 }
 
-// send sends a request with testKey. Headers replace those of the request; an empty value removes one.
+// send sends a request with testKey. headers replace the usual headers; an empty value removes a header.
 func (s *listService) send(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	r := expect.Value(http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body)))(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// startServer serves with connections like those of tipcache serve. fast may be nil.
+// startServer wraps connections as tipcache serve does. fast may be nil.
 func startServer(t testing.TB, h http.Handler, fast web.Lane) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)

@@ -141,8 +141,8 @@ func growStack(never int) byte {
 	return buffer[never]
 }
 
-// The goroutine of a stream begins with about 4 KiB of stack, half of which net/http and the runtime use. A larger need
-// makes the runtime copy the stack for each response, which took a tenth of the CPU.
+// A stream's goroutine begins with a stack of about 4 KiB, and net/http and the runtime use half of it. If a response needs
+// more, the runtime copies the stack, which took a tenth of the CPU.
 func TestHitOverHTTP2NeedsLittleStack(t *testing.T) {
 	if raced {
 		t.Skip("the race detector uses more stack")

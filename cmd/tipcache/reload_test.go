@@ -75,7 +75,7 @@ func (s *configuredServer) waitForLog(message string) (record map[string]any) {
 	return record
 }
 
-// reload changes the settings behind those of withNodes, and waits for a log message.
+// reload replaces the settings that follow the settings of withNodes, and waits for a log message.
 func (s *configuredServer) reload(settings, message string) map[string]any {
 	s.t.Helper()
 	return s.reloadFile(withNodes(s.devnet)+settings, message)

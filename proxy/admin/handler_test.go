@@ -217,11 +217,11 @@ func TestStreamAgreesWithMetrics(t *testing.T) {
 		if s.Ahead["origin"] <= 0 {
 			t.Errorf("reads ahead per second = %v, want more than 0", s.Ahead["origin"])
 		}
-		expect.NoDiff(t, []float64{s.Connections, s.RPC, s.GRPC}, []float64{12, 3, 2}, "connections, and those of the RPC and gRPC")
+		expect.NoDiff(t, []float64{s.Connections, s.RPC, s.GRPC}, []float64{12, 3, 2}, "connections of all listeners, the RPC and gRPC")
 		expect.NoDiff(t, s.Behind, []float64{2, 0, 1, 1}, "responses by blocks behind the tip")
 		expect.Equal(t, len(second.Bounds), 3, "bounds of blocks behind the tip")
 		if second.Totals.Requests != 40 || len(second.Routes) != 1 || second.Routes[0].Name != "pool" || second.Routes[0].Hits != .5 {
-			t.Errorf("second line = %+v, want 40 requests and half of those of pool as hits", second)
+			t.Errorf("second line = %+v, want 40 requests and a hit share of 0.5 for pool", second)
 		}
 	})
 }

@@ -128,6 +128,11 @@ func (s *streams) closeWaiting(isGone func(*CallStream) bool) {
 func (s *streams) add(handlers, writes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.count(handlers, writes)
+}
+
+// count is add for callers that hold mu.
+func (s *streams) count(handlers, writes int64) {
 	s.handlers += handlers
 	s.writes += writes
 	s.changed = time.Now()
@@ -233,8 +238,7 @@ func (k *CallStream) addPending(messages int) {
 	s := &k.conn.streams
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.writes += int64(messages)
-	s.changed = time.Now()
+	s.count(0, int64(messages))
 	if k.pending += messages; k.pending == 0 {
 		s.unpark()
 	}

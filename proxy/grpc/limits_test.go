@@ -199,7 +199,7 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 	expect.Eventually(t, "two hits are counted", func() bool { return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "hit") == 2 })
 }
 
-// A rawClient reads and writes HTTP/2 frames, including those that no library would write.
+// A rawClient reads and writes HTTP/2 frames, including frames that no library would write.
 type rawClient struct {
 	testing.TB
 	net.Conn

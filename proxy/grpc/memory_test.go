@@ -13,8 +13,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// reserving sets the memory to 1 MiB, of which streams can reserve 448 KiB: 12 streams of 36 KiB, if 64 KiB more are free
-// for what a client sends before the handler of a call begins.
+// reserving sets the memory to 1 MiB. Streams can reserve 448 KiB of it: 12 streams of 36 KiB, because a call needs 64 KiB
+// more until its handler begins.
 func reserving(s *setup) {
 	a := memory.New(512<<10, nil)
 	s.cache.MemoryBytes, s.cache.Account, s.listener.Memory = 1<<20, a, a

@@ -30,7 +30,7 @@ type exchange struct {
 	Path     string
 	Metadata map[string][]string
 	Message  string
-	Raw      *string // frames of the request if they differ from those of Message; not used by gRPC-Web
+	Raw      *string // frames of the request; nil means one frame with Message. Not used by gRPC-Web
 	Body     string  // request body of gRPC-Web
 	Status   int     // HTTP status
 	Headers  map[string]string

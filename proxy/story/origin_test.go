@@ -116,7 +116,7 @@ func TestFailureIsInputFaultIfTheRowAnsweredOtherInputLately(t *testing.T) {
 			if e := nodes.read(t, h, this, before, tt.failure); e.Status != tt.status {
 				t.Errorf("%s: status = %d, want %d", name, e.Status, tt.status)
 			}
-			if tt.before == 200 { // the row fails now, whatever it answered earlier
+			if tt.before == 200 { // the row fails now, although it succeeded before
 				if e := nodes.read(t, h, this, nil, tt.failure); e.Status != tt.status {
 					t.Errorf("%s: next status = %d, want %d", name, e.Status, tt.status)
 				}

@@ -69,7 +69,7 @@ type Options struct {
 	Patience  time.Duration    // how long a block event waits for its answers, see [cache.Patience]
 	KeepAlive time.Duration    // between two comments on an idle stream; default 15 s
 	LongPoll  time.Duration    // how long a poll waits for a change; default 20 s
-	Write     time.Duration    // maximum time to send an event; as deadlines are set seldom, an event may get half of it; default 10 s
+	Write     time.Duration    // maximum time to send an event; as deadlines are set seldom, an event may get half of it, and on HTTP/2 it may get 2 * KeepAlive more; default 10 s
 }
 
 // WithDefaults replaces zero values by their defaults.
@@ -144,7 +144,9 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 	operations := []string{access}
 	cl.init(h, func() (*web.Limiter, error) { return h.stack.Limiter(c.Request, rec, operations...) })
 	cl.writeTime = h.o.Write
-	if c.Request.ProtoMajor == 2 { // net/http resets such a stream at its write deadline, even an idle one: more than half of the time is left for the next comment
+	if c.Request.ProtoMajor == 2 {
+		// net/http resets an HTTP/2 stream at its write deadline, even if nothing is being written. At least half of
+		// writeTime is left after each event, which must be longer than the time until the next comment.
 		cl.writeTime += 2 * h.o.KeepAlive
 	}
 	sources, err := feeds(c.Request)
