@@ -58,6 +58,7 @@ func (s *socket) SyscallConn() (syscall.RawConn, error) {
 func (s *socket) Write(p []byte) (n int, err error) {
 	defer s.writing.Store(0)
 	if len(p) > writePiece {
+		s.writing.Store(time.Now().UnixNano())
 		if n = writeAtOnce(s, p); n == len(p) {
 			return n, nil
 		}

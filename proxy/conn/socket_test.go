@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,5 +52,41 @@ func TestLongWriteReturnsNumberOfBytesWritten(t *testing.T) {
 				t.Errorf("client read %d bytes, want the %d that were written", len(got), n)
 			}
 		})
+	}
+}
+
+// An observedConn calls a function before the descriptor is used directly.
+type observedConn struct {
+	*net.TCPConn
+	observe func()
+}
+
+func (c observedConn) SyscallConn() (syscall.RawConn, error) {
+	c.observe()
+	return c.TCPConn.SyscallConn()
+}
+
+func TestConnectionIsNotIdleDuringWrite(t *testing.T) {
+	t.Parallel()
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer l.Close()
+	client := expect.Value(net.Dial("tcp", l.Addr().String()))(t)
+	defer client.Close()
+	go io.Copy(io.Discard, client) //nolint:errcheck // ends with the client
+	var c *conn.Conn
+	observed := 0
+	accepted := observedConn{expect.Value(l.Accept())(t).(*net.TCPConn), func() {
+		observed++
+		if _, idle := c.Idle(); idle {
+			t.Error("Idle during a write = true, want false")
+		}
+	}}
+	c = conn.New(accepted, nil, nil, nil)
+	defer c.Close()
+	if _, err := c.Write(make([]byte, 1<<20)); err != nil || observed == 0 {
+		t.Errorf("Write = %v with %d direct uses of the descriptor, want none and at least 1", err, observed)
+	}
+	if _, idle := c.Idle(); !idle {
+		t.Error("Idle after the write = false, want true")
 	}
 }
