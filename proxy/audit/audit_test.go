@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/audit"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -62,31 +64,33 @@ func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 		cached, source string // source "" is Redis
 		nodes          nodes
 		want           map[string]int64
+		result         string // in the metric
 	}{
-		"equal nodes":                           {"x", "a", nodes{{"a", "x"}, {"b", "x"}}, nil},
-		"one consistent node":                   {"x", "a", nodes{{"a", "x"}}, nil},
-		"Redis equal to a node":                 {"x", "", nodes{{"a", "x"}}, nil},
-		"different nodes":                       {"x", "a", nodes{{"a", "x"}, {"b", "y"}}, map[string]int64{"a": 1, "b": 1}},
-		"a node with a changed answer":          {"x", "a", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"a": 1}},
-		"the only node with a changed answer":   {"x", "a", nodes{{"a", "y"}}, map[string]int64{"a": 1}},
-		"Redis different from one node":         {"x", "", nodes{{"a", "y"}}, map[string]int64{"redis": 1}},
-		"Redis different from two nodes":        {"x", "", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"redis": 1}},
-		"Redis confirmed by another node":       {"x", "", nodes{{"a", "y"}, {"b", "x"}}, map[string]int64{"a": 1}},
-		"a node with different answers":         {"x", "a", nodes{{"a", "y"}, {"b", "z w"}}, map[string]int64{"b": 1}},
-		"the only node with different answers":  {"x", "a", nodes{{"a", "y z w"}}, map[string]int64{"a": 1}},
-		"a difference that disappears":          {"x", "a", nodes{{"a", "x"}, {"b", "y x"}}, nil},
-		"a failing node":                        {"x", "a", nodes{{"a", "x"}, {"b", ""}}, nil},
-		"a node that is busy at first":          {"x", "a", nodes{{"a", "x"}, {"b", "busy busy y"}}, map[string]int64{"a": 1, "b": 1}},
-		"different texts of not found":          {"?no", "a", nodes{{"a", "?no"}, {"b", "?none"}}, nil},
-		"an answer that another node lacks":     {"x", "a", nodes{{"a", "x"}, {"b", "?no"}}, map[string]int64{"a": 1, "b": 1}},
-		"not found although a node has it":      {"?no", "a", nodes{{"a", "x"}, {"b", "x"}}, map[string]int64{"a": 1}},
-		"a node that fails at the confirmation": {"x", "a", nodes{{"a", ""}, {"b", "y"}}, nil},
+		"equal nodes":                           {"x", "a", nodes{{"a", "x"}, {"b", "x"}}, nil, "same"},
+		"one consistent node":                   {"x", "a", nodes{{"a", "x"}}, nil, "same"},
+		"Redis equal to a node":                 {"x", "", nodes{{"a", "x"}}, nil, "same"},
+		"different nodes":                       {"x", "a", nodes{{"a", "x"}, {"b", "y"}}, map[string]int64{"a": 1, "b": 1}, "different"},
+		"a node with a changed answer":          {"x", "a", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"a": 1}, "different"},
+		"the only node with a changed answer":   {"x", "a", nodes{{"a", "y"}}, map[string]int64{"a": 1}, "different"},
+		"Redis different from one node":         {"x", "", nodes{{"a", "y"}}, map[string]int64{"redis": 1}, "different"},
+		"Redis different from two nodes":        {"x", "", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"redis": 1}, "different"},
+		"Redis confirmed by another node":       {"x", "", nodes{{"a", "y"}, {"b", "x"}}, map[string]int64{"a": 1}, "different"},
+		"a node with different answers":         {"x", "a", nodes{{"a", "y"}, {"b", "z w"}}, map[string]int64{"b": 1}, "varying"},
+		"the only node with different answers":  {"x", "a", nodes{{"a", "y z w"}}, map[string]int64{"a": 1}, "varying"},
+		"a difference that disappears":          {"x", "a", nodes{{"a", "x"}, {"b", "y x"}}, nil, "unsettled"},
+		"a failing node":                        {"x", "a", nodes{{"a", "x"}, {"b", ""}}, nil, "failed"},
+		"a node that is busy at first":          {"x", "a", nodes{{"a", "x"}, {"b", "busy busy y"}}, map[string]int64{"a": 1, "b": 1}, "different"},
+		"different texts of not found":          {"?no", "a", nodes{{"a", "?no"}, {"b", "?none"}}, nil, "same"},
+		"an answer that another node lacks":     {"x", "a", nodes{{"a", "x"}, {"b", "?no"}}, map[string]int64{"a": 1, "b": 1}, "different"},
+		"not found although a node has it":      {"?no", "a", nodes{{"a", "x"}, {"b", "x"}}, map[string]int64{"a": 1}, "different"},
+		"a node that fails at the confirmation": {"x", "a", nodes{{"a", ""}, {"b", "y"}}, nil, "unsettled"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := new(logtest.Log)
-				a := runAuditor(t, audit.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+				registry := prometheus.NewPedanticRegistry()
+				a := runAuditor(t, audit.Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Registerer: registry})
 				a.Enqueue(cache.NewEntry{
 					Key: "k", Shared: test.source == "", Node: test.source, Origin: test.nodes.origin,
 					Entry: &cache.Entry{Content: content(test.cached), Height: 7},
@@ -101,6 +105,11 @@ func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 				}
 				if diff := cmp.Diff(test.want, got); diff != "" && len(test.want)+len(got) > 0 {
 					t.Errorf("differences -want +got:\n%s", diff)
+				}
+				for result, count := range expect.Metrics(t, registry, "tipcache_audit_entries_total") {
+					if (count == 1) != (result == test.result) {
+						t.Errorf("entries with result %s = %v, want 1 for %s only", result, count, test.result)
+					}
 				}
 				if n := log.Count("answers differ") + log.Count("answers at one height vary"); (n == 1) != (len(test.want) > 0) {
 					t.Errorf("log lines about differences = %d, want 1 if there are any:\n%s", n, log)

@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -146,19 +147,27 @@ func TestEndpointThatRefusesBatchesIsSingle(t *testing.T) {
 	}
 }
 
-func TestRequestsHaveContentTypeJSON(t *testing.T) {
-	p := newTestPool(t, Options{})
-	e := p.endpoints[0]
-	serve, requests := e.http.Transport, 0
-	e.http.Transport = answerFunc(func(r *http.Request) (*http.Response, error) {
-		requests++
-		if got := r.Header.Get("Content-Type"); r.Method != http.MethodPost || got != "application/json" {
-			t.Errorf("%s with Content-Type %q, want POST with application/json", r.Method, got)
-		}
-		return serve.RoundTrip(r)
-	})
-	if err := p.TryOne(e, func(s *Session) error { _, _, err := s.AtHead(t.Context(), 1); return err }); err != nil || requests == 0 {
-		t.Errorf("AtHead = %v after %d requests, want nil after at least 1", err, requests)
+func TestOneCallIsSentWithoutBatch(t *testing.T) {
+	head := `{"jsonrpc":"2.0","id":0,"method":"eth_blockNumber","params":[]}`
+	for want, calls := range map[string][]Call{
+		head: nil,
+		`[` + head + `,{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["x",2]}]`: {{Method: "eth_call", Params: []any{"x", 2}}},
+	} {
+		p, first := newTestPool(t, Options{}), ""
+		e := p.endpoints[0]
+		serve := e.http.Transport
+		e.http.Transport = answerFunc(func(r *http.Request) (*http.Response, error) {
+			first = cmp.Or(first, string(expect.Value(io.ReadAll(r.Body))(t)))
+			if got := r.Header.Get("Content-Type"); r.Method != http.MethodPost || got != "application/json" {
+				t.Errorf("%s with Content-Type %q, want POST with application/json", r.Method, got)
+			}
+			return serve.RoundTrip(r)
+		})
+		_ = p.TryOne(e, func(s *Session) error { // fails for two calls, because the answer is not a batch
+			_, _, err := s.AtHead(t.Context(), 1, calls...)
+			return err
+		})
+		expect.Equal(t, first, want, "first request body")
 	}
 }
 
