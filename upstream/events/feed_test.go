@@ -202,6 +202,26 @@ func TestEventsOfALeftNodeAreDiscarded(t *testing.T) {
 	})
 }
 
+// The feed drops the ended subscription of the first node only when its block has not become readable.
+func TestBlockOfNewNodeIsNotReadAfterOldSubscriptionIsDropped(t *testing.T) {
+	inBubble(t, 2, events.Options{}, func(w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.nodes[0].announce(5000)
+		synctest.Wait()
+		w.nodes[0].stop()
+		time.Sleep(10 * time.Second)
+		expect.Equal(t, w.nodes[1].open(), 1, "streams at the other node")
+		w.move(101, 0)
+		synctest.Wait()
+		w.nodes[1].announce(101)
+		w.expect(l, "NewBlock 101")
+		if calls := w.nodes[1].calls; len(calls) > 0 {
+			t.Errorf("calls to the node that announced the block = %v, want none", calls)
+		}
+	})
+}
+
 func TestFeedLeavesSilentNode(t *testing.T) {
 	inBubble(t, 2, events.Options{}, func(w *world) {
 		l := w.listen(blocks)

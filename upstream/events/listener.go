@@ -49,7 +49,7 @@ func newNodeListener(f *Feed, consensus bool) *nodeListener {
 func (l *nodeListener) drop(s *nodeSubscription, why error) {
 	s.dropped.Store(true)
 	s.end(why)
-	l.current.Store(nil)
+	l.current.CompareAndSwap(s, nil) // s may have ended before, and another may be the current one
 }
 
 // listen subscribes to one node after the other until ctx ends.
