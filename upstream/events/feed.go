@@ -88,11 +88,12 @@ func (f *Feed) Unsupported() (err error) {
 
 // Run publishes events while a client subscribes, until ctx ends.
 func (f *Feed) Run(ctx context.Context) error {
-	var indexWaits sync.WaitGroup // goroutines that wait for nodes to find transactions
-	defer indexWaits.Wait()
+	var waits sync.WaitGroup // goroutines that wait for nodes to find transactions; they outlast a change of the demand
+	defer waits.Wait()
+	startWait := func(wait func(ctx context.Context)) { waits.Go(func() { wait(ctx) }) }
 	for ctx.Err() == nil {
 		if some, consensus := f.hub.demand(); some {
-			f.follow(ctx, consensus, &indexWaits)
+			f.follow(ctx, consensus, startWait)
 			continue
 		}
 		select {

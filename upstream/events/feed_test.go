@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -259,6 +261,39 @@ func TestTransactionIsAnnouncedWhenNodesFindIt(t *testing.T) {
 		}
 		expect.Equal(t, searches, 1, "searches at the node with the index (%v)", w.nodes[0].calls)
 	})
+}
+
+func TestTransactionWaitsForIndexWhileOthersSubscribe(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	inBubble(t, 1, events.Options{Registerer: registry}, func(w *world) {
+		l := w.listen(txs)
+		synctest.Wait()
+		w.txs[101], w.nodes[0].indexed = 1, 100
+		w.nodes[0].announce(101)
+		w.move(101, 0)
+		synctest.Wait()
+		votes := w.listen("tm.event='Vote'") // the feed subscribes to all events
+		synctest.Wait()
+		votes.Close() // and to blocks again
+		w.expect(l, "")
+		w.nodes[0].with(func(n *node) { n.indexed = 101 })
+		time.Sleep(200 * time.Millisecond)
+		w.expect(l, "Tx[101][0]")
+	})
+	expect.NoDiff(t, expect.Metrics(t, registry, "tipcache_events_unheld_total"), map[string]float64{}, "blocks by reason")
+}
+
+func TestWaitsForIndexEndWithTheFeed(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	inBubble(t, 1, events.Options{Registerer: registry}, func(w *world) {
+		w.listen(txs)
+		synctest.Wait()
+		w.txs[101], w.nodes[0].indexed = 1, 100
+		w.nodes[0].announce(101)
+		w.move(101, 0)
+		synctest.Wait()
+	})
+	expect.NoDiff(t, expect.Metrics(t, registry, "tipcache_events_unheld_total"), map[string]float64{}, "blocks by reason")
 }
 
 func TestTransactionIsAnnouncedAfterASecondAtTheLatest(t *testing.T) {

@@ -37,7 +37,9 @@ func (f *Feed) awaitIndex(ctx context.Context, b *Block) {
 		}
 		_ = upstream.Sleep(ctx, pause)
 	}
-	f.metrics.unfound.WithLabelValues("late").Inc()
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // otherwise Run has ended
+		f.metrics.unfound.WithLabelValues("late").Inc()
+	}
 }
 
 // search searches a transaction at all fit nodes at once, until each of them has found it or cannot. found reports

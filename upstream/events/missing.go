@@ -49,7 +49,7 @@ func (s *sequencer) nodeSkipped(height int64) bool {
 }
 
 // handleRead announces a block that was read, or schedules another read.
-func (s *sequencer) handleRead(ctx context.Context, r readResult) {
+func (s *sequencer) handleRead(r readResult) {
 	next := s.nextHeight(s.o.Heights.Tip())
 	switch {
 	case r.height != next:
@@ -67,7 +67,7 @@ func (s *sequencer) handleRead(ctx context.Context, r readResult) {
 		if s.delay, s.disputes = firstDelay, 0; next == s.o.Heights.Tip().Height && s.listener.current.Load() != nil {
 			s.unannounced++
 		}
-		s.announce(ctx, r.block, "read")
+		s.announce(r.block, "read")
 		if on := s.listener.current.Load(); on != nil && s.unannounced >= maxUnannounced {
 			s.unannounced = 0
 			s.listener.drop(on, errSilent)

@@ -30,9 +30,9 @@ var (
 // of follow, except for the node listener and the reads.
 type sequencer struct {
 	*Feed
-	listener   *nodeListener
-	indexWaits *sync.WaitGroup
-	workers    sync.WaitGroup
+	listener  *nodeListener
+	startWait func(wait func(ctx context.Context)) // runs a function in a goroutine, until Run ends
+	workers   sync.WaitGroup
 
 	epoch       int64
 	pending     []arrival // in the node's order; the first one waits for its block to become readable
@@ -55,10 +55,10 @@ type arrival struct {
 }
 
 // follow announces blocks until ctx ends or the demand changes.
-func (f *Feed) follow(ctx context.Context, consensus bool, indexWaits *sync.WaitGroup) {
+func (f *Feed) follow(ctx context.Context, consensus bool, startWait func(wait func(ctx context.Context))) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &sequencer{
-		Feed: f, listener: newNodeListener(f, consensus), indexWaits: indexWaits, epoch: f.o.Heights.Tip().Epoch,
+		Feed: f, listener: newNodeListener(f, consensus), startWait: startWait, epoch: f.o.Heights.Tip().Epoch,
 		reads: make(chan readResult, 1), delay: firstDelay,
 	}
 	defer s.workers.Wait()
@@ -77,7 +77,7 @@ func (f *Feed) follow(ctx context.Context, consensus bool, indexWaits *sync.Wait
 			s.pending = append(s.pending, a)
 		case r := <-s.reads:
 			s.reading = false
-			s.handleRead(ctx, r)
+			s.handleRead(r)
 		case <-f.hub.changed:
 		case <-ctx.Done():
 		}
@@ -96,7 +96,7 @@ func (s *sequencer) advance(ctx context.Context) time.Duration {
 		if t.Epoch != s.epoch { // the pending blocks were rolled back
 			s.pending, s.epoch = nil, t.Epoch
 		}
-		if len(s.pending) == 0 || !s.release(ctx, s.pending[0], t, next) {
+		if len(s.pending) == 0 || !s.release(s.pending[0], t, next) {
 			return s.readMissing(ctx, t, next)
 		}
 		s.pending[0] = arrival{}
@@ -105,7 +105,7 @@ func (s *sequencer) advance(ctx context.Context) time.Duration {
 }
 
 // release announces or discards an arrival. It returns false if the arrival has to wait.
-func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int64) bool {
+func (s *sequencer) release(a arrival, t tip.Tip, next int64) bool {
 	switch {
 	case a.from.dropped.Load():
 		return true
@@ -125,11 +125,11 @@ func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int6
 		return false
 	}
 	s.unannounced = 0
-	s.announce(ctx, a.block, "announced")
+	s.announce(a.block, "announced")
 	return true
 }
 
-func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
+func (s *sequencer) announce(b *Block, source string) {
 	var built []*Event
 	var failures []buildFailure
 	// A block that panics has no events.
@@ -156,7 +156,7 @@ func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
 		close(found)
 		return
 	}
-	s.indexWaits.Go(func() {
+	s.startWait(func(ctx context.Context) {
 		defer close(found)
 		upstream.GuardInput(s.o.Logger, "index of transactions", func() { s.awaitIndex(ctx, b) })
 	})
