@@ -108,8 +108,9 @@ type node struct {
 	queries []string  // of all streams, closed ones included
 	calls   []string
 
-	noEvents error // result of NoEvents
-	panics   bool  // every call panics
+	blocked  chan struct{} // if not nil, calls other than searches return when it is closed
+	noEvents error         // result of NoEvents
+	panics   bool          // every call panics
 }
 
 func (n *node) with(change func(*node)) {
@@ -244,6 +245,11 @@ func (n *node) call(_ context.Context, method string, params any, _ int64) (json
 		return nil, &comet.Refusal{Message: "Internal error", Data: fmt.Sprintf("height %d is not available, lowest height is %d", height, n.pruned+1)}
 	}
 	block, results := n.chain.block(height)
+	if blocked := n.blocked; blocked != nil {
+		n.mu.Unlock()
+		<-blocked
+		n.mu.Lock()
+	}
 	if method == "block" {
 		return json.RawMessage(block), nil
 	}

@@ -394,6 +394,30 @@ func TestBlocksAfterRollbackAreAnnounced(t *testing.T) {
 	})
 }
 
+func TestBlockReadBeforeRollbackIsDiscarded(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		blocked := make(chan struct{})
+		w.nodes[0].with(func(n *node) { n.blocked = blocked })
+		w.move(101, 0)
+		time.Sleep(time.Second) // the feed begins to read block 101
+		w.move(100, 1)
+		w.nodes[0].with(func(n *node) { n.blocked = nil })
+		close(blocked)
+		w.expect(l, "")
+		w.mu.Lock()
+		w.forks[101] = true
+		w.mu.Unlock()
+		w.nodes[0].announce(101)
+		w.move(101, 1)
+		w.expect(l, "NewBlock 101")
+		w.nodes[0].announce(102)
+		w.move(102, 1)
+		w.expect(l, "NewBlock 102")
+	})
+}
+
 func TestBlocksPrunedByAllNodesAreSkipped(t *testing.T) {
 	inBubble(t, 2, events.Options{}, func(w *world) {
 		l := w.listen(blocks)

@@ -34,7 +34,11 @@ func (s *sequencer) readMissing(ctx context.Context, t tip.Tip, next int64) time
 		return left
 	}
 	s.reading = true
-	s.workers.Go(func() { s.reads <- s.read(ctx, next) })
+	s.workers.Go(func() {
+		r := s.read(ctx, next)
+		r.epoch = t.Epoch
+		s.reads <- r
+	})
 	return maxHold
 }
 
@@ -50,10 +54,11 @@ func (s *sequencer) nodeSkipped(height int64) bool {
 
 // handleRead announces a block that was read, or schedules another read.
 func (s *sequencer) handleRead(r readResult) {
-	next := s.nextHeight(s.o.Heights.Tip())
+	t := s.o.Heights.Tip()
+	next := s.nextHeight(t)
 	switch {
-	case r.height != next:
-		return // the node announced it meanwhile
+	case r.height != next || r.epoch != t.Epoch:
+		return // the node announced it meanwhile, or it was rolled back
 	case errors.Is(r.err, errUnavailable):
 		s.o.Logger.Error("lost the events of a block that no node can provide", "height", next)
 		s.metrics.blocks.WithLabelValues("lost").Inc()
@@ -64,7 +69,7 @@ func (s *sequencer) handleRead(r readResult) {
 		s.disputes++
 		s.retry()
 	default:
-		if s.delay, s.disputes = firstDelay, 0; next == s.o.Heights.Tip().Height && s.listener.current.Load() != nil {
+		if s.delay, s.disputes = firstDelay, 0; next == t.Height && s.listener.current.Load() != nil {
 			s.unannounced++
 		}
 		s.announce(r.block, "read")
@@ -90,6 +95,7 @@ var errUnavailable = errors.New("no node has the block")
 // A readResult is the result of reading a block.
 type readResult struct {
 	height int64
+	epoch  int64 // of the tip when the read began
 	block  *Block
 	err    error
 }
