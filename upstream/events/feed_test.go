@@ -20,6 +20,9 @@ const (
 	all    = "tm.event EXISTS"
 )
 
+// vote is a node's message of a consensus event.
+const vote = `{"query":"q","data":{"type":"tendermint/event/Vote","value":{"Vote":{}}},"events":{"tm.event":["Vote"]}}`
+
 func (w *world) expect(l *listener, want string) {
 	w.t.Helper()
 	expect.Equal(w.t, l.received(), want, "received")
@@ -84,7 +87,6 @@ func TestEventsKeepTheNodesOrder(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(w *world) {
 		l := w.listen(all)
 		synctest.Wait()
-		vote := `{"query":"q","data":{"type":"tendermint/event/Vote","value":{"Vote":{}}},"events":{"tm.event":["Vote"]}}`
 		w.txs[101] = 1
 		w.nodes[0].send(vote)
 		w.nodes[0].announce(101)
@@ -197,7 +199,7 @@ func TestEventsOfALeftNodeAreDiscarded(t *testing.T) {
 		l := w.listen(blocks, "tm.event='Vote'")
 		synctest.Wait()
 		w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"chain-1","height":"102","last_block_id":{"hash":"Y"}},"data":{"txs":[]}},"block_id":{"hash":"X"},"result_finalize_block":{}}},"events":{"tm.event":["NewBlock"]}}`)
-		w.nodes[0].send(`{"query":"q","data":{"type":"tendermint/event/Vote","value":{"Vote":{}}},"events":{"tm.event":["Vote"]}}`)
+		w.nodes[0].send(vote)
 		synctest.Wait()
 		w.move(102, 0)
 		w.expect(l, "NewBlock 101, NewBlock 102") // read at once, because no node announces them
@@ -415,6 +417,33 @@ func TestBlockReadBeforeRollbackIsDiscarded(t *testing.T) {
 		w.nodes[0].announce(102)
 		w.move(102, 1)
 		w.expect(l, "NewBlock 102")
+	})
+}
+
+// The feed takes 500 messages of the node before their blocks are readable. The old block 101 waits behind them.
+func TestBlockReceivedBeforeRollbackIsDiscarded(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
+		l := w.listen(blocks, "tm.event='Vote'")
+		synctest.Wait()
+		w.nodes[0].announce(102)
+		for range 499 {
+			w.nodes[0].send(vote)
+		}
+		w.nodes[0].announce(101)
+		synctest.Wait()
+		w.move(100, 1)
+		w.mu.Lock()
+		w.forks[101] = true
+		w.mu.Unlock()
+		synctest.Wait()
+		for h := int64(101); h <= 103; h++ {
+			w.nodes[0].announce(h)
+			w.move(h, 1)
+			w.expect(l, fmt.Sprint("NewBlock ", h))
+		}
+		if calls := w.nodes[0].calls; len(calls) > 0 || len(w.nodes[0].queries) != 1 {
+			t.Errorf("calls = %v, subscriptions = %d; want none and 1", calls, len(w.nodes[0].queries))
+		}
 	})
 }
 

@@ -105,7 +105,7 @@ func (l *nodeListener) stream(ctx context.Context, n Node) (received bool, err e
 		if err != nil {
 			return received, cmp.Or(context.Cause(ctx), err)
 		}
-		a.from, received = s, true
+		a.from, a.epoch, received = s, l.o.Heights.Tip().Epoch, true
 		select {
 		case l.arrivals <- a:
 		case <-ctx.Done():

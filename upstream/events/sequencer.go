@@ -34,7 +34,6 @@ type sequencer struct {
 	startWait func(wait func(ctx context.Context)) // runs a function in a goroutine, until Run ends
 	workers   sync.WaitGroup
 
-	epoch       int64
 	pending     []arrival // in the node's order; the first one waits for its block to become readable
 	reads       chan readResult
 	reading     bool
@@ -50,6 +49,7 @@ type sequencer struct {
 type arrival struct {
 	from  *nodeSubscription
 	at    time.Time
+	epoch int64 // of the tip at that time
 	block *Block
 	event *Event // a consensus event, if block is nil
 }
@@ -58,7 +58,7 @@ type arrival struct {
 func (f *Feed) follow(ctx context.Context, consensus bool, startWait func(wait func(ctx context.Context))) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &sequencer{
-		Feed: f, listener: newNodeListener(f, consensus), startWait: startWait, epoch: f.o.Heights.Tip().Epoch,
+		Feed: f, listener: newNodeListener(f, consensus), startWait: startWait,
 		reads: make(chan readResult, 1), delay: firstDelay,
 	}
 	defer s.workers.Wait()
@@ -93,9 +93,6 @@ func (s *sequencer) advance(ctx context.Context) time.Duration {
 	for {
 		t := s.o.Heights.Tip()
 		next := s.nextHeight(t)
-		if t.Epoch != s.epoch { // the pending blocks were rolled back
-			s.pending, s.epoch = nil, t.Epoch
-		}
 		if len(s.pending) == 0 || !s.release(s.pending[0], t, next) {
 			return s.readMissing(ctx, t, next)
 		}
@@ -107,7 +104,7 @@ func (s *sequencer) advance(ctx context.Context) time.Duration {
 // release announces or discards an arrival. It returns false if the arrival has to wait.
 func (s *sequencer) release(a arrival, t tip.Tip, next int64) bool {
 	switch {
-	case a.from.dropped.Load():
+	case a.from.dropped.Load() || a.epoch != t.Epoch: // a block of another epoch may have been rolled back
 		return true
 	case a.block == nil:
 		s.hub.publish(a.event)
