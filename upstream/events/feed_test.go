@@ -447,15 +447,29 @@ func TestBlockReceivedBeforeRollbackIsDiscarded(t *testing.T) {
 	})
 }
 
-func TestBlocksPrunedByAllNodesAreSkipped(t *testing.T) {
-	inBubble(t, 2, events.Options{}, func(w *world) {
-		l := w.listen(blocks)
-		synctest.Wait()
-		w.nodes[0].pruned, w.nodes[1].pruned = 110, 109
-		w.move(112, 0)
-		time.Sleep(10 * time.Second)
-		w.expect(l, "NewBlock 110, NewBlock 111, NewBlock 112")
-	})
+func TestPrunedBlocksAreSkippedUnlessAnUnfitNodeHasThem(t *testing.T) {
+	for name, tt := range map[string]struct {
+		unfit time.Duration // how long node 1, which has more blocks, is unfit
+		want  string
+	}{
+		"all nodes are fit":              {0, "NewBlock 110, NewBlock 111, NewBlock 112"},
+		"an unfit node becomes fit":      {20 * time.Second, "NewBlock 110, NewBlock 111, NewBlock 112"},
+		"an unfit node becomes fit late": {40 * time.Second, "NewBlock 111, NewBlock 112"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 2, events.Options{}, func(w *world) {
+				l := w.listen(blocks)
+				synctest.Wait()
+				w.nodes[0].pruned, w.nodes[1].pruned = 110, 109
+				w.nodes[1].with(func(n *node) { n.fit = tt.unfit == 0 })
+				w.move(112, 0)
+				time.Sleep(tt.unfit)
+				w.nodes[1].with(func(n *node) { n.fit = true })
+				time.Sleep(10 * time.Second)
+				w.expect(l, tt.want)
+			})
+		})
+	}
 }
 
 func TestSlowSubscriptionEndsWithError(t *testing.T) {

@@ -59,6 +59,8 @@ func (s *sequencer) handleRead(r readResult) {
 	switch {
 	case r.height != next || r.epoch != t.Epoch:
 		return // the node announced it meanwhile, or it was rolled back
+	case errors.Is(r.err, errUnavailable) && r.unfit && s.awaitUnfit():
+		s.retry()
 	case errors.Is(r.err, errUnavailable):
 		s.o.Logger.Error("lost the events of a block that no node can provide", "height", next)
 		s.metrics.blocks.WithLabelValues("lost").Inc()
@@ -80,6 +82,14 @@ func (s *sequencer) handleRead(r readResult) {
 	}
 }
 
+// awaitUnfit reports whether the feed still waits for an unfit node, which may have a block that the others lack.
+func (s *sequencer) awaitUnfit() bool {
+	if s.unavailableSince.IsZero() {
+		s.unavailableSince = time.Now()
+	}
+	return time.Since(s.unavailableSince) < maxUnfitWait
+}
+
 func (s *sequencer) retry() {
 	s.retryAt = time.Now().Add(s.delay)
 	s.delay = min(2*s.delay, maxDelay)
@@ -88,8 +98,8 @@ func (s *sequencer) retry() {
 // readTimeout limits the read of a block and its results.
 const readTimeout = 10 * time.Second
 
-// errUnavailable is the error for a block that every node has pruned, or sends in a form whose decoding panics. Other
-// failures are retried.
+// errUnavailable is the error for a block that every fit node has pruned, or sends in a form whose decoding panics.
+// Other failures are retried.
 var errUnavailable = errors.New("no node has the block")
 
 // A readResult is the result of reading a block.
@@ -97,6 +107,7 @@ type readResult struct {
 	height int64
 	epoch  int64 // of the tip when the read began
 	block  *Block
+	unfit  bool // a node was not read because it is unfit
 	err    error
 }
 
@@ -106,6 +117,7 @@ func (f *Feed) read(ctx context.Context, height int64) readResult {
 	tried, unavailable := 0, 0
 	for _, n := range f.o.Nodes() {
 		if !n.Fit() {
+			r.unfit = true
 			continue
 		}
 		r.err = upstream.Guard(f.o.Logger, "block", func() (err error) {

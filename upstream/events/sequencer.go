@@ -15,9 +15,10 @@ const (
 	maxHold        = 3 * time.Second        // how long an announced block may take to become readable
 	firstDelay     = 100 * time.Millisecond // before a failed read is retried
 	maxDelay       = 2 * time.Second
-	maxUnannounced = 3   // consecutive unannounced blocks before the feed changes to another node
-	maxPending     = 500 // events waiting for an earlier block
-	maxDisputes    = 5   // how often a block that does not follow the last one is read again before it is accepted
+	maxUnfitWait   = 30 * time.Second // how long a block that all fit nodes have pruned is awaited from an unfit node
+	maxUnannounced = 3                // consecutive unannounced blocks before the feed changes to another node
+	maxPending     = 500              // events waiting for an earlier block
+	maxDisputes    = 5                // how often a block that does not follow the last one is read again before it is accepted
 )
 
 var (
@@ -43,6 +44,8 @@ type sequencer struct {
 	disputes    int       // consecutive reads of a block that does not follow the last one
 	delay       time.Duration
 	retryAt     time.Time
+
+	unavailableSince time.Time // when the fit nodes first lacked a block; zero after a block was announced
 }
 
 // An arrival is an event received from a node.
@@ -147,6 +150,7 @@ func (s *sequencer) announce(b *Block, source string) {
 		}
 	}
 	s.markAnnounced(b.Height, b.Hash)
+	s.unavailableSince = time.Time{}
 	s.metrics.blocks.WithLabelValues(source).Inc()
 	// Nobody waits, but the metric counts blocks that a node did not index because it was stopped before.
 	if wanted == 0 && (source != "read" || len(b.results) == 0) {
