@@ -493,6 +493,40 @@ func TestSlowSubscriptionEndsWithError(t *testing.T) {
 	})
 }
 
+// Otherwise a client that does not read could subscribe again and again, and each subscription would fill a queue.
+func TestUnreadSubscriptionCountsUntilItsEnd(t *testing.T) {
+	for name, end := range map[string]func(s *events.Subscriber) error{
+		"unsubscribe":     func(s *events.Subscriber) error { return s.Unsubscribe(blocks) },
+		"unsubscribe_all": (*events.Subscriber).UnsubscribeAll,
+	} {
+		inBubble(t, 1, events.Options{Queue: 3}, func(w *world) {
+			slow := &listener{Subscriber: w.feed.Subscriber(1, func() {})}
+			expect.NoError(t, slow.Subscribe(blocks, "first"))
+			announce := func(from int64) {
+				for h := from; h < from+5; h++ {
+					synctest.Wait()
+					w.nodes[0].announce(h)
+					w.move(h, 0)
+				}
+				synctest.Wait()
+			}
+			w.listen(blocks)
+			announce(101)
+			if err := slow.Subscribe(txs, "second"); fmt.Sprint(err) != "max_subscriptions_per_client 1 reached" {
+				t.Errorf("Subscribe before the end is read = %v, want the limit reached", err)
+			}
+			if err := end(slow.Subscriber); err != nil {
+				t.Errorf("%s before the end is read = %v, want nil", name, err)
+			}
+			expect.NoError(t, slow.Subscribe(blocks, "third"))
+			announce(106)
+			slow.drain(t.Context())
+			w.expect(slow, "NewBlock 106, NewBlock 107, NewBlock 108, third: internal subscription event buffer is out of capacity")
+			expect.NoError(t, slow.Subscribe(blocks, "fourth"))
+		})
+	}
+}
+
 func TestSubscriptionErrorsEqualTheNodes(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(w *world) {
 		s := w.feed.Subscriber(2, func() {})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -30,7 +31,7 @@ type Subscriber struct {
 
 	mu            sync.Mutex
 	closed        bool
-	subscriptions map[string]*subscription // by Query.String
+	subscriptions map[string]*subscription // by Query.String; a canceled one stays until Next returns its end
 	queue         []Message
 	woken         bool // wake was called, and Next has not found the queue empty since
 }
@@ -41,7 +42,7 @@ type subscription struct {
 	query   *query.Query
 	label   any
 	waiting int  // messages in the queue; guarded by owner.mu, like ended
-	ended   bool // the client ended it: its queued events are dropped
+	ended   bool // the client ended it
 }
 
 func (s *subscription) hasEnded() bool {
@@ -134,7 +135,7 @@ func (s *Subscriber) Unsubscribe(text string) error {
 // UnsubscribeAll ends all subscriptions.
 func (s *Subscriber) UnsubscribeAll() error { return s.end(func(string) bool { return true }) }
 
-// end ends the selected subscriptions and drops their queued events.
+// end ends the selected subscriptions and removes their messages from the queue.
 func (s *Subscriber) end(selects func(identity string) bool) error {
 	s.mu.Lock()
 	var ended []*subscription
@@ -143,6 +144,9 @@ func (s *Subscriber) end(selects func(identity string) bool) error {
 			ended, sub.ended = append(ended, sub), true
 			delete(s.subscriptions, identity)
 		}
+	}
+	if len(ended) > 0 {
+		s.queue = slices.DeleteFunc(s.queue, func(m Message) bool { return m.subscription.ended })
 	}
 	s.mu.Unlock()
 	if len(ended) == 0 {
@@ -157,7 +161,7 @@ func (s *Subscriber) end(selects func(identity string) bool) error {
 // Close ends all subscriptions and refuses later ones. After it returns, wake is not called.
 func (s *Subscriber) Close() {
 	s.mu.Lock()
-	s.closed, s.queue = true, nil
+	s.closed = true
 	s.mu.Unlock()
 	_ = s.UnsubscribeAll()
 }
@@ -173,7 +177,6 @@ func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v}
 	if sub.waiting++; sub.waiting > s.feed.o.Queue {
 		m.Event, m.End, m.verdict = nil, errTooSlow, nil
-		delete(s.subscriptions, sub.query.String())
 		s.feed.metrics.slow.Inc()
 	}
 	s.queue = append(s.queue, m)
@@ -208,9 +211,6 @@ func (s *Subscriber) Next(ctx context.Context) (Message, bool) {
 
 // matches reports whether the client has to receive a message. It evaluates a costly query without holding mu.
 func (s *Subscriber) matches(m Message) (matches bool) {
-	if m.subscription.hasEnded() {
-		return false
-	}
 	if m.verdict == nil {
 		return true
 	}
@@ -228,15 +228,18 @@ func (s *Subscriber) first() (Message, bool) {
 	return s.queue[0], true
 }
 
-// pop removes the first message from the queue. It returns false if the subscription of m has ended.
+// pop removes m, which was the first message of the queue. It returns false if end has removed m meanwhile.
 func (s *Subscriber) pop(m Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queue) == 0 {
+	if m.subscription.ended {
 		return false
 	}
 	s.queue[0] = Message{}
 	s.queue = s.queue[1:]
 	m.subscription.waiting--
-	return !m.subscription.ended
+	if m.End != nil {
+		delete(s.subscriptions, m.subscription.query.String())
+	}
+	return true
 }
