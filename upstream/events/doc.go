@@ -2,13 +2,13 @@
 // All subscribers share one subscription at one node.
 //
 // While a subscription lasts, it receives each block event once, in the node's publishing order, even if nodes fail
-// (sequencer.go). It misses one only if no node has the block any more, or if the event cannot be built. The package
-// builds them (event.go) from the block and its results (results.go), which a node's NewBlock event contains. It reads
-// a block that the node did not announce (missing.go). Consensus events, which are votes and rounds, are forwarded
-// unchanged.
+// (sequencer.go). It misses one only if no node that can be used has the block any more, or if the event cannot be
+// built. The package builds them (event.go) from the block and its results (results.go), which a node's NewBlock event
+// contains. It reads a block that the node did not announce (missing.go). Consensus events, which are votes and rounds,
+// are forwarded unchanged.
 //
-// A block's events are sent when clients can read the block. A transaction's event is sent when the
-// nodes can find the transaction, at once if they keep no index, or one second later.
+// A block's events are sent when clients can read the block. A transaction's event is sent when the nodes can find the
+// transaction, but at most one second later. If a node keeps no index, it is sent at once.
 //
 // The subscription has a connection of its own, separate from package heights' connection to the same
 // node, because a block of several megabytes would delay the headers behind it. It is open only while

@@ -36,9 +36,9 @@ type Event struct {
 	Height int64      // of its block; 0 for a consensus event
 	Tags   query.Tags // matched by the queries
 
-	kind  string          // data.type; "" derives it from Kind
-	value []byte          // JSON of data.value
-	found <-chan struct{} // closed when nodes find the transaction; nil for other kinds
+	dataType string          // "" derives it from Kind
+	value    []byte          // JSON of data.value
+	found    <-chan struct{} // closed when nodes find the transaction; nil for other kinds
 
 	once sync.Once
 	data []byte
@@ -48,9 +48,9 @@ type Event struct {
 // It is encoded once.
 func (e *Event) Data() []byte {
 	e.once.Do(func() {
-		kind, _ := json.Marshal(cmp.Or(e.kind, "tendermint/event/"+e.Kind)) // strings always encode
+		dataType, _ := json.Marshal(cmp.Or(e.dataType, "tendermint/event/"+e.Kind)) // strings always encode
 		tags, _ := json.Marshal(e.Tags)
-		e.data = fmt.Appendf(nil, `"data":{"type":%s,"value":%s},"events":%s}}`, kind, orNull(e.value), tags)
+		e.data = fmt.Appendf(nil, `"data":{"type":%s,"value":%s},"events":%s}}`, dataType, orNull(e.value), tags)
 	})
 	return e.data
 }

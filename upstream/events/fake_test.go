@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -57,7 +58,7 @@ func (c *chain) Moved() <-chan struct{} {
 func (c *chain) move(height, epoch int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tip.Height, c.tip.Epoch = height, epoch
+	c.tip.Height, c.tip.Epoch, c.tip.Since = height, epoch, time.Now()
 	close(c.moved)
 	c.moved = make(chan struct{})
 }

@@ -107,24 +107,19 @@ func (f *Feed) Run(ctx context.Context) error {
 // startAtTip makes the block after the tip the next to announce. The hub calls it for the first subscription.
 func (f *Feed) startAtTip() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.next = 0
-	f.position(f.o.Heights.Tip())
+	f.mu.Unlock()
+	f.nextAt(f.o.Heights.Tip())
 }
 
-// position sets the height to announce next if it is unknown, or if the chain was rolled back.
-// The caller must hold mu.
-func (f *Feed) position(t tip.Tip) {
+// nextAt returns the height to announce next, or 0 while no tip is known. If it is unknown, or if the chain was rolled
+// back, it becomes the height after t.
+func (f *Feed) nextAt(t tip.Tip) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if t.Height > 0 && (f.next == 0 || f.epoch != t.Epoch) {
 		f.next, f.last, f.epoch = t.Height+1, "", t.Epoch
 	}
-}
-
-// nextHeight returns the height to announce next at tip t, or 0 if it is unknown.
-func (f *Feed) nextHeight(t tip.Tip) int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.position(t)
 	return f.next
 }
 
@@ -147,7 +142,7 @@ func (f *Feed) markAnnounced(height int64, hash string) {
 type metrics struct {
 	blocks  *prometheus.CounterVec
 	leftOut *prometheus.CounterVec
-	unfound *prometheus.CounterVec
+	unheld  *prometheus.CounterVec
 	slow    prometheus.Counter
 }
 
@@ -162,7 +157,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "tipcache_events_left_out_total",
 			Help: "Events not sent because they could not be built from the node's block, by kind.",
 		}, []string{"kind"}),
-		unfound: m.NewCounterVec(prometheus.CounterOpts{
+		unheld: m.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_events_unheld_total",
 			Help: "Blocks whose transaction events were sent before every node could find the transactions, by reason: late or no index.",
 		}, []string{"reason"}),

@@ -154,8 +154,8 @@ func (h *hub) publish(e *Event) (offered int) {
 // maxHubCost is the query.Cost that the hub spends on one event, about 100 µs.
 const maxHubCost = 256 << 10
 
-// offer offers an event to the members of a group, unless the query is cheap and does not match.
-// size is e.Tags.Size().
+// offer offers an event to the members of a group and returns their number. It evaluates a cheap query itself, and
+// returns 0 if the event does not match. Members get a costly query with the event. size is e.Tags.Size().
 func (h *hub) offer(g *group, e *Event, size int) int {
 	if g.offered == h.number {
 		return 0

@@ -31,19 +31,20 @@ func (f *Feed) awaitIndex(ctx context.Context, b *Block) {
 		found, noIndex := f.search(ctx, hash[:])
 		if ctx.Err() == nil && (found || noIndex) {
 			if !found {
-				f.metrics.unfound.WithLabelValues("no index").Inc()
+				f.metrics.unheld.WithLabelValues("no index").Inc()
 			}
 			return
 		}
 		_ = upstream.Sleep(ctx, pause)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) { // otherwise Run has ended
-		f.metrics.unfound.WithLabelValues("late").Inc()
+		f.metrics.unheld.WithLabelValues("late").Inc()
 	}
 }
 
-// search searches a transaction at all fit nodes at once, until each of them has found it or cannot. found reports
-// whether a node has found it, noIndex whether a node has no index.
+// search searches a transaction at all fit nodes at once. It waits for each of them, because a client may read any of
+// them, and ends when each has found it or has failed. found reports whether a node has found it, noIndex whether a node
+// has no index.
 func (f *Feed) search(ctx context.Context, hash []byte) (found, noIndex bool) {
 	var searches sync.WaitGroup
 	var yes, no atomic.Bool

@@ -158,7 +158,7 @@ func readEvent(result []byte) (a arrival, err error) {
 		a.block, err = blockFromEvent(m.Data.Value)
 	case NewBlockHeader, NewBlockEvents, NewEvidence, Tx, ValidatorSetUpdates:
 	default:
-		a.event = &Event{Kind: kind, Tags: m.Events, kind: m.Data.Type, value: m.Data.Value}
+		a.event = &Event{Kind: kind, Tags: m.Events, dataType: m.Data.Type, value: m.Data.Value}
 	}
 	return a, err
 }

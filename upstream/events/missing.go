@@ -18,19 +18,15 @@ import (
 // readMissing reads the next block if the node did not announce it in time or skipped it. It returns when to check
 // again.
 func (s *sequencer) readMissing(ctx context.Context, t tip.Tip, next int64) time.Duration {
-	now := time.Now()
-	switch {
-	case next == 0 || t.Height < next || s.reading:
+	if next == 0 || t.Height < next || s.reading {
 		return maxHold
-	case s.awaited != next:
-		s.awaited, s.since = next, now
 	}
 	if t.Height == next && s.listener.current.Load() != nil && !s.nodeSkipped(next) {
-		if left := grace - now.Sub(s.since); left > 0 {
+		if left := grace - time.Since(t.Since); left > 0 {
 			return left
 		}
 	}
-	if left := s.retryAt.Sub(now); left > 0 {
+	if left := time.Until(s.retryAt); left > 0 {
 		return left
 	}
 	s.reading = true
@@ -52,10 +48,11 @@ func (s *sequencer) nodeSkipped(height int64) bool {
 	return false
 }
 
-// handleRead announces a block that was read, or schedules another read.
+// handleRead announces a block that was read, schedules another read, or skips the block. It ignores a block that is not
+// the next one any more.
 func (s *sequencer) handleRead(r readResult) {
 	t := s.o.Heights.Tip()
-	next := s.nextHeight(t)
+	next := s.nextAt(t)
 	switch {
 	case r.height != next || r.epoch != t.Epoch:
 		return // the node announced it meanwhile, or it was rolled back
@@ -71,7 +68,7 @@ func (s *sequencer) handleRead(r readResult) {
 		s.disputes++
 		s.retry()
 	default:
-		if s.delay, s.disputes = firstDelay, 0; next == t.Height && s.listener.current.Load() != nil {
+		if next == t.Height && s.listener.current.Load() != nil {
 			s.unannounced++
 		}
 		s.announce(r.block, "read")

@@ -38,14 +38,13 @@ type sequencer struct {
 	pending     []arrival // in the node's order; the first one waits for its block to become readable
 	reads       chan readResult
 	reading     bool
-	awaited     int64     // the readable height that the node has not announced
-	since       time.Time // when awaited became readable
-	unannounced int       // consecutive blocks that were read because the node did not announce them
-	disputes    int       // consecutive reads of a block that does not follow the last one
-	delay       time.Duration
-	retryAt     time.Time
+	unannounced int // consecutive blocks that were read because the node did not announce them
 
-	unavailableSince time.Time // when the fit nodes first lacked a block; zero after a block was announced
+	// Since the last announced block.
+	disputes         int           // reads of a block that does not follow it
+	delay            time.Duration // before the next retry
+	retryAt          time.Time
+	unavailableSince time.Time // when the fit nodes first lacked a block; zero if they have lacked none
 }
 
 // An arrival is an event received from a node.
@@ -95,7 +94,7 @@ func (f *Feed) follow(ctx context.Context, consensus bool, startWait func(wait f
 func (s *sequencer) advance(ctx context.Context) time.Duration {
 	for {
 		t := s.o.Heights.Tip()
-		next := s.nextHeight(t)
+		next := s.nextAt(t)
 		if len(s.pending) == 0 || !s.release(s.pending[0], t, next) {
 			return s.readMissing(ctx, t, next)
 		}
@@ -150,9 +149,10 @@ func (s *sequencer) announce(b *Block, source string) {
 		}
 	}
 	s.markAnnounced(b.Height, b.Hash)
-	s.unavailableSince = time.Time{}
+	s.disputes, s.delay, s.retryAt, s.unavailableSince = 0, firstDelay, time.Time{}, time.Time{}
 	s.metrics.blocks.WithLabelValues(source).Inc()
-	// Nobody waits, but the metric counts blocks that a node did not index because it was stopped before.
+	// If no client waits, only blocks that were read are searched, for the metric: a node that was stopped may not have
+	// indexed them.
 	if wanted == 0 && (source != "read" || len(b.results) == 0) {
 		close(found)
 		return

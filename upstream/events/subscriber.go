@@ -38,10 +38,12 @@ type Subscriber struct {
 
 // A subscription is a subscriber's subscription with one query.
 type subscription struct {
-	owner   *Subscriber
-	query   *query.Query
-	label   any
-	waiting int  // messages in the queue; guarded by owner.mu, like ended
+	owner *Subscriber
+	query *query.Query
+	label any
+
+	// Guarded by owner.mu.
+	waiting int  // messages in the queue
 	ended   bool // the client ended it
 }
 
@@ -119,8 +121,8 @@ func (s *Subscriber) IsSubscribed() bool {
 	return len(s.subscriptions) > 0
 }
 
-// Unsubscribe ends the subscription with a query. It does not parse queries that Subscribe refuses by their length, because
-// that takes long.
+// Unsubscribe ends the subscription with a query. It does not parse a query that is too long for Subscribe, because that
+// can take seconds.
 func (s *Subscriber) Unsubscribe(text string) error {
 	if len(text) > query.MaxLength {
 		return ErrNotFound
@@ -167,7 +169,7 @@ func (s *Subscriber) Close() {
 }
 
 // offer queues an event for a subscription. If v is not nil, Next drops the event unless v is a match. If too many
-// events wait, offer ends the subscription and returns false.
+// events wait, including those that Next will drop, offer queues the subscription's end instead and returns false.
 func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -115,8 +115,8 @@ func (q *Query) IsEquality() bool {
 	return ok && len(q.conditions) == 1
 }
 
-// Equality returns a tag and a value that every matching event has. It prefers the last one in the query, and
-// returns tm.event only if there is no other. ok is false if the query requires no value.
+// Equality returns a tag and a value that every matching event has. Of several conditions that require a value, it uses
+// the last one, and one for tm.event only if there is no other. ok is false if the query requires no value.
 func (q *Query) Equality() (tag, value string, ok bool) {
 	for _, c := range q.conditions {
 		// Events have the value "" for their type without having such a tag.
