@@ -246,3 +246,28 @@ func TestMalformedEndpointURLIsRefused(t *testing.T) {
 		t.Errorf("NewPool = %v, %v, want an error", p, err)
 	}
 }
+
+func TestSessionKeepsOnlyFinalAnswers(t *testing.T) {
+	const (
+		null     = `"result":null`
+		result   = `"result":"0x2"`
+		revert   = `"error":{"code":3,"message":"execution reverted"}`
+		internal = `"error":{"code":-32603,"message":"internal error"}`
+	)
+	for first, kept := range map[string]bool{null: false, internal: false, result: true, revert: true} {
+		e := newTestPool(t, Options{}).endpoints[0]
+		answer := first
+		e.http.Transport = answerFunc(func(*http.Request) (*http.Response, error) {
+			body := `[{"jsonrpc":"2.0","id":0,"result":"0x1"},{"jsonrpc":"2.0","id":1,` + answer + `}]`
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body))}, nil
+		})
+		s := newSession(e)
+		_, _, _ = s.AtHeadOnce(t.Context(), 1, Call{Method: "a"}) // fails for an internal error
+		answer = `"result":"0x3"`
+		_, answers, err := s.AtHeadOnce(t.Context(), 1, Call{Method: "a"})
+		expect.NoError(t, err)
+		if changed := answers[0].Result.Str == "0x3"; changed == kept {
+			t.Errorf("second answer after %s = %v, kept %t, want %t", first, answers[0], !changed, kept)
+		}
+	}
+}
