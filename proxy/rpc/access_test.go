@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -50,6 +51,19 @@ func TestDeniedGRPCMethodCannotBeCalledByABCIQuery(t *testing.T) {
 			t.Errorf("%s = %s, want %s", params, body, want)
 		}
 	}
+}
+
+// A node would read the second path of the first URI if the text was sent as it is.
+func TestTextOfURIThatIsNotOneJSONStringIsRefused(t *testing.T) {
+	n := newRecordedNode(t)
+	server, _ := newHandler(t, n, rpc.Options{}, denying("cosmos.bank.*"))
+	for _, text := range []string{`"/x","path":"/cosmos.bank.v1beta1.Query/Params"`, `"`, `"/x`} {
+		resp := expect.Value(http.Get(server.URL + "/abci_query?path=" + url.QueryEscape(text)))(t)
+		body := string(expect.Value(io.ReadAll(resp.Body))(t))
+		_ = resp.Body.Close()
+		expect.Response(t, text, resp.StatusCode, body, http.StatusBadRequest, "the parameters of abci_query cannot be read")
+	}
+	expect.Equal(t, n.times("abci_query"), 0, "node requests")
 }
 
 func TestKeysOfAMethodAreSelected(t *testing.T) {

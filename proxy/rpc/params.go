@@ -54,7 +54,7 @@ func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
 // wholeNumber matches an integer in canonical form. Other forms are passed to the node unchanged and not cached.
 var wholeNumber = regexp.MustCompile(`^"(0|[1-9][0-9]{0,17})"$`)
 
-// canonicalize returns the canonical form of a value; nil for one that equals a missing value.
+// canonicalize returns the canonical form of a JSON value; nil for one that equals a missing value.
 func (k kind) canonicalize(value json.RawMessage) (canonical json.RawMessage, ok bool) {
 	value = bytes.TrimSpace(value)
 	if len(value) == 0 || string(value) == "null" {

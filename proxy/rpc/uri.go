@@ -50,6 +50,9 @@ func (k kind) parse(value string) (json.RawMessage, bool) {
 	case raw:
 		return nil, false
 	default:
+		if !json.Valid([]byte(value)) { // canonicalize requires JSON: otherwise a text could contain more parameters
+			return nil, false
+		}
 		return k.canonicalize(json.RawMessage(value))
 	}
 	return k.canonicalize(json.RawMessage(`"` + value + `"`))
