@@ -33,6 +33,7 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	}
 	want("a long response", netInfo, http.StatusOK, `"result":"xxx`)
 	want("a batch", batch(100), http.StatusOK, `"id":7,"result":{"response"`)
+	expect.Eventually(t, "release of the first responses", func() bool { return c.Account().Used() == 0 })
 	used := c.Account().Limit()/8*7 - free
 	if !c.Account().Reserve(account.Upstream, used) {
 		t.Fatal("Reserve = false, want true")
@@ -40,6 +41,5 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	want("a long response without memory", netInfo, http.StatusServiceUnavailable, `"id":7,"error":{"code":-32000,"message":"Server error","data":"too many responses have not been read`)
 	want("a batch without memory", batch(100), http.StatusServiceUnavailable, `"error":{"code":-32000,"message":"Server error","data":"too little memory is free for this request`)
 	want("a batch with memory for one call at a time", batch(20), http.StatusOK, `"id":7,"result":{"response"`)
-	c.Account().Release(account.Upstream, used)
-	expect.Equal(t, c.Account().Used(), 0, "Used at the end")
+	expect.Eventually(t, "release of all responses", func() bool { return c.Account().Used() == used })
 }

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,12 +12,14 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -61,6 +64,27 @@ func TestTransactionMayBeAsLargeAsIsConfigured(t *testing.T) {
 		}
 	}
 	expect.Equal(t, n.times("broadcast_tx_sync"), 1, "transactions sent to the node")
+}
+
+func TestFormIsLimitedLikeOtherBodies(t *testing.T) {
+	const most = 1 << 20
+	c := expect.Value(cache.New(cache.Options{MemoryBytes: 16 << 20}))(t)
+	defer c.Close()
+	server, _ := newHandlerWith(t, c, newRecordedNode(t), rpc.Options{Posting: blocks.NewPosting(blocks.Posts{MaxBody: most})})
+	send := func(size, wantStatus int, want string) {
+		t.Helper()
+		const form = "height=5&x="
+		resp := expect.Value(http.Post(server.URL+"/header", "application/x-www-form-urlencoded", strings.NewReader(form+strings.Repeat("A", size-len(form)))))(t)
+		body := string(expect.Value(io.ReadAll(resp.Body))(t))
+		_ = resp.Body.Close()
+		expect.Response(t, fmt.Sprintf("a form of %d bytes", size), resp.StatusCode, body, wantStatus, want)
+	}
+	send(most, http.StatusOK, `"height":"5"`)
+	send(most+1, http.StatusRequestEntityTooLarge, "the body is larger than 1048576 bytes")
+	used := c.Account().Limit() - most/2
+	expect.Equal(t, c.Account().Reserve(account.Upstream, used), true, "Reserve of %d bytes", used)
+	send(most, http.StatusServiceUnavailable, "too many request bodies are being processed")
+	expect.Eventually(t, "release of all bodies", func() bool { return c.Account().Used() == used })
 }
 
 func TestRetriedWebSocketCallCountsOnce(t *testing.T) {

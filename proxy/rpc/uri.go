@@ -1,9 +1,11 @@
 package rpc
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
@@ -86,12 +89,31 @@ func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) erro
 	if err != nil {
 		return err
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, d.o.Posting.MaxBody)
+	release, err := d.readBody(c, rec)
+	if err != nil {
+		return err
+	}
+	defer release()
 	k := d.parseURI(m, c.Request, hs)
 	if err := k.answerOnly(c, rec); err != nil {
 		return err
 	}
 	return k.answerURI(c, rec)
+}
+
+// readBody reads the body of a URI, which may be a form, into memory that it reserves.
+func (d *Handler) readBody(c *gin.Context, rec *record.Record) (release func(), err error) {
+	if c.Request.ContentLength == 0 {
+		return func() {}, nil
+	}
+	held := d.reader.Stack.HoldBody(&rec.Client)
+	body, err := held.ReadRequest(c.Writer, c.Request, d.o.Posting.MaxBody)
+	if err != nil {
+		held.Release()
+		return nil, failure.OfBody(err)
+	}
+	c.Request.Body = io.NopCloser(bytes.NewReader(body))
+	return held.Release, nil
 }
 
 func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendingCall {
