@@ -37,7 +37,7 @@ type key[T any] struct {
 	value      T
 	streak     int  // consecutive blocks with Often requests
 	needs      int  // streak needed to be read ahead
-	idleBlocks int  // since its streak broke
+	idleBlocks int  // blocks since its streak broke; 0 during a streak
 	read       bool // read ahead for the newest block
 }
 
@@ -53,7 +53,7 @@ func (k *Keys[T]) Record(name string, value T) {
 	defer k.mu.Unlock()
 	switch at := k.byName[name]; {
 	case at != nil:
-		at.value, at.streak = value, max(at.streak, 1)
+		at.value, at.streak, at.idleBlocks = value, max(at.streak, 1), 0
 	case k.height > 0 && len(k.byName) < maxKeys:
 		k.byName[name] = &key[T]{value: value, streak: 1, needs: minStreak}
 	}
@@ -102,7 +102,7 @@ func (at *key[T]) endBlock(times int, known bool) (unused bool) {
 		at.needs = max(at.needs-1, minStreak)
 	}
 	if at.streak++; !known || times < Often {
-		at.streak, at.idleBlocks = 0, 0
+		at.streak = 0
 	}
 	return unused
 }

@@ -98,6 +98,36 @@ func TestKeysToReadAheadAreForgotten(t *testing.T) {
 	}
 }
 
+// A key whose read was unused needs a streak of four blocks.
+func TestUnusedReadIsRememberedAfterBrokenStreak(t *testing.T) {
+	const idle = 4_000 // blocks; a key is forgotten after 4,096
+	for name, breakStreak := range map[string]func(keys *ahead.Keys[int], height int64){
+		"by a gap between blocks": func(keys *ahead.Keys[int], height int64) { keys.Next(height+2, often) },
+		"by Forget":               func(keys *ahead.Keys[int], _ int64) { keys.Forget() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys := selected(1)
+			keys.Next(102, often)
+			keys.Read("0")
+			height := int64(103)
+			next := func(blocks int) {
+				for range blocks {
+					keys.Next(height, func(string) (int, bool) { return 0, true })
+					height++
+				}
+			}
+			next(idle)
+			keys.Record("0", 0)
+			breakStreak(keys, height)
+			height += 3
+			next(idle)
+			if keys.Record("0", 0); keys.Has("0") {
+				t.Error("Has = true after one block, want false until the key is requested in three blocks")
+			}
+		})
+	}
+}
+
 func TestKeysToReadAheadAreBounded(t *testing.T) {
 	var keys ahead.Keys[int]
 	keys.Record("too early", 0)
