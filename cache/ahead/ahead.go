@@ -22,7 +22,8 @@ const (
 	minStreak   = 2       // consecutive blocks with Often requests that a key needs
 	maxStreak   = 1 << 10 // maximum for a key whose reads were unused again and again
 	forgetAfter = 4 << 10 // idle blocks after which unused reads are forgotten
-	maxKeys     = 8_000   // maximum number of keys: more than a node can serve in a tenth of a block
+	maxKeys     = 8_000   // maximum number of keys, including idle ones
+	crowded     = 4_000   // number of keys above which idle ones are forgotten to make room for others; more than a node can serve in a tenth of a block
 )
 
 // Keys holds the selected keys and candidates, each with the data needed to read it. The zero Keys is empty and
@@ -85,7 +86,7 @@ func (k *Keys[T]) Next(height int64, requests func(name string) (times int, ok b
 		if at.streak >= at.needs {
 			read = append(read, Key[T]{name, at.value})
 		}
-		if at.streak == 0 && (at.needs == minStreak || at.idleBlocks > forgetAfter) {
+		if at.streak == 0 && (at.needs == minStreak || at.idleBlocks > forgetAfter || len(k.byName) > crowded) {
 			delete(k.byName, name)
 		}
 	}

@@ -141,6 +141,22 @@ func TestKeysToReadAheadAreBounded(t *testing.T) {
 	}
 }
 
+func TestIdleKeysMakeRoomForOthers(t *testing.T) {
+	keys := selected(8_000)
+	read, _ := keys.Next(102, often)
+	for _, key := range read {
+		keys.Read(key.Name)
+	}
+	if _, unused := keys.Next(103, func(string) (int, bool) { return 0, true }); unused != 8_000 {
+		t.Fatalf("unused reads = %d, want 8000", unused)
+	}
+	keys.Record("new", 0)
+	keys.Next(104, often)
+	if now, _ := keys.Next(105, often); len(now) != 1 || now[0].Name != "new" {
+		t.Errorf("keys read = %v, want new", now)
+	}
+}
+
 // An origin with 8 slots can serve 320 reads of 5 ms in 200 ms.
 func TestRoundReadsKeysConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
