@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/upstream"
 )
@@ -140,14 +139,11 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, quic
 	}
 }
 
-// encodeAgain encodes a new content in the codings requested of the previous one, if that is costly and the key is
-// used often, so that later callers need not wait or receive the plain body.
-func (c *Cache) encodeAgain(key string, before *slot, content *Content) {
-	if before.hits.Load() < ahead.Often {
-		return
-	}
+// encodeAgain encodes a new content in the costly codings requested of the previous one, so that later callers need not
+// wait or receive the plain body.
+func (c *Cache) encodeAgain(key string, before, content *Content) {
 	for coding := range codings.Count {
-		wanted := before.entry.variants.wanted[coding].Load() && coding.Costly(len(content.Body))
+		wanted := before.variants.wanted[coding].Load() && coding.Costly(len(content.Body))
 		if wanted && content.Encodings[coding].Load() == nil && content.variants.making[coding].TryLock() {
 			c.encodeLater(key, content, coding)
 		}

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -132,8 +133,9 @@ func (f *flight) readOrigin(ctx context.Context, l *flightResult) error {
 	}
 	before := l.at
 	l.at, l.store = f.keep(e), fromOrigin
-	if before != nil && before.entry.Content != e.Content {
-		f.c.encodeAgain(f.q.Key, before, e.Content)
+	// Keys read ahead are used often, and their hits were counted when the block began.
+	if before != nil && before.entry.Content != e.Content && (Ahead(ctx) || before.hits.Load() >= ahead.Often) {
+		f.c.encodeAgain(f.q.Key, before.entry.Content, e.Content)
 	}
 	return nil
 }

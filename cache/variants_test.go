@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -144,6 +145,24 @@ func TestFrequentlyRequestedBodyIsEncodedAtRefresh(t *testing.T) {
 		encoded := readLongPage(t, c, 200).Encodings[codings.Brotli].Load() != nil
 		expect.Equal(t, encoded, want, "next content is encoded after %d requests", requests)
 	}
+}
+
+func TestBodyReadAheadIsEncodedAtRefresh(t *testing.T) {
+	c := newCache(t, cache.Options{EncodeAtOnce: true, Patience: time.Minute})
+	q := cache.Query{Key: "k", Policy: byTheBlock, Ahead: true}
+	origin := func(context.Context, *cache.Entry) (*cache.Entry, error) {
+		return entry(q.Tip, string(longPage(q.Tip))), nil
+	}
+	for q.Tip = 100; q.Tip < 103; q.Tip++ {
+		c.ReadAhead(t.Context(), ahead.Block{Height: q.Tip, Time: time.Minute, Room: func() bool { return true }})
+		now := c.Peek(q)
+		encoded := now != nil && now.Encodings[codings.Brotli].Load() != nil
+		expect.Equal(t, encoded, q.Tip == 102, "body in br after ReadAhead at block %d", q.Tip)
+		for range 2 {
+			c.Encoded("k", mustGet(t, c, q, origin).Entry.Content, codings.Brotli, true, false)
+		}
+	}
+	expect.Equal(t, metric(t, c, "read_ahead_total", "origin"), 1, "reads ahead")
 }
 
 func TestUnrequestedCodingIsNotEncodedAtRefresh(t *testing.T) {
