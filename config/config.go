@@ -21,13 +21,14 @@ import (
 // flag, doc the text of the reference, must a rule for the value, oneof the allowed values, and forms how
 // other values may begin, for shell completion. A field with the key - is not a setting: Load derives it
 // from the settings, or it is zero for the default of its package.
+// secret adds a variable with the suffix _FILE and hides the value. reload permits a change on SIGHUP.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"Address of the public listener."`
-	Admin  string `yaml:"admin" flag:"admin" forms:"none" doc:"Address of the admin listener: status page at /, /healthz, /readyz, /metrics, /debug/pprof. Without admin_token, requests that name a host other than localhost or an IP address can only read /healthz, /readyz and /metrics. none disables the listener."`
+	Admin  string `yaml:"admin" flag:"admin" forms:"none" doc:"Address of the admin listener: status page at /, /healthz, /readyz, /metrics, /debug/pprof. Without admin_token, requests with a host name other than localhost can only read /healthz, /readyz and /metrics. none disables the listener."`
 
 	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"Token for the admin listener, sent as Authorization: Bearer TOKEN. /healthz, /readyz and /metrics do not need it. At least 16 characters. Required if the listener is not on loopback. Empty means no token."`
 
-	Access []string `yaml:"access" reload:"true" doc:"Access rules for all listeners. The first rule that matches a request decides: deny PATTERN..., allow PATTERN..., limit RATE PATTERN... or cost N PATTERN.... limit sets a rate per client for all requests that match the rule. cost, which may also stand before the patterns of allow and limit, counts a request N times against http.rate and the rates of keys. A pattern is a path (/staking/*), an RPC method (tx_search) or a gRPC method (cosmos.bank.v1beta1.Query/*), where * matches any characters. The pattern of a gRPC method also matches abci_query with its path. A new rule ends the streams and subscriptions that it denies. The last rule is built in: deny net_info consensus_state dump_consensus_state unconfirmed_txs unsafe_* dial_* cometbft.services.pruning.*."`
+	Access []string `yaml:"access" reload:"true" doc:"Access rules for all listeners. The first rule that matches a request decides: deny PATTERN..., allow PATTERN..., limit RATE PATTERN... or cost N PATTERN.... limit sets a rate per client for all requests that match the rule. cost counts a request N times against http.rate and the rates of keys. It may also precede the patterns of allow and limit. A pattern is a path (/staking/*), an RPC method (tx_search) or a gRPC method (cosmos.bank.v1beta1.Query/*), where * matches any characters. The pattern of a gRPC method also matches abci_query with its path. A new rule ends the streams and subscriptions that it denies. The last rule is built in: deny net_info consensus_state dump_consensus_state unconfirmed_txs unsafe_* dial_* cometbft.services.pruning.*."`
 
 	Chain       Chain             `yaml:"chain"`
 	Classes     Classes           `yaml:"classes"`

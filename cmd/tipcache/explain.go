@@ -40,7 +40,7 @@ func explainCommand(std streams) *cobra.Command {
 	var q inquiry
 	fs := c.Flags()
 	q.admin = addAdminFlags(fs)
-	fs.StringVar(&q.height, "height", "", "`BLOCK` in the X-Block-Height of the request")
+	fs.StringVar(&q.height, "height", "", "explain a request with X-Block-Height: `BLOCK`")
 	fs.StringVar(&q.body, "body", "", "JSON `BODY` of a request for collections")
 	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error { return q.explain(c.Context(), args[0], std.out) }

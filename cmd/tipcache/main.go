@@ -1,4 +1,4 @@
-// Command tipcache is the cache in front of a staking chain's node. Run it
+// Command tipcache is a caching proxy in front of a blockchain's nodes. Run it
 // without arguments for the list of commands.
 package main
 

@@ -16,7 +16,7 @@ func purgeCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "purge SELECTION", Short: "remove entries from the caches of all replicas, and from Redis", Args: operands,
 		Long: "Ask a running tipcache serve to remove entries from its memory, from Redis, and from all replicas with the same Redis.\n" +
-			"SELECTION is route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... or all.",
+			"SELECTION is route=NAME, method=SERVICE/METHOD, prefix=KEY-PREFIX, address=ACCOUNT or all.",
 		Example: "  tipcache purge route=staking_params",
 	}
 	admin := addAdminFlags(c.Flags())

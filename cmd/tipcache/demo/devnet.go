@@ -62,7 +62,7 @@ func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	fs.BoolVar(&o.Base64Keys, "base64-keys", false, "with --dialect story: simulate a newer node, which reads page keys in base64")
 	fs.Uint64Var(&o.Seed, "seed", 1, "seed of the simulated amounts and addresses")
 	fs.IntVar(&o.Validators, "validators", 71, "number of validators")
-	fs.IntVar(&o.Delegators, "delegators", 1600, "number of delegations to the most popular validator")
+	fs.IntVar(&o.Delegators, "delegators", 1600, "number of delegators of the most popular validator")
 	fs.IntVar(&o.Collections, "collections", 500, "number of collections")
 	fs.DurationVar(&o.Interval, "block-time", 0, "time between blocks (default 2s)")
 	fs.Int64Var(&o.EVMRange, "evm-range", 10_000, "maximum number of blocks in one eth_getLogs")

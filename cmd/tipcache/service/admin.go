@@ -89,7 +89,7 @@ func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 	admin.WriteJSON(w, status, answer)
 }
 
-var errSelection = errors.New("expected one of route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... and all=true")
+var errSelection = errors.New("expected one of route=NAME, method=SERVICE/METHOD, prefix=KEY-PREFIX, address=ACCOUNT and all=true")
 
 // selection reads the parameter that selects entries. Several or none are an error, so that a typo does
 // not purge everything.
