@@ -95,6 +95,7 @@ func TestEachEventIsCountedOnceDespiteFaults(t *testing.T) {
 			for round := range 8 {
 				o := quick(&crashingStore{store, 1 + rand.IntN(5), round%2 == 0}, evm, other)
 				o.Window, o.Parallel = 1+rand.Int64N(100), 1+rand.IntN(4)
+				o.Grace, o.Doubt = time.Minute, time.Minute // a busy machine may see nothing but lagging heads for a while
 				if round%3 == 2 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(20))*time.Millisecond)
 					_ = index(ctx, o)
@@ -104,7 +105,7 @@ func TestEachEventIsCountedOnceDespiteFaults(t *testing.T) {
 				}
 				h.grow(rand.IntN(10))
 			}
-			evm.set(faults{rate: 0.2}) // a head that lags twice in a row would end the run
+			evm.set(faults{rate: 0.2}) // a run ends at a head that lags
 			run(t, quick(store, evm, other))
 			checkStore(t, store, h.count(0))
 		})
