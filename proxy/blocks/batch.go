@@ -206,7 +206,8 @@ func (t *batchRead) readPart(ctx context.Context, q *Query, at, minHeight int64)
 	}
 	query := t.cacheQuery(q, t.tip)
 	if q.Pinned == 0 { // one block, however long entries are fresh
-		query.MinHeight, query.Policy.FreshBlocks = max(minHeight, t.min), 0
+		query.MinHeight = max(minHeight, t.min)
+		limitAge(&query, 0)
 		if t.patient {
 			query.Policy.StaleBlocks, query.Policy.Stale = 0, query.Policy.Fresh
 		}

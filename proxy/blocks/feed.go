@@ -35,7 +35,7 @@ func (r *Reader) newest(q *Query) readFunc {
 		defer cancel()
 		query := r.cacheQuery(q, r.Nodes.Tip())
 		if web.IsAtEachBlock(ctx) {
-			query.Policy.FreshBlocks = 0
+			limitAge(&query, 0)
 		}
 		query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
 		return (&originRead{Reader: r, q: q, client: client}).get(ctx, query)

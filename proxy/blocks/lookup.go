@@ -136,6 +136,14 @@ func (q *Query) key() string {
 // markStaleBeforeSession makes entries stale that are older than the block of the session.
 func markStaleBeforeSession(query *cache.Query, rec *record.Record) {
 	if minHeight := rec.Session.Least; minHeight > 0 {
-		query.Policy.FreshBlocks = max(0, min(query.Policy.FreshBlocks, query.Tip-minHeight))
+		limitAge(query, max(0, query.Tip-minHeight))
+	}
+}
+
+// limitAge makes entries stale that are more than blocks behind the tip. If the policy lets other callers use older
+// ones, the key is not read ahead for this caller.
+func limitAge(query *cache.Query, blocks int64) {
+	if blocks < query.Policy.FreshBlocks {
+		query.Policy.FreshBlocks, query.Ahead = blocks, false
 	}
 }

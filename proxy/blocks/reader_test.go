@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -130,6 +131,7 @@ func (r read) Entry(a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
 // frontend is an interface with one kind of reads, in front of a chain at block 100.
 type frontend struct {
 	*blocks.Reader
+	cache *cache.Cache
 	nodes *chain
 	kind  *blocks.Kind
 }
@@ -145,6 +147,7 @@ func withFrontend(t *testing.T, test func(t *testing.T, d *frontend), options ..
 			option(&o)
 		}
 		d := &frontend{
+			cache: c,
 			nodes: &chain{tip: node.Tip{Height: 100, Known: true, Since: time.Now(), Interval: 2 * time.Second, Epoch: 1}, moved: make(chan struct{})},
 			kind:  &blocks.Kind{Name: "pool", Class: blocks.Live, NoFuture: true},
 		}
@@ -324,6 +327,51 @@ func TestClassesCanBeReplacedWhileServing(t *testing.T) {
 			t.Error("SetClasses with a policy of an unknown kind: error = nil, want one")
 		}
 	})
+}
+
+// A key whose policy permits older entries is not read ahead at each block because one caller needs the newest.
+func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
+	never := blocks.Snapshot{}
+	for name, read := range map[string]func(*testing.T, *frontend){
+		"session": func(t *testing.T, d *frontend) {
+			d.get(t, blocks.Heights{Session: session.Token{Height: d.nodes.Tip().Height}}, never)
+		},
+		"batch": func(t *testing.T, d *frontend) {
+			compose := func(_ int64, parts []*cache.Entry) *cache.Content { return parts[0].Content }
+			b := &blocks.Batch{Parts: []*blocks.Query{d.query(blocks.Heights{}, never)()}, Compose: compose}
+			expect.Value(d.answer(t, &blocks.Query{Key: "test/batch", Kind: d.kind, Batch: b}))(t)
+		},
+		"stream with block events": func(t *testing.T, d *frontend) {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			feed := expect.Value(d.Feed(r, d.query(blocks.Heights{}, never)()))(t)
+			expect.Value(feed.Read(web.AtEachBlock(t.Context()), ""))(t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
+				policy := cache.Policy{FreshBlocks: 3, StaleBlocks: 5, ErrorBlocks: 100, StaleIfError: time.Hour}
+				expect.NoError(t, d.SetClasses(blocks.Classes{}, map[string]cache.Policy{"pool": policy}))
+				nextBlock := func() {
+					d.nodes.grow(1)
+					d.cache.ReadAhead(t.Context(), ahead.Block{Height: d.nodes.Tip().Height, Time: time.Second, Room: func() bool { return true }})
+				}
+				request := func() {
+					d.get(t, blocks.Heights{}, never)
+					d.get(t, blocks.Heights{}, never)
+				}
+				nextBlock()
+				request()
+				nextBlock()
+				read(t, d)
+				before := len(d.nodes.requests)
+				for range 6 {
+					request()
+					nextBlock()
+				}
+				expect.Equal(t, len(d.nodes.requests)-before, 1, "reads in the next 6 blocks")
+			})
+		})
+	}
 }
 
 // Queries served by the same tip wait for the block unless memory has entries from it for all of them.
