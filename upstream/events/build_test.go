@@ -2,10 +2,9 @@ package events
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -24,9 +23,7 @@ func recordedBlocks(t testing.TB) map[string]recordedBlock {
 	files, _ := filepath.Glob("testdata/blocks/*.json")
 	for _, file := range files {
 		var r recordedBlock
-		if text, err := os.ReadFile(file); err != nil || json.Unmarshal(text, &r) != nil {
-			t.Fatal(file, err)
-		}
+		expect.NoError(t, json.Unmarshal(expect.Value(os.ReadFile(file))(t), &r))
 		all[filepath.Base(file)] = r
 	}
 	if len(all) < 7 {
@@ -58,10 +55,12 @@ func announcement(t testing.TB, message []byte) announced {
 	return announced{m.Result.Data.Type, string(m.Result.Data.Value), m.Result.Events}
 }
 
-func result(t testing.TB, response string) (r struct{ Result json.RawMessage }) {
+// build builds the block from the recorded responses.
+func (r recordedBlock) build(t testing.TB) *Block {
 	t.Helper()
-	expect.NoError(t, json.Unmarshal([]byte(response), &r))
-	return r
+	var block, results struct{ Result json.RawMessage }
+	expect.NoError(t, errors.Join(json.Unmarshal([]byte(r.Block), &block), json.Unmarshal([]byte(r.Results), &results)))
+	return expect.Value(blockFromResults(block.Result, results.Result))(t)
 }
 
 // blockEvents returns the recorded block events by kind, in the node's order if one subscription recorded them all.
@@ -79,19 +78,13 @@ func (r recordedBlock) blockEvents(t testing.TB) map[string][]announced {
 
 func TestBuiltEventsEqualTheNodes(t *testing.T) {
 	for name, r := range recordedBlocks(t) {
-		ofResults, err := blockFromResults(result(t, r.Block).Result, result(t, r.Results).Result)
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		fromResults := r.build(t)
 		want := r.blockEvents(t)
-		ofEvent, err := blockFromEvent([]byte(want[NewBlock][0].Value))
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		for source, b := range map[string]*Block{"results": ofResults, "event": ofEvent} {
-			built, err := b.events()
-			if err != nil {
-				t.Fatal(name, err)
+		fromEvent := expect.Value(blockFromEvent([]byte(want[NewBlock][0].Value)))(t)
+		for source, b := range map[string]*Block{"results": fromResults, "event": fromEvent} {
+			built, failures := b.events()
+			if len(failures) > 0 {
+				t.Errorf("%s: events that cannot be built = %v, want none", name, failures)
 			}
 			got := map[string][]announced{}
 			for _, e := range built {
@@ -111,12 +104,9 @@ func TestBuiltEventsHaveTheNodesOrder(t *testing.T) {
 			want = append(want, a.Value)
 		}
 	}
-	b := expect.Value(blockFromResults(result(t, r.Block).Result, result(t, r.Results).Result))(t)
-	built, _ := b.events()
+	built, _ := r.build(t).events()
 	for _, e := range built {
 		got = append(got, string(e.value))
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("events in order\n%s\nwant the node's order\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	expect.NoDiff(t, got, want, "events in order")
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -61,6 +63,13 @@ func (c *chain) move(height, epoch int64) {
 	c.tip.Height, c.tip.Epoch, c.tip.Since = height, epoch, time.Now()
 	close(c.moved)
 	c.moved = make(chan struct{})
+}
+
+// fork changes the hash of a block.
+func (c *chain) fork(height int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forks[height] = true
 }
 
 func (c *chain) hash(height int64) string {
@@ -169,12 +178,7 @@ func (s *stream) Close() {
 	s.once.Do(func() {
 		close(s.closed)
 		s.node.with(func(n *node) {
-			for i, other := range n.streams {
-				if other == s {
-					n.streams = append(n.streams[:i], n.streams[i+1:]...)
-					return
-				}
-			}
+			n.streams = slices.DeleteFunc(n.streams, func(other *stream) bool { return other == s })
 		})
 	})
 }
@@ -187,7 +191,7 @@ func (n *node) open() (open int) {
 // stop closes all streams and refuses new ones until start.
 func (n *node) stop() {
 	var cut []*stream
-	n.with(func(n *node) { n.down, n.fit, cut = true, false, append(cut, n.streams...) })
+	n.with(func(n *node) { n.down, n.fit, cut = true, false, slices.Clone(n.streams) })
 	for _, s := range cut {
 		s.Close()
 	}
@@ -223,25 +227,27 @@ func (n *node) announce(height int64) {
 	n.send(fmt.Sprintf(`{"query":"q","data":{"type":"tendermint/event/NewBlock","value":{"block":%s,"block_id":%s,%s}},"events":{"tm.event":["NewBlock"]}}`, b.Block, b.ID, outcome))
 }
 
+// announceUnrelated sends the NewBlock event of a block 102 with another parent than the chain's.
+func (n *node) announceUnrelated(chainID string) {
+	n.send(`{"data":{"value":{"block":{"header":{"chain_id":"` + chainID + `","height":"102","last_block_id":{"hash":"Y"}},"data":{"txs":[]}},"block_id":{"hash":"X"},"result_finalize_block":{}}},"events":{"tm.event":["NewBlock"]}}`)
+}
+
 func (n *node) call(_ context.Context, method string, params any, _ int64) (json.RawMessage, error) {
 	n.mu.Lock()
-	panics := n.panics
-	n.mu.Unlock()
-	if panics {
+	defer n.mu.Unlock()
+	if n.panics {
 		panic("a block that cannot be read")
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	text, _ := json.Marshal(params)
 	n.calls = append(n.calls, method+string(text))
 	if n.down {
 		return nil, errors.New("connection refused")
 	}
+	arguments := params.(map[string]string)
 	if method == "tx" {
-		return n.tx(params.(map[string]string)["hash"])
+		return n.tx(arguments["hash"])
 	}
-	var height int64
-	fmt.Sscan(params.(map[string]string)["height"], &height)
+	height, _ := strconv.ParseInt(arguments["height"], 10, 64)
 	if height <= n.pruned {
 		return nil, &comet.Refusal{Message: "Internal error", Data: fmt.Sprintf("height %d is not available, lowest height is %d", height, n.pruned+1)}
 	}
@@ -275,7 +281,7 @@ type world struct {
 }
 
 // inBubble runs a test in a synctest bubble, with a feed of a chain with a number of nodes.
-func inBubble(t *testing.T, nodes int, o events.Options, test func(w *world)) {
+func inBubble(t *testing.T, nodes int, o events.Options, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newChain(nodes)
@@ -288,14 +294,11 @@ func inBubble(t *testing.T, nodes int, o events.Options, test func(w *world)) {
 		}
 		ctx, stop := context.WithCancel(context.Background())
 		w := &world{chain: c, t: t, feed: events.New(o)}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_ = w.feed.Run(ctx)
-		}()
-		test(w)
-		stop()
-		<-done
+		var run sync.WaitGroup
+		run.Go(func() { _ = w.feed.Run(ctx) })
+		defer run.Wait()
+		defer stop()
+		test(t, w)
 	})
 }
 
@@ -316,9 +319,8 @@ func (w *world) listen(queries ...string) *listener {
 		expect.NoError(w.t, l.Subscribe(q, q))
 	}
 	ctx, stop := context.WithCancel(w.t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var drains sync.WaitGroup
+	drains.Go(func() {
 		for {
 			select {
 			case <-l.awake:
@@ -327,8 +329,8 @@ func (w *world) listen(queries ...string) *listener {
 				return
 			}
 		}
-	}()
-	w.t.Cleanup(func() { stop(); <-done })
+	})
+	w.t.Cleanup(func() { stop(); drains.Wait() })
 	return l
 }
 

@@ -29,7 +29,7 @@ func (w *world) expect(l *listener, want string) {
 }
 
 func TestBlockIsAnnouncedOnceWhenReadable(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
 		w.nodes[0].announce(101)
@@ -50,7 +50,7 @@ func TestBlockIsAnnouncedOnceWhenReadable(t *testing.T) {
 }
 
 func TestUnannouncedBlockIsRead(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks, txs)
 		synctest.Wait()
 		w.txs[101] = 2
@@ -65,26 +65,22 @@ func TestUnannouncedBlockIsRead(t *testing.T) {
 }
 
 func TestBlockWhoseReadPanicsIsSkipped(t *testing.T) {
-	inBubble(t, 2, events.Options{}, func(w *world) {
+	inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
-		setPanics := func(panics bool) {
+		for _, panics := range []bool{true, false} {
 			for _, n := range w.nodes {
 				n.with(func(n *node) { n.panics = panics })
 			}
+			w.move(w.Tip().Height+1, 0)
+			time.Sleep(5 * time.Second)
 		}
-		setPanics(true)
-		w.move(101, 0)
-		time.Sleep(5 * time.Second)
-		setPanics(false)
-		w.move(102, 0)
-		time.Sleep(time.Second)
 		w.expect(l, "NewBlock 102")
 	})
 }
 
 func TestEventsKeepTheNodesOrder(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(all)
 		synctest.Wait()
 		w.txs[101] = 1
@@ -102,7 +98,7 @@ func TestEventsKeepTheNodesOrder(t *testing.T) {
 }
 
 func TestEachBlockIsAnnouncedOnceWhileNodesStopAndStart(t *testing.T) {
-	inBubble(t, 2, events.Options{}, func(w *world) {
+	inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)
 		var want []string
 		for h := int64(101); h <= 160; h++ {
@@ -135,7 +131,7 @@ func TestEachBlockIsAnnouncedOnceWhileNodesStopAndStart(t *testing.T) {
 }
 
 func TestNodeSubscriptionLastsWhileClientsSubscribe(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		listening := func(want int, query string) {
 			t.Helper()
 			synctest.Wait()
@@ -163,12 +159,8 @@ func TestNodeSubscriptionLastsWhileClientsSubscribe(t *testing.T) {
 
 func TestFeedLeavesNodeThatAnnouncesUnrelatedBlocks(t *testing.T) {
 	for name, misbehave := range map[string]func(w *world){
-		"another chain": func(w *world) {
-			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"other","height":"102"},"data":{"txs":[]}},"block_id":{"hash":"X"},"result_finalize_block":{}}},"events":{"tm.event":["NewBlock"]}}`)
-		},
-		"another history": func(w *world) {
-			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"chain-1","height":"102","last_block_id":{"hash":"Y"}},"data":{"txs":[]}},"block_id":{"hash":"X"},"result_finalize_block":{}}},"events":{"tm.event":["NewBlock"]}}`)
-		},
+		"another chain":   func(w *world) { w.nodes[0].announceUnrelated("other") },
+		"another history": func(w *world) { w.nodes[0].announceUnrelated("chain-1") },
 		"a block that never becomes readable": func(w *world) {
 			w.nodes[0].announce(5000)
 			time.Sleep(10 * time.Second)
@@ -176,7 +168,7 @@ func TestFeedLeavesNodeThatAnnouncesUnrelatedBlocks(t *testing.T) {
 		"an invalid message": func(w *world) { w.nodes[0].send(`{"events":5}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 2, events.Options{}, func(w *world) {
+			inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 				l := w.listen(blocks)
 				synctest.Wait()
 				w.nodes[0].announce(101)
@@ -195,10 +187,10 @@ func TestFeedLeavesNodeThatAnnouncesUnrelatedBlocks(t *testing.T) {
 
 // The votes and the block arrive before the node is known to follow another history.
 func TestEventsOfALeftNodeAreDiscarded(t *testing.T) {
-	inBubble(t, 2, events.Options{}, func(w *world) {
+	inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks, "tm.event='Vote'")
 		synctest.Wait()
-		w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"chain-1","height":"102","last_block_id":{"hash":"Y"}},"data":{"txs":[]}},"block_id":{"hash":"X"},"result_finalize_block":{}}},"events":{"tm.event":["NewBlock"]}}`)
+		w.nodes[0].announceUnrelated("chain-1")
 		w.nodes[0].send(vote)
 		synctest.Wait()
 		w.move(102, 0)
@@ -208,7 +200,7 @@ func TestEventsOfALeftNodeAreDiscarded(t *testing.T) {
 
 // The feed drops the ended subscription of the first node only when its block has not become readable.
 func TestBlockOfNewNodeIsNotReadAfterOldSubscriptionIsDropped(t *testing.T) {
-	inBubble(t, 2, events.Options{}, func(w *world) {
+	inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
 		w.nodes[0].announce(5000)
@@ -227,7 +219,7 @@ func TestBlockOfNewNodeIsNotReadAfterOldSubscriptionIsDropped(t *testing.T) {
 }
 
 func TestFeedLeavesSilentNode(t *testing.T) {
-	inBubble(t, 2, events.Options{}, func(w *world) {
+	inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)
 		for h := int64(101); h <= 110; h++ {
 			w.move(h, 0)
@@ -241,7 +233,7 @@ func TestFeedLeavesSilentNode(t *testing.T) {
 }
 
 func TestTransactionIsAnnouncedWhenNodesFindIt(t *testing.T) {
-	inBubble(t, 2, events.Options{}, func(w *world) {
+	inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 		sender, reader := w.listen(txs, blocks), w.listen(blocks)
 		synctest.Wait()
 		w.txs[101] = 2
@@ -267,7 +259,7 @@ func TestTransactionIsAnnouncedWhenNodesFindIt(t *testing.T) {
 
 func TestTransactionWaitsForIndexWhileOthersSubscribe(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	inBubble(t, 1, events.Options{Registerer: registry}, func(w *world) {
+	inBubble(t, 1, events.Options{Registerer: registry}, func(t *testing.T, w *world) {
 		l := w.listen(txs)
 		synctest.Wait()
 		w.txs[101], w.nodes[0].indexed = 1, 100
@@ -287,7 +279,7 @@ func TestTransactionWaitsForIndexWhileOthersSubscribe(t *testing.T) {
 
 func TestWaitsForIndexEndWithTheFeed(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	inBubble(t, 1, events.Options{Registerer: registry}, func(w *world) {
+	inBubble(t, 1, events.Options{Registerer: registry}, func(t *testing.T, w *world) {
 		w.listen(txs)
 		synctest.Wait()
 		w.txs[101], w.nodes[0].indexed = 1, 100
@@ -311,7 +303,7 @@ func TestTransactionIsAnnouncedAfterASecondAtTheLatest(t *testing.T) {
 		"the node is not fit":        {func(n *node) { n.down, n.fit = true, false }, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 1, events.Options{}, func(w *world) {
+			inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 				l := w.listen(txs)
 				synctest.Wait()
 				w.nodes[0].with(tt.node)
@@ -330,7 +322,7 @@ func TestTransactionIsAnnouncedAfterASecondAtTheLatest(t *testing.T) {
 
 // A node that is stopped during a commit never indexes the block.
 func TestUnindexedTransactionOfUnannouncedBlockIsAnnounced(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(txs)
 		synctest.Wait()
 		w.txs[101] = 1
@@ -345,7 +337,7 @@ func TestUnindexedTransactionOfUnannouncedBlockIsAnnounced(t *testing.T) {
 // The node stops after announcing the block. The other one, if any, has indexed it.
 func TestTransactionIsAnnouncedWhileItsNodeIsDown(t *testing.T) {
 	for _, others := range []int{0, 1} {
-		inBubble(t, 1+others, events.Options{}, func(w *world) {
+		inBubble(t, 1+others, events.Options{}, func(t *testing.T, w *world) {
 			l := w.listen(txs)
 			synctest.Wait()
 			w.txs[101] = 1
@@ -364,7 +356,7 @@ func TestTransactionIsAnnouncedWhileItsNodeIsDown(t *testing.T) {
 }
 
 func TestUnmatchedTransactionsAreNotSearched(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks, "tx.hash='A'")
 		synctest.Wait()
 		w.txs[101] = 5
@@ -378,7 +370,7 @@ func TestUnmatchedTransactionsAreNotSearched(t *testing.T) {
 }
 
 func TestBlocksAfterRollbackAreAnnounced(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
 		w.nodes[0].announce(101)
@@ -386,9 +378,7 @@ func TestBlocksAfterRollbackAreAnnounced(t *testing.T) {
 		w.nodes[0].announce(102)
 		w.expect(l, "NewBlock 101")
 		w.move(90, 1)
-		w.mu.Lock()
-		w.forks[90] = true
-		w.mu.Unlock()
+		w.fork(90)
 		synctest.Wait()
 		w.nodes[0].announce(91)
 		w.move(91, 1)
@@ -397,7 +387,7 @@ func TestBlocksAfterRollbackAreAnnounced(t *testing.T) {
 }
 
 func TestBlockReadBeforeRollbackIsDiscarded(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
 		blocked := make(chan struct{})
@@ -408,9 +398,7 @@ func TestBlockReadBeforeRollbackIsDiscarded(t *testing.T) {
 		w.nodes[0].with(func(n *node) { n.blocked = nil })
 		close(blocked)
 		w.expect(l, "")
-		w.mu.Lock()
-		w.forks[101] = true
-		w.mu.Unlock()
+		w.fork(101)
 		w.nodes[0].announce(101)
 		w.move(101, 1)
 		w.expect(l, "NewBlock 101")
@@ -422,7 +410,7 @@ func TestBlockReadBeforeRollbackIsDiscarded(t *testing.T) {
 
 // The feed takes 500 messages of the node before their blocks are readable. The old block 101 waits behind them.
 func TestBlockReceivedBeforeRollbackIsDiscarded(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks, "tm.event='Vote'")
 		synctest.Wait()
 		w.nodes[0].announce(102)
@@ -432,9 +420,7 @@ func TestBlockReceivedBeforeRollbackIsDiscarded(t *testing.T) {
 		w.nodes[0].announce(101)
 		synctest.Wait()
 		w.move(100, 1)
-		w.mu.Lock()
-		w.forks[101] = true
-		w.mu.Unlock()
+		w.fork(101)
 		synctest.Wait()
 		for h := int64(101); h <= 103; h++ {
 			w.nodes[0].announce(h)
@@ -457,7 +443,7 @@ func TestPrunedBlocksAreSkippedUnlessAnUnfitNodeHasThem(t *testing.T) {
 		"an unfit node becomes fit late": {40 * time.Second, "NewBlock 111, NewBlock 112"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 2, events.Options{}, func(w *world) {
+			inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 				l := w.listen(blocks)
 				synctest.Wait()
 				w.nodes[0].pruned, w.nodes[1].pruned = 110, 109
@@ -473,7 +459,7 @@ func TestPrunedBlocksAreSkippedUnlessAnUnfitNodeHasThem(t *testing.T) {
 }
 
 func TestSlowSubscriptionEndsWithError(t *testing.T) {
-	inBubble(t, 1, events.Options{Queue: 3}, func(w *world) {
+	inBubble(t, 1, events.Options{Queue: 3}, func(t *testing.T, w *world) {
 		slow := &listener{}
 		slow.Subscriber = w.feed.Subscriber(5, func() {})
 		fast := w.listen(blocks)
@@ -499,7 +485,7 @@ func TestUnreadSubscriptionCountsUntilItsEnd(t *testing.T) {
 		"unsubscribe":     func(s *events.Subscriber) error { return s.Unsubscribe(blocks) },
 		"unsubscribe_all": (*events.Subscriber).UnsubscribeAll,
 	} {
-		inBubble(t, 1, events.Options{Queue: 3}, func(w *world) {
+		inBubble(t, 1, events.Options{Queue: 3}, func(t *testing.T, w *world) {
 			slow := &listener{Subscriber: w.feed.Subscriber(1, func() {})}
 			expect.NoError(t, slow.Subscribe(blocks, "first"))
 			announce := func(from int64) {
@@ -528,7 +514,7 @@ func TestUnreadSubscriptionCountsUntilItsEnd(t *testing.T) {
 }
 
 func TestSubscriptionErrorsEqualTheNodes(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		s := w.feed.Subscriber(2, func() {})
 		for _, step := range []struct{ call, query, refusal string }{
 			{"subscribe", "a.b=5", ""},
@@ -562,7 +548,7 @@ func TestSubscriptionErrorsEqualTheNodes(t *testing.T) {
 }
 
 func TestSubscribeFailsWhileNoNodeHasEvents(t *testing.T) {
-	inBubble(t, 2, events.Options{}, func(w *world) {
+	inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 		old := errors.New("CometBFT 0.37")
 		w.nodes[0].with(func(n *node) { n.noEvents = old })
 		l := w.listen(blocks)
@@ -574,7 +560,7 @@ func TestSubscribeFailsWhileNoNodeHasEvents(t *testing.T) {
 }
 
 func TestBlocksWithoutFinalizeBlockEventsAreNotAnnounced(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		w.old = true
 		l := w.listen(blocks)
 		synctest.Wait()

@@ -16,15 +16,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// everything matches each event of a block.
-const everything = "tm.event EXISTS"
-
 // messages lets the feed read block 101, and returns the kinds and values of the events that a subscriber receives.
 func (w *world) messages() (kinds []string, values []json.RawMessage) {
 	w.t.Helper()
 	awake := make(chan struct{}, 1)
 	s := w.feed.Subscriber(5, func() { awake <- struct{}{} })
-	expect.NoError(w.t, s.Subscribe(everything, everything))
+	expect.NoError(w.t, s.Subscribe(all, nil))
 	synctest.Wait()
 	w.move(101, 0)
 	time.Sleep(time.Minute)
@@ -43,7 +40,7 @@ func (w *world) messages() (kinds []string, values []json.RawMessage) {
 
 func TestEventsThatCannotBeBuiltAreOmittedAndCounted(t *testing.T) {
 	const key = `"pub_key":{"Sum":{"type":"tendermint.crypto.PublicKey_Ed25519","value":{"ed25519":"AAE="}}}`
-	for name, c := range map[string]struct{ updates, result, leftOut string }{
+	for name, tt := range map[string]struct{ updates, result, leftOut string }{
 		"a key of an unknown type":     {`[{` + key + `,"power":"1"},{"pub_key_type":"ml_dsa_65","pub_key_bytes":"AAE=","power":"1"}]`, "", "ValidatorSetUpdates"},
 		"a key in an unknown form":     {`[{"pub_key":{"Sum":{"type":"tendermint.crypto.PublicKey_Sr25519","value":{"sr25519":"AAE="}}}}]`, "", "ValidatorSetUpdates"},
 		"an update without a key":      {`[{"power":"1"}]`, "", "ValidatorSetUpdates"},
@@ -56,18 +53,18 @@ func TestEventsThatCannotBeBuiltAreOmittedAndCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log logtest.Log
 			registry := prometheus.NewPedanticRegistry()
-			inBubble(t, 1, events.Options{Registerer: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(w *world) {
-				w.txs[101], w.updates[101], w.results[raw(101, 0)] = 2, c.updates, c.result
+			inBubble(t, 1, events.Options{Registerer: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, w *world) {
+				w.txs[101], w.updates[101], w.results[raw(101, 0)] = 2, tt.updates, tt.result
 				got, _ := w.messages()
 				want := "NewBlock NewBlockHeader NewBlockEvents Tx"
-				if c.leftOut != "Tx" {
+				if tt.leftOut != "Tx" {
 					want += " Tx"
 				}
 				if strings.Join(got, " ") != want {
 					t.Errorf("kinds of events = %v, want %s", got, want)
 				}
 			})
-			expect.NoDiff(t, expect.Metrics(t, registry, "tipcache_events_left_out_total"), map[string]float64{c.leftOut: 1}, "events left out")
+			expect.NoDiff(t, expect.Metrics(t, registry, "tipcache_events_left_out_total"), map[string]float64{tt.leftOut: 1}, "events left out")
 			expect.Equal(t, log.Count("left out events of a block"), 1, "log lines (%s)", log.String())
 		})
 	}
@@ -89,7 +86,7 @@ func TestValidatorUpdatesOfAllReleases(t *testing.T) {
 		"BLS12-381": {"08359B108FA567F5DCF319FA3434DA6ABBC1D595", "cometbft/PubKeyBls12_381", long, old("Bls12381", "bls12381", long), since1("bls12_381", long)},
 	} {
 		for release, update := range map[string]string{"before 1.0": k.old, "since 1.0": k.since1} {
-			inBubble(t, 1, events.Options{}, func(w *world) {
+			inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 				w.updates[101] = "[" + update + "]"
 				kinds, values := w.messages()
 				want := fmt.Sprintf(`{"validator_updates":[{"address":%q,"pub_key":{"type":%q,"value":%q},"voting_power":"5","proposer_priority":"0"}]}`, k.address, k.kind, k.key)

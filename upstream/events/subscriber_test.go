@@ -13,13 +13,13 @@ import (
 )
 
 func TestClosedSubscriberLeavesNoSubscription(t *testing.T) {
-	inBubble(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		closed := w.feed.Subscriber(5, func() {})
 		closed.Close()
 		if err := closed.Subscribe(blocks, nil); err == nil {
 			t.Error("Subscribe after Close = nil, want an error")
 		}
-		for range 500 { // at the same time
+		for range 500 {
 			var works sync.WaitGroup
 			s := w.feed.Subscriber(5, func() {})
 			works.Go(func() {
@@ -83,7 +83,7 @@ func TestCostlyQueriesDelayNoOtherEvent(t *testing.T) {
 
 // Costly and cheap queries share one order.
 func TestSubscribersEventsKeepTheirOrder(t *testing.T) {
-	inBubble(t, 1, events.Options{Queue: 50}, func(w *world) {
+	inBubble(t, 1, events.Options{Queue: 50}, func(t *testing.T, w *world) {
 		l := w.listen("a.b>0 AND a.b>1 AND a.b>2", blocks)
 		var want []string
 		for i := range 40 {
