@@ -292,12 +292,10 @@ func inBubble(t *testing.T, nodes int, o events.Options, test func(t *testing.T,
 			}
 			return all
 		}
-		ctx, stop := context.WithCancel(context.Background())
 		w := &world{chain: c, t: t, feed: events.New(o)}
 		var run sync.WaitGroup
-		run.Go(func() { _ = w.feed.Run(ctx) })
-		defer run.Wait()
-		defer stop()
+		run.Go(func() { _ = w.feed.Run(t.Context()) })
+		t.Cleanup(run.Wait)
 		test(t, w)
 	})
 }
@@ -318,7 +316,7 @@ func (w *world) listen(queries ...string) *listener {
 	for _, q := range queries {
 		expect.NoError(w.t, l.Subscribe(q, q))
 	}
-	ctx, stop := context.WithCancel(w.t.Context())
+	ctx := w.t.Context()
 	var drains sync.WaitGroup
 	drains.Go(func() {
 		for {
@@ -330,7 +328,7 @@ func (w *world) listen(queries ...string) *listener {
 			}
 		}
 	})
-	w.t.Cleanup(func() { stop(); drains.Wait() })
+	w.t.Cleanup(drains.Wait)
 	return l
 }
 

@@ -413,6 +413,7 @@ func TestBlockReceivedBeforeRollbackIsDiscarded(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks, "tm.event='Vote'")
 		synctest.Wait()
+		before := len(w.nodes[0].queries) // one or two: the feed may subscribe between the two queries
 		w.nodes[0].announce(102)
 		for range 499 {
 			w.nodes[0].send(vote)
@@ -427,8 +428,8 @@ func TestBlockReceivedBeforeRollbackIsDiscarded(t *testing.T) {
 			w.move(h, 1)
 			w.expect(l, fmt.Sprint("NewBlock ", h))
 		}
-		if calls := w.nodes[0].calls; len(calls) > 0 || len(w.nodes[0].queries) != 1 {
-			t.Errorf("calls = %v, subscriptions = %d; want none and 1", calls, len(w.nodes[0].queries))
+		if calls := w.nodes[0].calls; len(calls) > 0 || len(w.nodes[0].queries) != before {
+			t.Errorf("calls = %v, subscriptions = %d; want none and %d", calls, len(w.nodes[0].queries), before)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 func TestLateHeadersAreCounted(t *testing.T) {
 	for name, tt := range map[string]struct {
-		does           func(c *followed, n *fakeNode)
+		act            func(c *followed, n *fakeNode)
 		punctual, late int64
 	}{
 		"all in time": {func(c *followed, _ *fakeNode) { c.blocks(20) }, 20, 0},
@@ -36,7 +36,7 @@ func TestLateHeadersAreCounted(t *testing.T) {
 			n.old = 2 * interval
 			runChain(t, func(t *testing.T, c *followed) {
 				punctual, late := c.known[0].Headers()
-				tt.does(c, n)
+				tt.act(c, n)
 				nowPunctual, nowLate := c.known[0].Headers()
 				if nowPunctual-punctual != tt.punctual || nowLate-late != tt.late {
 					t.Errorf("headers in time = %d, late = %d; want %d, %d", nowPunctual-punctual, nowLate-late, tt.punctual, tt.late)

@@ -40,7 +40,7 @@ func TestLateBlockBecomesTipWhenRead(t *testing.T) {
 	}, n)
 }
 
-func TestSeekPollsAtOnce(t *testing.T) {
+func TestPollNowPollsAtOnce(t *testing.T) {
 	n := newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {
 		c.wait(interval / 10)

@@ -222,15 +222,19 @@ func runChain(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fake
 		for _, n := range all {
 			c.Add(n)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan bool)
-		go func() { defer close(ended); c.Run(ctx) }()
-		defer func() { cancel(); <-ended }()
+		run(t, c.Chain)
 		time.Sleep(interval)
 		c.blocks(10)
 		c.RecordReading(all[0], 0, heights.Reading{Height: c.Tip().Height})
 		test(t, c)
 	})
+}
+
+// run runs a chain until the end of the test.
+func run(t *testing.T, c *heights.Chain) {
+	var runs sync.WaitGroup
+	runs.Go(func() { c.Run(t.Context()) })
+	t.Cleanup(runs.Wait)
 }
 
 func (c *followed) block() {

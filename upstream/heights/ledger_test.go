@@ -37,26 +37,37 @@ func (l *ledger) NextEpoch(_ context.Context, _ string, _, to int64) (int64, err
 
 func (l *ledger) AddAnchor(context.Context, string, int64, int64, string) error { return nil }
 
+// runWithLedger runs a chain with a node and a ledger. A call of the returned function makes blocks.
+func runWithLedger(t *testing.T, n *fakeNode, o heights.Options) (c *heights.Chain, blocks func(count int)) {
+	t.Helper()
+	o.ChainID, o.Interval, o.RollbackAfter, o.Logger = "story-1", interval, rollback, slog.New(slog.DiscardHandler)
+	o.Reconnected = func(string) {}
+	c = heights.New(o)
+	c.Add(&heights.Node{Name: "node", Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: o.Logger})
+	run(t, c)
+	return c, func(count int) {
+		for range count {
+			time.Sleep(interval)
+			n.commit()
+			synctest.Wait()
+		}
+	}
+}
+
 func TestNewerEpochOfReplicasIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		others, n := &ledger{epoch: 5}, newFakeNode(1000)
+		others := &ledger{epoch: 5}
 		var epochs []int64 // epochs begun
-		turns := 0
-		c := heights.New(heights.Options{
-			ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Ledger: others, Logger: slog.New(slog.DiscardHandler),
-			OnEpoch: func(_ string, epoch int64) { epochs = append(epochs, epoch) }, EpochChanged: func() { turns++ }, Reconnected: func(string) {},
+		rollbacks := 0
+		c, blocks := runWithLedger(t, newFakeNode(1000), heights.Options{
+			Ledger: others, OnEpoch: func(_ string, epoch int64) { epochs = append(epochs, epoch) }, EpochChanged: func() { rollbacks++ },
 		})
-		c.Add(&heights.Node{Name: "node", Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan bool)
-		go func() { defer close(ended); c.Run(ctx) }()
-		defer func() { cancel(); <-ended }()
 		for _, step := range []struct {
-			name   string
-			others int64
-			epoch  int64
-			begun  []int64
-			turns  int // rollbacks, each of which drops the cache
+			name      string
+			others    int64
+			epoch     int64
+			begun     []int64
+			rollbacks int // each drops the cache
 		}{
 			{"the first one", 5, 5, []int64{5}, 0},
 			{"the same again", 5, 5, []int64{5}, 0},
@@ -66,13 +77,9 @@ func TestNewerEpochOfReplicasIsAdopted(t *testing.T) {
 			{"none", 0, 7, []int64{5, 7}, 1},
 		} {
 			others.set(step.others)
-			for range 10 {
-				time.Sleep(interval)
-				n.commit()
-				synctest.Wait()
-			}
-			if got := c.Tip().Epoch; got != step.epoch || turns != step.turns {
-				t.Errorf("%s: epoch %d after %d rollbacks, want %d after %d", step.name, got, turns, step.epoch, step.turns)
+			blocks(10)
+			if got := c.Tip().Epoch; got != step.epoch || rollbacks != step.rollbacks {
+				t.Errorf("%s: epoch = %d after %d rollbacks, want %d after %d", step.name, got, rollbacks, step.epoch, step.rollbacks)
 			}
 			expect.NoDiff(t, epochs, step.begun, "%s: epochs begun", step.name)
 		}
@@ -82,7 +89,7 @@ func TestNewerEpochOfReplicasIsAdopted(t *testing.T) {
 func TestAnchorWithAnotherHashIsARollback(t *testing.T) {
 	for name, tt := range map[string]struct {
 		anchor, hash string
-		turns        int
+		rollbacks    int
 	}{
 		"the same hash": {"A990", "A990", 0},
 		"another hash":  {"B990", "A990", 1},
@@ -90,29 +97,19 @@ func TestAnchorWithAnotherHashIsARollback(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n, turns := newFakeNode(1000), 0
+				n, rollbacks := newFakeNode(1000), 0
 				n.hash = func(height int64) string {
 					if tt.hash == "" {
 						return ""
 					}
 					return fmt.Sprint("A", height)
 				}
-				c := heights.New(heights.Options{
-					ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Logger: slog.New(slog.DiscardHandler),
+				_, blocks := runWithLedger(t, n, heights.Options{
 					Ledger:  &ledger{epoch: 5, anchors: map[int64]string{990: tt.anchor}},
-					OnEpoch: func(string, int64) {}, EpochChanged: func() { turns++ }, Reconnected: func(string) {},
+					OnEpoch: func(string, int64) {}, EpochChanged: func() { rollbacks++ },
 				})
-				c.Add(&heights.Node{Name: "node", Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan bool)
-				go func() { defer close(ended); c.Run(ctx) }()
-				defer func() { cancel(); <-ended }()
-				for range 30 {
-					time.Sleep(interval)
-					n.commit()
-					synctest.Wait()
-				}
-				expect.Equal(t, turns, tt.turns, "rollbacks")
+				blocks(30)
+				expect.Equal(t, rollbacks, tt.rollbacks, "rollbacks")
 			})
 		})
 	}

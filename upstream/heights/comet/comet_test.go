@@ -39,12 +39,19 @@ func serveRecorded(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(reply)
 }
 
-func TestRepliesOfARealNodeAreUnderstood(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(serveRecorded))
+// newClient returns a client of a node that handle fakes.
+func newClient(t *testing.T, handle http.HandlerFunc) *Client {
+	t.Helper()
+	server := httptest.NewServer(handle)
 	t.Cleanup(server.Close)
 	base := expect.Value(url.Parse(server.URL))(t)
 	c := New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 	t.Cleanup(c.CloseIdle)
+	return c
+}
+
+func TestRepliesOfARealNodeAreUnderstood(t *testing.T) {
+	c := newClient(t, serveRecorded)
 	got := expect.Value(c.Status(t.Context()))(t)
 	want := Status{ChainID: "story-1001511", Height: 290, Earliest: 1, TxIndex: "off", Time: time.Date(2026, 11, 20, 11, 38, 19, 89729905, time.UTC)}
 	expect.NoDiff(t, got, want, "status")
@@ -77,15 +84,11 @@ func TestHashOfABlockComesFromTheNextHeader(t *testing.T) {
 		"no JSON":                   {`}`, "", "invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				expect.Equal(t, gjson.GetBytes(body, "params.height").String(), "8", "height of the header")
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, gjson.GetBytes(body, "id").Raw, tt.reply)
-			}))
-			defer server.Close()
-			base := expect.Value(url.Parse(server.URL))(t)
-			c := New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
-			defer c.CloseIdle()
+			})
 			hash, err := c.Hash(t.Context(), 7)
 			if tt.err == "" && (err != nil || hash != tt.hash) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 				t.Errorf("Hash = %q, %v; want %q and an error with %q", hash, err, tt.hash, tt.err)
@@ -99,17 +102,13 @@ func TestOnlyRefusalsOfTheNodeItselfEndAnOutage(t *testing.T) {
 		-32700: false, -32600: false, -32601: false, -32602: false, -32603: false, -32000: false,
 		-32701: true, -32699: true, -32604: true, -32599: true, -32005: true, -32001: true, 429: true, 0: true,
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"error":{"code":%d,"message":"refused"}}`, code)
-		}))
-		base := expect.Value(url.Parse(server.URL))(t)
-		c := New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
+		})
 		if _, err := c.Call(t.Context(), "status", nil, maxRead); err == nil {
-			t.Errorf("Call succeeds with code %d", code)
+			t.Errorf("Call answered with code %d = nil, want an error", code)
 		}
 		expect.Equal(t, c.Outage.Failing(), failing, "Failing after code %d", code)
-		c.CloseIdle()
-		server.Close()
 	}
 }
 

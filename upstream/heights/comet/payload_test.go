@@ -1,19 +1,11 @@
-package comet_test
+package comet
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"testing"
-	"time"
-
-	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
 // realTransaction is the transaction of Story's block 290, with block 289 of the execution client.
@@ -32,19 +24,15 @@ func TestExecutionBlock(t *testing.T) {
 		"transactions that are absent": {`null`, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 				var call struct{ Params struct{ Height string } }
 				if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
 					t.Errorf("decode the call: %v", err)
 				}
 				fmt.Fprintf(w, `{"result":{"block":{"header":{"height":"%s"},"data":{"txs":%s}}}}`, call.Params.Height, tt.txs)
-			}))
-			defer s.Close()
-			base, _ := url.Parse(s.URL)
-			c := comet.New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
-			defer c.CloseIdle()
-			got, err := c.ExecutionBlock(context.Background(), 290)
-			if got != tt.number || errors.Is(err, comet.ErrNoPayload) != tt.failed {
+			})
+			got, err := c.ExecutionBlock(t.Context(), 290)
+			if got != tt.number || errors.Is(err, ErrNoPayload) != tt.failed {
 				t.Errorf("ExecutionBlock = %d, %v; want %d, ErrNoPayload: %t", got, err, tt.number, tt.failed)
 			}
 		})

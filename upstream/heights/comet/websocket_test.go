@@ -2,25 +2,20 @@ package comet
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// serveSocket sends messages, of which the first acknowledges a subscription, and waits until the client closes the
-// connection.
+// serveSocket fakes a node that acknowledges a subscription with the first message, sends the others, and waits until the
+// client closes the connection.
 func serveSocket(t *testing.T, messages ...string) (c *Client, closed chan error) {
 	t.Helper()
 	closed = make(chan error, 1)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)
 		if err != nil {
 			t.Error(err)
@@ -37,12 +32,7 @@ func serveSocket(t *testing.T, messages ...string) (c *Client, closed chan error
 		}
 		_, _, err = conn.Read(r.Context())
 		closed <- err
-	}))
-	t.Cleanup(server.Close)
-	base := expect.Value(url.Parse(server.URL))(t)
-	c = New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
-	t.Cleanup(c.CloseIdle)
-	return c, closed
+	}), closed
 }
 
 func TestSubscriptionDeliversHeadersAndClosesItsConnection(t *testing.T) {

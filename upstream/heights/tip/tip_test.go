@@ -93,7 +93,7 @@ func TestClaimConfirmedByAnotherSourceIsPlausible(t *testing.T) {
 		t.Error("claim of 500 by one source is plausible, want it implausible")
 	}
 	if !tip.claimHeight(1, 501) || !tip.claimHeight(0, 500) || tip.Read().Height != 501 {
-		t.Errorf("tip %d, want 501", tip.Read().Height)
+		t.Errorf("tip = %d, want 501", tip.Read().Height)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestReplicasClaimIsWithdrawnUnlessConfirmed(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		seen := tip.Read().Seen
 		if tip.Raise(104); tip.Read().Height != 104 || !tip.Read().Seen.Equal(seen) {
-			t.Errorf("tip = %d seen at %v, want 104 seen at %v: no source was heard", tip.Read().Height, tip.Read().Seen, seen)
+			t.Errorf("tip = %d seen at %v, want 104 seen at %v, because no source has claimed it", tip.Read().Height, tip.Read().Seen, seen)
 		}
 		tip.Accept(0, Claim{Height: 104, Proved: true}) // confirmed
 		if !tip.Raise(105) {
@@ -181,7 +181,7 @@ func TestRolledBackAfterAllSourcesWereLower(t *testing.T) {
 	claim := func(source int, c Claim) func(*Tracker) { return func(t *Tracker) { t.Accept(source, c) } }
 	tests := []struct {
 		name string
-		does func(*Tracker) // every second
+		act  func(*Tracker) // every second
 		want bool
 	}{
 		{"the only source is lower", claim(0, Claim{Height: 50}), true},
@@ -203,13 +203,13 @@ func TestRolledBackAfterAllSourcesWereLower(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tip := newAt100(time.Second, 10*time.Second)
 				for range 10 {
-					tt.does(tip)
+					tt.act(tip)
 					if tip.RolledBack() {
 						t.Fatal("RolledBack = true before the rollback time has passed")
 					}
 					time.Sleep(time.Second)
 				}
-				tt.does(tip)
+				tt.act(tip)
 				expect.Equal(t, tip.RolledBack(), tt.want, "RolledBack")
 			})
 		})
@@ -265,9 +265,7 @@ func TestIntervalIsLearned(t *testing.T) {
 				tip.Accept(0, Claim{Height: int64(100 + 10*i)})
 				time.Sleep(30 * time.Second)
 			}
-			if got := tip.Read().Interval; got != 3*time.Second {
-				t.Errorf("interval = %s, want 3s", got)
-			}
+			expect.Equal(t, tip.Read().Interval, 3*time.Second, "interval")
 		})
 	})
 }
