@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,6 +133,29 @@ func TestMessageBeforeLeaseRequestIsIgnored(t *testing.T) {
 		}
 		res := mustGet(t, newCacheWith(t, s, cache.Options{}), cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("read twice")))
 		expect.Equal(t, describe(res, nil), "hit shared: of the other at 100", "result")
+	})
+}
+
+// Another replica can renew an entry while this one's read stalls, because its lease request failed.
+func TestWaitEndsWhenAnotherReplicaRenewedEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeShared()
+		c := newCacheWith(t, s, cache.Options{Patience: 100 * time.Millisecond})
+		q := cache.Query{Key: "k", Policy: byTheBlock, Tip: 100}
+		mustGet(t, c, q, answer(100, page))
+		q.Tip = 101
+		stalled := func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		var first sync.WaitGroup
+		first.Go(func() { checkGet(t, c, q, stalled, cache.Hit, 101, 120*time.Millisecond) })
+		synctest.Wait()
+		e := entry(101, "of another replica")
+		to := <-s.subscriber
+		to.Renewed("k", cache.Renewal{Height: 101, ETag: e.ETag, Whole: true, Read: func(*cache.Entry) *cache.Entry { return e }})
+		checkGet(t, c, q, stalled, cache.Hit, 101, 0)
+		first.Wait()
 	})
 }
 

@@ -245,6 +245,7 @@ func (f flight) mayRun(ctx context.Context) bool {
 func (r *request) await(ctx context.Context, done <-chan singleflight.Result, own *atomic.Bool, w wait) (flightResult, error) {
 	patience := time.NewTimer(w.left(Stale))
 	defer patience.Stop()
+	fresh := false // memory had a fresh entry
 	for {
 		select {
 		case l := <-done:
@@ -254,7 +255,11 @@ func (r *request) await(ctx context.Context, done <-chan singleflight.Result, ow
 			state := r.q.judge(at, r.c.o.Now)
 			left := w.left(state)
 			switch {
-			case state == Fresh: // the flight has just ended
+			case state == Fresh && !fresh: // the flight has probably just ended
+				fresh = true
+				patience.Reset(leastPatience)
+			case state == Fresh: // another replica has renewed the entry
+				return flightResult{at: at, store: inMemory}, nil
 			case left > 0:
 				patience.Reset(left)
 			case state <= StaleIfError:
