@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -92,4 +93,29 @@ func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 		want("preloaded entry", 1, true, "")
 		return true
 	})
+}
+
+// A caller may request a key while a starting replica preloads it.
+func TestPreloadDoesNotReportEntryAgain(t *testing.T) {
+	first := entry(100, "first")
+	for name, read := range map[string]*cache.Entry{"the same entry": first, "a newer entry": entry(101, "second")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				loaded := make(chan map[string]*cache.Entry)
+				s := newFakeShared()
+				s.hotKeys = []string{"k"}
+				s.load = func() map[string]*cache.Entry { return <-loaded }
+				s.read = func() (*cache.Entry, error) { return read, nil }
+				var log entryLog
+				c := newCacheWith(t, s, cache.Options{OnNewEntry: log.add})
+				q := cache.Query{Key: "k", Policy: live, Tip: 101, Audit: true}
+				mustGet(t, c, q, down)
+				expect.Equal(t, len(log.drain()), 1, "entries reported at the first request")
+				loaded <- map[string]*cache.Entry{"k": {Content: first.Content, Height: first.Height, ReadAt: first.ReadAt}}
+				waitForPreload(t, c)
+				mustGet(t, c, q, down)
+				expect.Equal(t, len(log.drain()), 0, "entries reported at the second request")
+			})
+		})
+	}
 }

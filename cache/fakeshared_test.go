@@ -15,6 +15,8 @@ import (
 type fakeShared struct {
 	cache.Shared // nil; the tests do not call its other methods
 
+	hotKeys  []string
+	load     func() map[string]*cache.Entry
 	read     func() (*cache.Entry, error)
 	newLease func(to cache.Subscriber)
 	acquire  func(to cache.Subscriber) (cache.LeaseReply, error)
@@ -38,7 +40,11 @@ func newFakeShared() *fakeShared {
 
 func (s *fakeShared) Read(context.Context, string, string) (*cache.Entry, error) { return s.read() }
 
-func (s *fakeShared) HotKeys(context.Context, string, int) ([]string, error) { return nil, nil }
+func (s *fakeShared) HotKeys(context.Context, string, int) ([]string, error) { return s.hotKeys, nil }
+
+func (s *fakeShared) Load(context.Context, string, ...string) (map[string]*cache.Entry, error) {
+	return s.load(), nil
+}
 
 func (s *fakeShared) SaveHotKeys(context.Context, string, []cache.HotKey) error { return nil }
 

@@ -99,8 +99,11 @@ func (c *Cache) warm(ctx context.Context, ch *chain) {
 		var found map[string]*Entry
 		found, err = c.o.Shared.Load(ctx, ch.namespace, step...)
 		for key, e := range found {
-			if !e.pastExpires(c.o.Now) {
-				ch.memory.put(&Query{Key: key}, e).unaudited.Store(c.o.OnNewEntry != nil)
+			if e.pastExpires(c.o.Now) || e.sameAs(ch.memory.peek(key)) {
+				continue
+			}
+			if at := ch.memory.put(&Query{Key: key}, e); at.entry == e {
+				at.unaudited.Store(c.o.OnNewEntry != nil)
 				c.counts.warmed.Add(1)
 			}
 		}
