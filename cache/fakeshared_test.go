@@ -125,6 +125,18 @@ func TestPanicDuringWriteDoesNotFailRequest(t *testing.T) {
 	})
 }
 
+func TestPanicDuringReadDoesNotFailRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeShared()
+		s.hotKeys = []string{"k"}
+		s.load = func() map[string]*cache.Entry { panic("an entry that cannot be decoded") }
+		s.read = func() (*cache.Entry, error) { panic("an entry that cannot be decoded") }
+		c := newCacheWith(t, s, cache.Options{})
+		checkGet(t, c, cache.Query{Key: "k", Policy: byTheBlock, Tip: 100}, answer(100, page), cache.Miss, 100, 0)
+		waitForPreload(t, c)
+	})
+}
+
 // The reply to a lease request includes all that earlier messages announced.
 func TestMessageBeforeLeaseRequestIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

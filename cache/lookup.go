@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/freshness"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // maxFlights is the number of other callers' flights that a caller joins, one after another, to get a new enough
@@ -181,7 +182,11 @@ func (f *flight) readShared(ctx context.Context) (at *slot) {
 	if !f.ch.pending.BeginRead(f.q.Key) {
 		return nil
 	}
-	read, err := f.c.o.Shared.Read(context.WithoutCancel(ctx), f.ch.namespace, f.q.Key)
+	var read *Entry
+	err := upstream.Guard(f.c.o.Logger, "read", func() (err error) { // after a panic, the read must end
+		read, err = f.c.o.Shared.Read(context.WithoutCancel(ctx), f.ch.namespace, f.q.Key)
+		return err
+	})
 	f.read, f.sharedSilent = read, err != nil
 	f.ch.pending.EndRead(f.q.Key, func() {
 		if read != nil && f.q.judge(&slot{entry: read}, f.c.o.Now) <= Stale {

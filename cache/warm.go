@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // Limits of what a starting replica loads. 30,000 keys serve four of five requests for 100,000 keys that are used
@@ -97,7 +99,10 @@ func (c *Cache) warm(ctx context.Context, ch *chain) {
 		step := keys[:min(warmStep, len(keys))]
 		keys = keys[len(step):]
 		var found map[string]*Entry
-		found, err = c.o.Shared.Load(ctx, ch.namespace, step...)
+		err = upstream.Guard(c.o.Logger, "preload", func() (err error) {
+			found, err = c.o.Shared.Load(ctx, ch.namespace, step...)
+			return err
+		})
 		for key, e := range found {
 			if e.pastExpires(c.o.Now) || e.sameAs(ch.memory.peek(key)) {
 				continue
