@@ -111,16 +111,23 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a new token of the same key is awaited", func(t *testing.T) {
-		addr := startRedis(t).addr
-		token := copyToken(t, addr, "k", long, cache.Options{})
-		c := startReplica(t, addr, long)
-		expect.NoError(t, client(t, addr).Set(t.Context(), at, token, time.Hour).Err())
-		got := startFollower(t, c, q)
-		if len(got) > 0 {
-			t.Fatalf("got %s at once, want a wait for the lease", describe(<-got, nil))
-		}
-		_ = client(t, addr).Publish(t.Context(), "tipcache:1:story-1", "-k").Err()
-		<-got
-	})
+	for name, tt := range map[string]struct{ age, flight time.Duration }{
+		"a new token of the same key is awaited":                       {0, 0},
+		"a token of two minutes ago is awaited if flights last longer": {2 * time.Minute, 3 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := startRedis(t).addr
+			token := copyToken(t, addr, "k", long, cache.Options{Now: func() time.Time { return time.Now().Add(-tt.age) }})
+			so := long
+			so.FlightTimeout = tt.flight
+			c := startReplica(t, addr, so)
+			expect.NoError(t, client(t, addr).Set(t.Context(), at, token, time.Hour).Err())
+			got := startFollower(t, c, q)
+			if len(got) > 0 {
+				t.Fatalf("got %s at once, want a wait for the lease", describe(<-got, nil))
+			}
+			_ = client(t, addr).Publish(t.Context(), "tipcache:1:story-1", "-k").Err()
+			<-got
+		})
+	}
 }

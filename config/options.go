@@ -97,7 +97,7 @@ func (c Config) CacheMemory(container memlimit.Provider) int64 {
 
 // SharedOptions returns the options of the shared store in Redis.
 func (c Config) SharedOptions() redis.Options {
-	return redis.Options{Timeout: c.Redis.Timeout, SealKey: []byte(c.Redis.SealKey)}
+	return redis.Options{Timeout: c.Redis.Timeout, FlightTimeout: c.Cache.Flight, SealKey: []byte(c.Redis.SealKey)}
 }
 
 // NodeOptions returns the options of the pool of nodes, without the ledger of epochs.

@@ -15,7 +15,8 @@ import (
 // errForeign means that a value was not signed with our key.
 var errForeign = fmt.Errorf("%w: not signed with our key", errCorrupt)
 
-// maxAge is the maximum age of a signed announcement or lease, including clock skew.
+// maxAge is the maximum age of a signed announcement, including clock skew. A signed lease may be older by the duration
+// of a flight.
 const maxAge = time.Minute
 
 // A sealer signs values. It appends an HMAC of an entry's Redis key and head to the head, which contains the digest of
@@ -69,7 +70,7 @@ func (s *Store) newToken(entry string) string {
 }
 
 // verifyHolder returns an error if the holder is not a replica with our key, or acquired the lease longer ago than
-// maxAge: another process may have copied the token.
+// a flight takes: another process may have copied the token.
 func (s *Store) verifyHolder(at, holder string) error {
 	if len(s.o.SealKey) == 0 {
 		return nil
@@ -79,7 +80,7 @@ func (s *Store) verifyHolder(at, holder string) error {
 		return err
 	}
 	_, began, _ := strings.Cut(text, " ")
-	if ms, err := strconv.ParseInt(began, 10, 64); err != nil || s.o.Now().Sub(time.UnixMilli(ms)).Abs() > maxAge {
+	if ms, err := strconv.ParseInt(began, 10, 64); err != nil || s.o.Now().Sub(time.UnixMilli(ms)).Abs() > maxAge+s.o.FlightTimeout {
 		return fmt.Errorf("%w: lease is too old", errCorrupt)
 	}
 	return nil

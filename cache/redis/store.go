@@ -21,20 +21,22 @@ import (
 )
 
 // Options configure a Store. Zero values mean the defaults. Timeout must be less than Lease, and Lease less than
-// [cache.Options.FlightTimeout].
+// FlightTimeout.
 type Options struct {
-	Timeout    time.Duration         // maximum time of a round trip; a command that waits for a pipeline has twice as long; default 100 ms
-	Lease      time.Duration         // maximum delay caused by a replica that dies during a read of the origin; default 3 s
-	SealKey    []byte                // signs entries; entries without its signature are ignored; nil disables signatures
-	Now        func() time.Time      // clock for expiry; default time.Now
-	Logger     *slog.Logger          // nil discards
-	Registerer prometheus.Registerer // nil registers no metrics
+	Timeout       time.Duration         // maximum time of a round trip; a command that waits for a pipeline has twice as long; default 100 ms
+	Lease         time.Duration         // maximum delay caused by a replica that dies during a read of the origin; default 3 s
+	FlightTimeout time.Duration         // maximum time that a living replica holds a lease: [cache.Options.FlightTimeout]; default as there
+	SealKey       []byte                // signs entries; entries without its signature are ignored; nil disables signatures
+	Now           func() time.Time      // clock for expiry; default time.Now
+	Logger        *slog.Logger          // nil discards
+	Registerer    prometheus.Registerer // nil registers no metrics
 }
 
 // WithDefaults returns o with defaults for zero values.
 func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 100*time.Millisecond)
 	o.Lease = cmp.Or(o.Lease, 3*time.Second)
+	o.FlightTimeout = cmp.Or(o.FlightTimeout, cache.Options{}.WithDefaults().FlightTimeout)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
@@ -73,8 +75,8 @@ var _ cache.Shared = (*Store)(nil)
 // New returns a store that uses rdb, which must have ContextTimeoutEnabled and a PoolTimeout below Timeout. The caller
 // closes rdb after the caches. New fails if an option is negative or the metrics cannot be registered.
 func New(rdb redis.UniversalClient, o Options) (*Store, error) {
-	if o.Timeout < 0 || o.Lease < 0 {
-		return nil, fmt.Errorf("redis: an option is negative: %v", min(o.Timeout, o.Lease))
+	if least := min(o.Timeout, o.Lease, o.FlightTimeout); least < 0 {
+		return nil, fmt.Errorf("redis: an option is negative: %v", least)
 	}
 	o = o.WithDefaults()
 	s := &Store{
