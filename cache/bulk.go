@@ -22,7 +22,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	if ch.subscriber == nil || len(missing) == 0 {
 		return found
 	}
-	shared, _ := c.o.Shared.Load(ctx, ch.namespace, missing...) // the store counts errors; use what it returned before one
+	shared, _ := c.o.Shared.Load(ctx, ch.namespace, missing...) // the store counts errors; after one, use what was read before it
 	for key, e := range shared {
 		if !e.pastExpires(c.o.Now) {
 			found[key] = ch.memory.put(&Query{Key: key}, e).entry

@@ -19,18 +19,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Options configure a cache. The zero value of each field means its default. Times nest: the shared store's
-// timeouts, OriginTimeout and Patience must be shorter than FlightTimeout.
+// Options configure a cache. The zero value of each field means its default. The shared store's timeouts, OriginTimeout
+// and Patience must be shorter than FlightTimeout; New checks only OriginTimeout.
 type Options struct {
 	MemoryBytes   int64                 // maximum size of the memory store; default 256 MiB
 	Account       *account.Account      // reservations of other components, which reduce the memory for entries; nil creates an account of half of MemoryBytes. Only one cache may use it
 	Shared        Shared                // store that replicas share; nil for none. The caller closes it, after the cache
 	FlightTimeout time.Duration         // maximum duration of a flight, including waits for other replicas and the origin's queue; default 10 s
-	OriginTimeout time.Duration         // time reserved for the origin at the end of FlightTimeout, when waits for other replicas have ended; default half
+	OriginTimeout time.Duration         // last part of FlightTimeout, kept for reading the origin: waits for other replicas end before it; default half
 	Patience      time.Duration         // maximum wait for the origin while a stale entry could be served, see [Patience]; at least 1 s if the entry is kept only for errors
 	MaxWaiters    int                   // maximum number of callers waiting in flights; more are refused; default 10000
 	HotInterval   time.Duration         // between two reports of the most used keys, for replicas that start; default 30 s
-	MaxBackground int                   // maximum number of background flights; more are skipped; default 4096
+	MaxBackground int                   // maximum number of background flights and encodings; more are skipped; default 4096
 	OnNewEntry    func(NewEntry)        // called for each entry that is new to this replica, for queries with Audit; must not block; nil disables
 	EncodeAtOnce  bool                  // makes callers wait for encodings that would otherwise be made in the background
 	Now           func() time.Time      // clock to judge entries by, shared with replicas and nodes; waits use the process clock; default time.Now
@@ -82,7 +82,7 @@ type Cache struct {
 	leases     *gobreaker.CircuitBreaker[struct{}]
 	reads      latency
 	waiting    atomic.Int64 // callers waiting in flights
-	background atomic.Int64 // flights without a waiting caller
+	background atomic.Int64 // flights without a waiting caller, and encodings
 
 	life  context.Context //nolint:containedctx // ends with Close
 	end   context.CancelFunc

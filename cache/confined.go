@@ -10,8 +10,8 @@ import (
 // Entries of confined queries use at most 1/confinedShare of memory.
 const confinedShare = 4
 
-// confined lists the entries of confined queries, the oldest first. An entry that memory has removed counts until it
-// is the oldest and is evicted.
+// confined lists the entries of confined queries, the oldest first. An entry that memory has removed or replaced
+// counts until it is the oldest and is evicted.
 type confined struct {
 	mu      sync.Mutex
 	entries []confinedEntry

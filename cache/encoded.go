@@ -32,10 +32,10 @@ type derivedContent struct {
 }
 
 // maxDerived is the maximum number of contents derived from one. When it is reached, one is replaced at most once per
-// derivedLife, so that names which change with every request do not evict the others each time.
+// derivedPause, so that names which change with every request do not evict the others each time.
 const (
-	maxDerived  = 4
-	derivedLife = time.Second
+	maxDerived   = 4
+	derivedPause = time.Second
 )
 
 // RequestedBefore reports whether the content was requested before, and records the request.
@@ -197,7 +197,7 @@ func (d *derivedContents) with(one derivedContent, now time.Time) (after *derive
 	}
 	kept := slices.Clone(d.kept)
 	if len(kept) == maxDerived {
-		if now.Sub(d.changed) < derivedLife {
+		if now.Sub(d.changed) < derivedPause {
 			return nil, false
 		}
 		kept = kept[1:]

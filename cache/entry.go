@@ -85,8 +85,8 @@ func (e *Entry) Confirm(height int64, at time.Time) *Entry {
 	return confirmed
 }
 
-// ContentIfSame returns e's content with another source, including the validator and encodings. It returns nil if the
-// arguments differ from e's data, or if e is nil.
+// ContentIfSame returns e's content with another source, including the validator and encodings, but not the contents
+// derived from it. It returns nil if the arguments differ from e's data, or if e is nil.
 func (e *Entry) ContentIfSame(status int, typ, link string, body []byte, source uint64) *Content {
 	if e == nil || e.Status != status || e.Type != typ || e.Link != link || !bytes.Equal(e.Body, body) {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A flight is one lookup of a key below memory. Each caller prepares a flight. Only one per key runs, on a copy (join,
-// start), for all callers that wait for the key.
+// A flight is one lookup of a key below memory. Each caller that needs one makes this value. If no flight of the key is
+// running, a copy of it runs for all callers (join, start); otherwise it is dropped.
 type flight struct {
 	*request
 

@@ -19,8 +19,8 @@ type Inspection struct {
 	Memory, Shared   Stored
 	RevalidationWait time.Duration // how long Get waits for the origin if an entry is stale
 	LastFailure      error         // why callers do not wait for the origin, which failed just now; nil if they wait
-	Renewing         bool          // the entry in memory is being refreshed
-	Ahead            bool          // the key is read ahead at the next block, if it is requested as often in this one
+	Renewing         bool          // a background flight is refreshing the entry in memory
+	Ahead            bool          // the key is read ahead at the next block if it is requested at least [ahead.Often] times in this one
 	SharedState      string        // see Cache.SharedState
 	SharedErr        error         // why the shared store could not be inspected
 	Lease            time.Duration // remaining time of the lease of a replica that reads the origin; 0 for none

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// latency estimates how long origins without a [Queue] take to answer, from recent flights: in nanoseconds,
-// smoothed.
+// latency estimates how long reads of origins without a [Queue] take: the smoothed duration of recent flights in
+// nanoseconds, with their waits for other replicas' leases.
 type latency struct {
 	mean    atomic.Int64
 	changed atomic.Int64 // when mean was last changed, in Unix nanoseconds

@@ -159,8 +159,7 @@ func (c *Cache) decide(ch *chain, q *Query, at *slot) (outcome Outcome, err erro
 }
 
 // failure returns the origin's failure if it is recent: after an older one the origin may have recovered. It returns
-// [errSlow] for as long as the flight that callers gave up waiting for is in progress, because a stalled origin must
-// not delay every caller.
+// [errSlow] while a flight or read of the key is in progress, because a stalled origin must not delay every caller.
 func (c *Cache) failure(ch *chain, key string, at *slot) error {
 	f := at.failed.Load()
 	if f.isRecent(c.o.Now()) || f != nil && f.err == errSlow && ch.pending.UnderWay(key) { //nolint:errorlint // it is never wrapped
@@ -170,7 +169,7 @@ func (c *Cache) failure(ch *chain, key string, at *slot) error {
 }
 
 // readShared reads an entry that memory lacks from the shared store. This costs a third of a flight, which needs a
-// goroutine and a lease, and is sufficient for a replica that has just started. It returns the slot of an entry that
+// lease and often a goroutine, and is sufficient for a replica that has just started. It returns the slot of an entry that
 // can be served; the flight judges other entries. If the shared store does not answer, the flight reads the origin
 // next.
 func (f *flight) readShared(ctx context.Context) (at *slot) {

@@ -24,7 +24,7 @@ type slot struct {
 	entry     *Entry
 	renewing  atomic.Bool   // a background flight is refreshing it
 	unaudited atomic.Bool   // to be reported to Options.OnNewEntry when a caller requests it
-	hits      atomic.Uint32 // number of uses, counted up to ahead.Often
+	hits      atomic.Uint32 // uses since the entry was stored or, if the key is in chain.ahead, since the block began; counted up to ahead.Often
 	failed    atomic.Pointer[failed]
 
 	previousHits uint32 // hits of the entry that it replaced
@@ -139,7 +139,7 @@ func (c *Content) weight() int {
 	return sum
 }
 
-// reserveSteps is the number of possible sizes of memory, which is not adjusted for every byte.
+// Memory shrinks in steps of 1/reserveSteps, so that not every byte adjusts it.
 const reserveSteps = 64
 
 // Account returns the account of memory reserved in place of entries.

@@ -57,7 +57,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 		counter("evictions_total", "Entries evicted because memory was full.", &n.evictions),
 		counter("warmed_total", "Entries loaded from Redis at the start: the keys that other replicas use most.", &n.warmed),
 		counter("renewals_total", "Entries stored in memory for a block: new keys, and newer entries of known keys.", &n.renewals),
-		gauge("shared_writes", "Entries being written to Redis.", func() float64 { return float64(n.writing.Load()) }),
+		gauge("shared_writes", "Leases being released in Redis, with or without an entry.", func() float64 { return float64(n.writing.Load()) }),
 		gauge("lease_waiting", "Flights waiting for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
 		gauge("waiting", "Callers waiting for flights.", func() float64 { return float64(c.waiting.Load()) }),
 		gauge("background_flights", "Background tasks in progress (refreshes and compression).", func() float64 { return float64(c.background.Load()) }),
@@ -72,7 +72,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 		}
 	}
 	for r := range n.ahead {
-		all = append(all, counter("read_ahead_total", "Keys selected to be read ahead when a block arrived, by result: origin (read), shared (another replica had read it), needless (a caller was faster), yielded (no upstream capacity or no time left) or failed. Keys that were read but not requested until the next block also count as unused.",
+		all = append(all, counter("read_ahead_total", "Keys selected to be read ahead when a block arrived, by result: origin (read), shared (another replica had read it), needless (a caller was faster), yielded (no upstream capacity or no time left) or failed. Keys that were read but not requested until the next block also count as unused. Keys left after a failure are not counted.",
 			&n.ahead[r], "result", ahead.Result(r).String()))
 	}
 	for coding := codings.Gzip; coding < codings.Count; coding++ {

@@ -30,8 +30,8 @@ type Query struct {
 	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 means no limit
 	Confined  bool          // entries of all confined queries use at most a quarter of memory
 	Audit     bool          // reports each entry that is new to this replica to Options.OnNewEntry
-	Ahead     bool          // allows reading ahead if the key is requested in every block
-	Queue     Queue         // estimates the duration of an origin's read; nil estimates it from earlier reads of such queries
+	Ahead     bool          // allows reading ahead with this Policy if the key is requested in every block
+	Queue     Queue         // estimates the duration of an origin's read; nil estimates it from earlier reads without a Queue
 }
 
 // Outcome says how a query was answered. The zero Outcome is an error.

@@ -15,7 +15,7 @@ func (r *request) noteAhead(at *slot) {
 		return
 	}
 	again := *r
-	again.q.MinHeight = 0
+	again.q.MinHeight = 0 // this caller's
 	r.ch.ahead.Record(r.q.Key, again)
 }
 
@@ -24,7 +24,7 @@ func (r *request) noteAhead(at *slot) {
 // for, and only while the origin works.
 func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 	ch := c.chain.Load()
-	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.hitsBefore(b.Height), func(r request, left time.Duration) ahead.Result {
+	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.takeHits(b.Height), func(r request, left time.Duration) ahead.Result {
 		r.q.Tip, r.q.MaxHeight = b.Height, b.MaxHeight
 		at := r.renew(ch.memory.peek(r.q.Key))
 		if at == nil || r.q.judge(at, c.o.Now) == Fresh || ch.pending.UnderWay(r.q.Key) {
@@ -40,8 +40,9 @@ func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 // ForgetAhead resets the selection of keys that are read ahead. Call it when policies have changed.
 func (c *Cache) ForgetAhead() { c.chain.Load().ahead.Forget() }
 
-// hitsBefore returns a function that returns how often a key was requested in the block before height.
-func (ch *chain) hitsBefore(height int64) func(key string) (times int, ok bool) {
+// takeHits returns a function that returns the number of requests for a key in the block before height, at most
+// ahead.Often, and sets it to 0.
+func (ch *chain) takeHits(height int64) func(key string) (times int, ok bool) {
 	return func(key string) (int, bool) {
 		at := ch.memory.peek(key)
 		switch {

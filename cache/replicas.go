@@ -12,7 +12,8 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// errHeld ends a read ahead of a key that another replica is reading and will announce.
+// errHeld ends a read ahead of a key that another replica is reading and will announce. For callers that have joined the
+// flight, it is like [ErrYielded].
 var errHeld = fmt.Errorf("%w: another replica has the lease", ErrYielded)
 
 // acquire reads the shared store until it returns an entry that ends the flight (enough), or until this flight may

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Shared is the store that replicas share; package cache/redis implements it. A cache never trusts it to work: no
-// method waits longer than the store's timeout, none panics, and unreadable data is absent. Entries of one
-// namespace are never returned for another. All methods may be called concurrently.
+// Shared is the store that replicas share; package cache/redis implements it. Requests do not depend on it:
+// each method ends within a few of the store's timeouts, and unreadable data is absent. Entries of one namespace are
+// never returned for another. All methods may be called concurrently.
 type Shared interface {
 	// Load returns the entries of the keys that have one. After an error it returns those read before.
 	Load(ctx context.Context, namespace string, keys ...string) (map[string]*Entry, error)

@@ -33,7 +33,7 @@ func (r *Renewal) renews(e *Entry) (newer, whole bool) {
 // renewal by. If there are too many, the oldest are dropped, and the shared store is read instead.
 type subscriber struct {
 	memory *memory
-	most   int // maximum bytes of newer, and of earlier
+	most   int // maximum bytes of newer; earlier has as many again
 
 	mu             sync.Mutex
 	waiting        map[string]chan bool

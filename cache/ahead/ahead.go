@@ -39,7 +39,7 @@ type key[T any] struct {
 	streak     int  // consecutive blocks with Often requests
 	needs      int  // streak needed to be read ahead
 	idleBlocks int  // blocks since its streak broke; 0 during a streak
-	read       bool // read ahead for the newest block
+	wasRead    bool // read ahead for the newest block
 }
 
 // Key is a key to read now.
@@ -82,7 +82,7 @@ func (k *Keys[T]) Next(height int64, requests func(name string) (times int, ok b
 				unused++
 			}
 		}
-		at.read = false
+		at.wasRead = false
 		if at.streak >= at.needs {
 			read = append(read, Key[T]{name, at.value})
 		}
@@ -96,10 +96,10 @@ func (k *Keys[T]) Next(height int64, requests func(name string) (times int, ok b
 
 // endBlock ends a block for a key and reports whether its read was unused.
 func (at *key[T]) endBlock(times int, known bool) (unused bool) {
-	unused = known && at.read && times == 0
+	unused = known && at.wasRead && times == 0
 	if unused {
 		at.needs = min(2*at.needs, maxStreak)
-	} else if at.read {
+	} else if at.wasRead {
 		at.needs = max(at.needs-1, minStreak)
 	}
 	if at.streak++; !known || times < Often {
@@ -108,12 +108,12 @@ func (at *key[T]) endBlock(times int, known bool) (unused bool) {
 	return unused
 }
 
-// Read records that a key was read ahead for the newest block.
-func (k *Keys[T]) Read(name string) {
+// MarkRead records that a key was read ahead for the newest block.
+func (k *Keys[T]) MarkRead(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if at := k.byName[name]; at != nil {
-		at.read = true
+		at.wasRead = true
 	}
 }
 
@@ -130,7 +130,7 @@ func (k *Keys[T]) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for name, at := range k.byName {
-		if at.streak, at.read = 0, false; at.needs == minStreak {
+		if at.streak, at.wasRead = 0, false; at.needs == minStreak {
 			delete(k.byName, name)
 		}
 	}
@@ -153,7 +153,7 @@ const (
 	Origin                 // read from the origin
 	Shared                 // another replica had read it
 	Yielded                // the origin had no capacity in time
-	Failed                 // the origin failed: the round ends, and all keys are deselected
+	Failed                 // the origin failed: the round begins no more reads, and all keys are deselected
 	unused                 // Origin, but no caller requested it
 
 	results
@@ -170,10 +170,12 @@ func (r Result) String() string {
 // Counts counts keys by result. Keys that no caller requested are counted again as unused.
 type Counts [results]atomic.Uint64
 
-// Concurrent reads ahead of a round: at first, and at most.
+// Concurrent reads ahead of a round: at first, and at most. For an origin that had no capacity, one is added after
+// readsToGrow reads of each reader.
 const (
 	firstConcurrent = 4
 	maxConcurrent   = 16
+	readsToGrow     = 4
 )
 
 // Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over.
@@ -193,7 +195,7 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 			if !ok {
 				return
 			}
-			result := k.read(key, n, read, end)
+			result := k.readKey(key, n, read, end)
 			if result == Failed {
 				fail()
 			}
@@ -219,8 +221,8 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 	}
 }
 
-// A round is the work of one block. The number of readers doubles until one finds no capacity at the origin, and then
-// follows the capacity.
+// A round is the work of one block. Each read that ends adds a reader, until a reader finds no capacity at the origin.
+// That reader ends, and others are added more slowly.
 type round[T any] struct {
 	mu      sync.Mutex
 	keys    []Key[T] // still to read
@@ -254,21 +256,21 @@ func (r *round[T]) adapt(key Key[T], result Result) (more, fewer bool) {
 		}
 		return false, fewer
 	}
-	if r.reads++; len(r.keys) == 0 || r.readers == maxConcurrent || r.busy && r.reads < 4*r.readers {
+	if r.reads++; len(r.keys) == 0 || r.readers == maxConcurrent || r.busy && r.reads < readsToGrow*r.readers {
 		return false, false
 	}
 	r.readers, r.reads = r.readers+1, 0
 	return true, false
 }
 
-// read reads one key.
-func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) Result {
+// readKey reads one key.
+func (k *Keys[T]) readKey(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) Result {
 	result := read(key.Value, time.Until(end))
 	switch result {
 	case Busy:
 		return result
 	case Origin:
-		k.Read(key.Name)
+		k.MarkRead(key.Name)
 	case Failed:
 		k.Forget()
 	}
@@ -276,8 +278,8 @@ func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration)
 	return result
 }
 
-// awaitCapacity waits until the origin has capacity for a read ahead. It returns false if the
-// time is over.
+// awaitCapacity waits until the origin has capacity for a read ahead. It returns false if the time is over or ctx has
+// ended.
 func (b *Block) awaitCapacity(ctx context.Context, end time.Time) bool {
 	for ctx.Err() == nil {
 		left := time.Until(end)

@@ -24,7 +24,7 @@ func readsAhead(requests ...int) (read []int, unused int) {
 		unused += wasted
 		if len(now) == 1 {
 			read = append(read, block)
-			keys.Read("k")
+			keys.MarkRead("k")
 		} else if previous >= 2 && n > 0 {
 			keys.Record("k", "value") // as the first caller of the block does
 		}
@@ -108,7 +108,7 @@ func TestUnusedReadIsRememberedAfterBrokenStreak(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			keys := selected(1)
 			keys.Next(102, often)
-			keys.Read("0")
+			keys.MarkRead("0")
 			height := int64(103)
 			next := func(blocks int) {
 				for range blocks {
@@ -145,7 +145,7 @@ func TestIdleKeysMakeRoomForOthers(t *testing.T) {
 	keys := selected(8_000)
 	read, _ := keys.Next(102, often)
 	for _, key := range read {
-		keys.Read(key.Name)
+		keys.MarkRead(key.Name)
 	}
 	if _, unused := keys.Next(103, func(string) (int, bool) { return 0, true }); unused != 8_000 {
 		t.Fatalf("unused reads = %d, want 8000", unused)

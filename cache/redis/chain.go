@@ -145,7 +145,8 @@ func (l *agreement) byHeight() map[int64]string {
 	return anchors
 }
 
-// sinceConfirmed returns epochTTL for a time in the future, which comes from a wrong clock.
+// sinceConfirmed returns epochTTL for a time in the future, which comes from a wrong clock, and 0 if no anchor was ever
+// confirmed: callers look at the anchors first.
 func (l *agreement) sinceConfirmed() time.Duration {
 	switch since := l.now - l.confirmed; {
 	case l.confirmed == 0:

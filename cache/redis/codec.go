@@ -86,8 +86,8 @@ func (c *codec) encodeBody(body []byte) []byte {
 }
 
 // decode decodes the entry with the Redis key at. If m names the content of have, which may be nil, it uses that
-// content and ignores b. Otherwise the content must match the ETag in m, which also proves that m and b belong
-// together. It returns an error for a corrupt entry.
+// content with its source, and ignores b. Otherwise the content must match the ETag in m, which also proves that m and
+// b belong together. It returns an error for a corrupt entry.
 func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error) {
 	m, err := c.open(at, m)
 	if err != nil {

@@ -6,9 +6,10 @@
 //   - entries.go: reads, loads, saves and inspects entries
 //   - hot.go: stores the keys that replicas use most
 //   - chain.go: replicas agree on the epoch of a chain, the hashes of its blocks and the dialect of its nodes
-//   - lease.go: two commands in one round trip acquire a free lease. If it is taken, three more read its holder
-//     and the remaining time, and tell the holder that a caller waits (in a Cluster by a separate message). In all other
-//     cases a script decides (acquire.go, scripts.go). It returns an entry other than the one that the caller has judged
+//   - lease.go: (1) two commands in one round trip acquire a free lease. (2) If it is taken, three more read its holder
+//     and the remaining time, and tell the holder that a caller waits (in a Cluster by a separate message). (3) In all
+//     other cases a script decides (acquire.go, scripts.go). It returns an entry other than the one that the caller has
+//     judged
 //   - writes.go: another script stores entries, releases their leases and publishes them; writes that no other replica
 //     waits for are batched
 //   - subscriber.go: a message wakes replicas that wait for a lease, and renews older entries of the key

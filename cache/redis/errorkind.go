@@ -23,7 +23,7 @@ const (
 	refused     // other error replies
 	panicked    // the client library panicked on a reply
 	corrupt     // an entry cannot be decoded
-	foreign     // a value without our signature, or, when acquiring a lease, a key of another type
+	foreign     // a value without our signature; when acquiring a lease, also a key of another type
 	errorKinds  // number of kinds
 )
 

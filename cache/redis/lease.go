@@ -24,7 +24,7 @@ type lease struct {
 	shard      string // channel for messages in a Cluster, otherwise ""
 	token      string
 	maxHeight  int64  // as in [cache.Shared.NewLease]
-	held       bool   // ours, or possibly ours if a reply was lost
+	held       bool   // this replica may hold the lease; after a lost reply it is not certain
 	storedETag string // ETag of the entry in Redis, or ""
 	stop       func() // ends Keep
 }
@@ -54,7 +54,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 		endSpan(span, stateNames[reply.State], err)
 	}()
 	reply, err = l.tryAcquire(ctx, judged)
-	notified := reply.State == cache.LeaseBusy && l.shard == "" // checkHolder has told the holder that a caller waits
+	notified := reply.State == cache.LeaseBusy && l.shard == "" // by checkHolder; a read ahead does not notify the holder
 	if err == nil && reply.State == 0 {
 		reply, err = l.acquireFrom(ctx, judged, "")
 	}
@@ -79,7 +79,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 func (l *lease) tryAcquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	var free *redis.StatusCmd
 	var stored *redis.StringCmd
-	err = l.s.run(ctx, &command{key: l.entry, batches: true, background: cache.Ahead(ctx), send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+	err = l.s.run(ctx, &command{key: l.entry, waitsForBatch: true, background: cache.Ahead(ctx), send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		free = to.SetArgs(ctx, leaseKey(l.entry), l.token, redis.SetArgs{Mode: "NX", TTL: l.s.o.Lease})
 		stored = to.HGet(ctx, l.entry, "m")
 		return stored

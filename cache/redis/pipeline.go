@@ -10,11 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A command is sent at once, with any that wait, if fewer round trips are active than there are processors (with
-// command.batches: if none is active). Otherwise it waits until a round trip ends, and is then sent with others, up to
-// maxBatch in all: a round trip for many commands costs little more than one for a single command. Commands with
-// batches ignore a round trip that takes longer than hangTime. A background command waits for the next round trip, or
-// starts one when backgroundBatch of them wait or the first has waited for backgroundWait.
+// A command is sent at once, with any that wait, if fewer round trips are active than there are processors. Otherwise
+// it waits until a round trip ends, and is then sent with others, up to maxBatch in all: a round trip for many commands
+// costs little more than one for a single command.
+//
+// A command with waitsForBatch is sent at once only if no round trip is active, or if the newest is older than hangTime
+// and the rule above permits it. A background command waits for the next round trip, or starts one when backgroundBatch
+// of them wait or the first has waited for backgroundWait.
 const (
 	maxBatch        = 32
 	backgroundBatch = 16
@@ -36,15 +38,15 @@ type pipeline struct {
 type command struct {
 	// send sends the Redis commands, or adds them to a pipeline, and returns the last of them. If that has no reply,
 	// the command failed.
-	send       func(ctx context.Context, to redis.Cmdable) redis.Cmder
-	key        string    // determines the hash slot
-	single     bool      // send sends one Redis command
-	batches    bool      // wait while a round trip is active that is younger than hangTime
-	background bool      // no caller waits
-	due        time.Time // deadline of the reply
-	last       redis.Cmder
-	err        error
-	ready      chan []*command // receives the commands to send, including this one, or nil when it is done
+	send          func(ctx context.Context, to redis.Cmdable) redis.Cmder
+	key           string    // determines the hash slot
+	single        bool      // send sends one Redis command
+	background    bool      // no caller waits
+	waitsForBatch bool      // wait while a round trip is active that is younger than hangTime
+	due           time.Time // deadline of the reply
+	last          redis.Cmder
+	err           error
+	ready         chan []*command // receives the commands to send, including this one, or nil when it is done
 }
 
 // begin returns the commands to send now, including o, or nil if o must wait for o.ready.
@@ -52,7 +54,7 @@ func (g *pipeline) begin(o *command) []*command {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	most := runtime.GOMAXPROCS(0)
-	if o.batches && time.Since(g.started) < hangTime {
+	if o.waitsForBatch && time.Since(g.started) < hangTime {
 		most = 1
 	}
 	if g.active < most && (!o.background || len(g.waiting) >= backgroundBatch-1) {

@@ -20,8 +20,8 @@ func (l *lease) publishResult(ctx context.Context, a *entryWrite, reply string, 
 	}
 }
 
-// publish sends a message about the lease to all replicas. If it is lost, they wait until the lease expires. Without
-// sharded channels the message goes to all nodes of the Cluster.
+// publish sends a message about the lease to all replicas. If it is lost, they wait until the lease expires; if it has
+// waiterMark, until the holder's batch is due. Without sharded channels the message goes to all nodes of the Cluster.
 func (l *lease) publish(ctx context.Context, message string) {
 	if l.shard != "" && !l.s.noShards.Load() {
 		err := l.send(ctx, redis.Cmdable.SPublish, l.shard, message)

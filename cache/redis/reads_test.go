@@ -205,11 +205,11 @@ func TestBackgroundCommandsAreBatched(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, first, sent := &pipeline{}, &command{batches: true, background: true}, 0
+				p, first, sent := &pipeline{}, &command{waitsForBatch: true, background: true}, 0
 				for i := range tt.background + tt.foreground {
 					c := first
 					if i > 0 {
-						c = &command{batches: true, background: i < tt.background}
+						c = &command{waitsForBatch: true, background: i < tt.background}
 					}
 					sent = len(p.begin(c))
 				}

@@ -12,8 +12,8 @@ package redis
 // acquireScript returns {state, m, b, milliseconds left, holder}. If the entry does not have the version that the
 // caller has judged, it returns the entry instead of the lease, because only callers judge freshness. It omits b if the
 // caller has the content. A caller that did not get the reply may call again with the same token. A lease without an
-// expiry counts as free. One that would last longer than the caller's lease is shortened to that time, because a holder
-// renews its lease. A distrusted holder's lease is granted, too.
+// expiry counts as free. A longer lease than the caller's is shortened to it; a living holder renews its own. A
+// distrusted holder's lease is granted, too.
 //
 // KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds, distrusted holder or nothing.
 const acquireScript = `
@@ -39,13 +39,19 @@ return {state, m, false, 0, ''}
 `
 
 // writeScript stores entries unless newer ones are there, releases the caller's leases, and publishes the results in
-// one message. For each entry it returns 'done'; 'older' if a newer one is stored; 'body' if b was omitted and the
-// stored content differs, without any effect; or '!' and the error of a write that Redis refused for lack of memory. To
-// release a lease without an entry, m is empty and b is the mark to publish, which is also the reply; 'lost' means that
-// the lease was not the caller's. One script handles many entries because starting a script costs Redis as much as some
-// writes. Redis refuses HSET for lack of memory only before a script's first write. Therefore leases are released after
-// all entries are written, a refused entry gets no expiry, and a foreign value is overwritten, which needs memory,
-// before it is deleted.
+// one message. One script handles many entries because starting a script costs Redis as much as some writes.
+//
+// To release a lease without an entry, m is empty and b is the mark to publish. For each entry or mark the reply is
+//
+//   - 'done';
+//   - 'older' if a newer entry is stored;
+//   - 'body' if b was omitted and the stored content differs; nothing has changed then;
+//   - '!' and the error if Redis refused the write;
+//   - for a mark, the mark, or 'lost' if the lease was not the caller's.
+//
+// Redis refuses HSET for lack of memory only before a script's first write. Therefore leases are released after all
+// entries are written, a refused entry gets no expiry, and a foreign value is overwritten, which needs memory, before it
+// is deleted.
 //
 // KEYS: entry and lease of each. ARGV: channel (empty in a Cluster, where the caller publishes), maximum length of b in
 // messages (-1 publishes no entries), position of the key in an entry's Redis key; for each: m, b, expiry in

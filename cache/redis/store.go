@@ -44,7 +44,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Store implements [cache.Shared]. All its commands go through doUntil; Subscribe does not.
+// Store implements [cache.Shared]. All commands except Subscribe go through doUntil.
 type Store struct {
 	rdb     redis.UniversalClient
 	o       Options

@@ -21,9 +21,9 @@ const (
 	resubscribeWait = 200 * time.Millisecond
 )
 
-// Subscribe implements [cache.Shared]. It subscribes again after failures. In a Cluster each shard has its own
-// connection, to the node of its slot. In a Cluster, messages about purges also use the channel of the
-// namespace, and those about leases use it if sharded channels are refused.
+// Subscribe implements [cache.Shared]. It subscribes again after failures. Messages use the channel of
+// the namespace. In a Cluster, messages about leases use the channels of shards instead, unless these are refused; each
+// shard has its own connection, to the node of its slot.
 func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscriber) {
 	var all sync.WaitGroup
 	defer all.Wait()

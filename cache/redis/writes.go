@@ -26,7 +26,7 @@ const (
 type entryWrite struct {
 	namespace, entry string
 	token            string // of the lease, or ""
-	meta, body       []byte // empty body: the content in Redis; empty meta: no entry, and body is the mark to publish
+	meta, body       []byte // without body, the content stays; without meta there is no entry, and body is the mark to publish
 	keep             time.Duration
 	replaceAbove     int64 // a newer entry in Redis is replaced if its height is greater; 0 disables
 
