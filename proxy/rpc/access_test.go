@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,8 +12,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// denying replaces the access rules of a handler by one that denies patterns.
-func denying(patterns ...string) func(*web.Options) {
+// denyRules replaces the access rules of a handler by one that denies patterns.
+func denyRules(patterns ...string) func(*web.Options) {
 	return func(o *web.Options) { o.Limits = limits.Limits{Access: []limits.Rule{limits.NewDeny(patterns...)}} }
 }
 
@@ -29,17 +28,15 @@ func TestMethodsAboutTheNodeAreDeniedByDefault(t *testing.T) {
 		t.Errorf("a batch = %s, want the error and a result", body)
 	}
 	for path, want := range map[string]int{"/net_info": http.StatusForbidden, "/health": http.StatusOK, "/": http.StatusOK} {
-		resp := expect.Value(http.Get(server.URL + path))(t)
-		body, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode != want || path == "/" && strings.Contains(string(body), "net_info") {
+		resp, body := get(t, server.URL+path)
+		if resp.StatusCode != want || path == "/" && strings.Contains(body, "net_info") {
 			t.Errorf("%s = %d %s, want %d", path, resp.StatusCode, body, want)
 		}
 	}
 }
 
 func TestDeniedGRPCMethodCannotBeCalledByABCIQuery(t *testing.T) {
-	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{}, denying("cosmos.bank.*", "store/acc/*"))
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{}, denyRules("cosmos.bank.*", "store/acc/*"))
 	for params, want := range map[string]string{
 		`{"path":"/cosmos.bank.v1beta1.Query/Params","data":""}`:       "access to cosmos.bank.v1beta1.Query/Params is denied here",
 		`["/cosmos.bank.v1beta1.Query/Params","","0",false]`:           "access to cosmos.bank.v1beta1.Query/Params is denied here",
@@ -47,23 +44,20 @@ func TestDeniedGRPCMethodCannotBeCalledByABCIQuery(t *testing.T) {
 		`{"path":7,"data":""}`:                                         "the parameters of abci_query cannot be read",
 		`{"PATH":"/cosmos.bank.v1beta1.Query/Params","data":{"a":[]}}`: "the parameters of abci_query cannot be read",
 	} {
-		if _, body := post(t, server.URL, `{"id":1,"method":"abci_query","params":`+params+`}`); !strings.Contains(body, want) {
-			t.Errorf("%s = %s, want %s", params, body, want)
-		}
+		_, body := post(t, server.URL, `{"id":1,"method":"abci_query","params":`+params+`}`)
+		expect.Contains(t, body, want, "response to params %s", params)
 	}
 }
 
 // A node would read the second path of the first URI if the text was sent as it is.
 func TestTextOfURIThatIsNotOneJSONStringIsRefused(t *testing.T) {
 	n := newRecordedNode(t)
-	server, _ := newHandler(t, n, rpc.Options{}, denying("cosmos.bank.*"))
+	server, _ := newHandler(t, n, rpc.Options{}, denyRules("cosmos.bank.*"))
 	for _, text := range []string{`"/x","path":"/cosmos.bank.v1beta1.Query/Params"`, `"`, `"/x`} {
-		resp := expect.Value(http.Get(server.URL + "/abci_query?path=" + url.QueryEscape(text)))(t)
-		body := string(expect.Value(io.ReadAll(resp.Body))(t))
-		_ = resp.Body.Close()
+		resp, body := get(t, server.URL+"/abci_query?path="+url.QueryEscape(text))
 		expect.Response(t, text, resp.StatusCode, body, http.StatusBadRequest, "the parameters of abci_query cannot be read")
 	}
-	expect.Equal(t, n.times("abci_query"), 0, "node requests")
+	expect.Equal(t, n.countCalls("abci_query"), 0, "node requests")
 }
 
 func TestKeysOfAMethodAreSelected(t *testing.T) {

@@ -13,42 +13,42 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// seenAgo is a pool whose newest block was seen some time ago.
-type seenAgo struct {
+// oldTip is a pool whose newest block has an age.
+type oldTip struct {
 	*node.Pool
-	ago time.Duration
+	age time.Duration
 }
 
-func (s seenAgo) Tip() node.Tip {
-	t := s.Pool.Tip()
-	t.Since = time.Now().Add(-s.ago)
+func (o oldTip) Tip() node.Tip {
+	t := o.Pool.Tip()
+	t.Since = time.Now().Add(-o.age)
 	return t
 }
 
-func TestAnswersOfANodesIndexExpireSoonWhileItMayLag(t *testing.T) {
+func TestAnswersFromIndexExpireSoonWhileItMayLag(t *testing.T) {
 	const noBlock, found, search, missing = "/block_by_hash?hash=0xAB", "/tx?hash=0x7E75D97EAE3014F7CDFADFB40C46199914596F55CB886F6BE3D4E2E56C97F554", "/tx_search?query=%22tx.height=14%22", "/tx?hash=0xAB"
 	for name, tt := range map[string]struct {
 		target string
-		ago    time.Duration
+		age    time.Duration
 		short  bool
 	}{
-		"a transaction":                         {found, 0, false},
-		"a search while the index may lag":      {search, 0, true},
-		"a search after that":                   {search, time.Second, false},
-		"a missing one while the index may lag": {missing, 0, true},
-		"a missing one after that":              {missing, time.Second, false},
-		"a missing block":                       {noBlock, 0, true},
+		"a transaction":                                 {found, 0, false},
+		"a search while the index may lag":              {search, 0, true},
+		"a search later":                                {search, time.Second, false},
+		"a missing transaction while the index may lag": {missing, 0, true},
+		"a missing transaction later":                   {missing, time.Second, false},
+		"a missing block":                               {noBlock, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := expect.Value(cache.New(cache.Options{}))(t)
 			defer c.Close()
 			n, metrics := newRecordedNode(t), prometheus.NewRegistry()
-			n.says(`tx_search{"query":"tx.height=14"}`, `"result":{"txs":[],"total_count":"0"}`)
-			n.says(`block_by_hash{"hash":"qw=="}`, `"result":{"block_id":{"hash":""},"block":null}`)
-			server := newHandlerOf(t, seenAgo{n.pool(t, metrics), tt.ago}, metrics, c, rpc.Options{})
+			n.setAnswer(`tx_search{"query":"tx.height=14"}`, `"result":{"txs":[],"total_count":"0"}`)
+			n.setAnswer(`block_by_hash{"hash":"qw=="}`, `"result":{"block_id":{"hash":""},"block":null}`)
+			server := newHandlerOf(t, oldTip{n.pool(t, metrics), tt.age}, metrics, c, rpc.Options{})
 			resp, _ := get(t, server.URL+tt.target)
 			if got := resp.Header.Get("Cache-Status"); strings.HasSuffix(got, "; ttl=0") != tt.short || !strings.Contains(got, "stored") {
-				t.Errorf("Cache-Status = %q, want stored, and ttl=0 = %v", got, tt.short)
+				t.Errorf("Cache-Status = %q, want stored, and ttl=0: %t", got, tt.short)
 			}
 		})
 	}

@@ -15,14 +15,14 @@ import (
 func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	const free = 32 << 10
 	n := newRecordedNode(t)
-	n.learnParams()
+	n.recordParams()
 	n.calls["genesis"] = `"result":"` + strings.Repeat("x", 40<<10) + `"`
 	c := expect.Value(cache.New(cache.Options{MemoryBytes: 4 << 20}))(t)
 	defer c.Close()
 	server, _ := newHandlerWith(t, c, n, rpc.Options{})
-	netInfo := `{"jsonrpc":"2.0","id":7,"method":"genesis","params":{}}`
+	genesis := `{"jsonrpc":"2.0","id":7,"method":"genesis","params":{}}`
 	batch := func(n int) string {
-		return "[" + strings.Repeat(fmt.Sprintf(balance[0], "7")+",", n-1) + fmt.Sprintf(balance[0], "7") + "]"
+		return "[" + strings.Repeat(fmt.Sprintf(paramsCalls[0], "7")+",", n-1) + fmt.Sprintf(paramsCalls[0], "7") + "]"
 	}
 	want := func(what, body string, status int, text string) {
 		t.Helper()
@@ -31,14 +31,14 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 			t.Errorf("%s = %d %.300s, want %d with %s", what, resp.StatusCode, got, status, text)
 		}
 	}
-	want("a long response", netInfo, http.StatusOK, `"result":"xxx`)
+	want("a long response", genesis, http.StatusOK, `"result":"xxx`)
 	want("a batch", batch(100), http.StatusOK, `"id":7,"result":{"response"`)
 	expect.Eventually(t, "release of the first responses", func() bool { return c.Account().Used() == 0 })
 	used := c.Account().Limit()/8*7 - free
 	if !c.Account().Reserve(account.Upstream, used) {
 		t.Fatal("Reserve = false, want true")
 	}
-	want("a long response without memory", netInfo, http.StatusServiceUnavailable, `"id":7,"error":{"code":-32000,"message":"Server error","data":"too many responses have not been read`)
+	want("a long response without memory", genesis, http.StatusServiceUnavailable, `"id":7,"error":{"code":-32000,"message":"Server error","data":"too many responses have not been read`)
 	want("a batch without memory", batch(100), http.StatusServiceUnavailable, `"error":{"code":-32000,"message":"Server error","data":"too little memory is free for this request`)
 	want("a batch with memory for one call at a time", batch(20), http.StatusOK, `"id":7,"result":{"response"`)
 	expect.Eventually(t, "release of all responses", func() bool { return c.Account().Used() == used })

@@ -19,8 +19,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// newerNode is a simulated node whose RPC has learned methods. It counts their calls.
-type newerNode struct {
+// An extendedNode is a simulated node with additional RPC methods. It counts their calls.
+type extendedNode struct {
 	*devnet.Devnet
 	*recordedNode
 
@@ -28,9 +28,9 @@ type newerNode struct {
 	calls map[string]int
 }
 
-func newNewerNode(t *testing.T, methods ...string) *newerNode {
+func newExtendedNode(t *testing.T, methods ...string) *extendedNode {
 	t.Helper()
-	n := &newerNode{Devnet: devnettest.Start(t, devnet.Options{StartHeight: 746, Interval: -1}), calls: map[string]int{}}
+	n := &extendedNode{Devnet: devnettest.Start(t, devnet.Options{StartHeight: 746, Interval: -1}), calls: map[string]int{}}
 	n.recordedNode = &recordedNode{rest: &httptest.Server{URL: n.Node().RESTURL()}, rpc: &httptest.Server{URL: n.Node().CometURL()}}
 	for _, name := range methods {
 		n.Node().Handle(name, func(w http.ResponseWriter, r *http.Request) {
@@ -39,56 +39,52 @@ func newNewerNode(t *testing.T, methods ...string) *newerNode {
 			n.mu.Unlock()
 			body, _ := io.ReadAll(r.Body)
 			w.Header().Set("Content-Type", "application/json")
-			id, said := "-1", fmt.Sprintf("%q", r.URL.RawQuery)
+			id, params := "-1", fmt.Sprintf("%q", r.URL.RawQuery)
 			if len(body) > 0 {
-				id, said = gjson.GetBytes(body, "id").Raw, gjson.GetBytes(body, "params").Raw
+				id, params = gjson.GetBytes(body, "id").Raw, gjson.GetBytes(body, "params").Raw
 			}
-			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"said":%s}}`, id, said)
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"params":%s}}`, id, params)
 		})
 	}
 	return n
 }
 
-func (n *newerNode) called(name string) int {
+func (n *extendedNode) called(name string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.calls[name]
 }
 
-func TestNamedMethodIsPassedToTheNodeEachTime(t *testing.T) {
-	n := newNewerNode(t, "data_commitment")
+func TestConfiguredMethodIsPassedToNodeEachTime(t *testing.T) {
+	n := newExtendedNode(t, "data_commitment")
 	server, _ := newHandler(t, n.recordedNode, rpc.Options{Methods: rpc.DefaultMethods})
 	for body, want := range map[string]string{
-		`{"id":7,"method":"data_commitment","params":{"end":"9","start": "1"}}`: `{"jsonrpc":"2.0","id":7,"result":{"said":{"end":"9","start":"1"}}}`,
-		`{"id":"a","method":"data_commitment","params":["1","9"]}`:              `{"jsonrpc":"2.0","id":"a","result":{"said":["1","9"]}}`,
-		`{"id":1,"method":"data_commitment"}`:                                   `{"jsonrpc":"2.0","id":1,"result":{"said":{}}}`,
+		`{"id":7,"method":"data_commitment","params":{"end":"9","start": "1"}}`: `{"jsonrpc":"2.0","id":7,"result":{"params":{"end":"9","start":"1"}}}`,
+		`{"id":"a","method":"data_commitment","params":["1","9"]}`:              `{"jsonrpc":"2.0","id":"a","result":{"params":["1","9"]}}`,
+		`{"id":1,"method":"data_commitment"}`:                                   `{"jsonrpc":"2.0","id":1,"result":{"params":{}}}`,
 	} {
 		for range 2 {
 			if resp, got := post(t, server.URL, body); resp.StatusCode != http.StatusOK || strings.ReplaceAll(got, " ", "") != want {
-				t.Errorf("%s: %d %s, want %s", body, resp.StatusCode, got, want)
+				t.Errorf("response to %s = %d %s, want 200 %s", body, resp.StatusCode, got, want)
 			}
 		}
 	}
 	expect.Equal(t, n.called("data_commitment"), 6, "calls of the node")
 	_, got := post(t, server.URL, `[{"id":1,"method":"data_commitment","params":{}},{"id":2,"method":"health","params":{}}]`)
-	if !strings.HasPrefix(got, `[{"jsonrpc":"2.0","id":1,"result":{"said":{}}},{"jsonrpc":"2.0","id":2,"result"`) {
-		t.Errorf("a batch: %s", got)
+	if !strings.HasPrefix(got, `[{"jsonrpc":"2.0","id":1,"result":{"params":{}}},{"jsonrpc":"2.0","id":2,"result"`) {
+		t.Errorf("response to a batch = %s, want the results of both calls", got)
 	}
-	resp := expect.Value(http.Get(server.URL + "/data_commitment?start=1&end=0x09"))(t)
-	defer resp.Body.Close()
-	if text, _ := io.ReadAll(resp.Body); string(text) != `{"jsonrpc":"2.0","id":-1,"result":{"said":"start=1&end=0x09"}}` {
-		t.Errorf("a URI: %s", text)
-	}
+	_, got = get(t, server.URL+"/data_commitment?start=1&end=0x09")
+	expect.Equal(t, got, `{"jsonrpc":"2.0","id":-1,"result":{"params":"start=1&end=0x09"}}`, "response to a URI")
 }
 
-func TestUnnamedMethodIsRefusedAndLoggedOnce(t *testing.T) {
-	n := newNewerNode(t, "secret_method")
+func TestUnknownMethodIsRefusedAndLoggedOnce(t *testing.T) {
+	n := newExtendedNode(t, "secret_method")
 	var log bytes.Buffer
 	server, _ := newHandler(t, n.recordedNode, rpc.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 3 {
-		if _, got := post(t, server.URL, `{"id":1,"method":"secret_method","params":{}}`); !strings.Contains(got, `"code":-32601`) {
-			t.Errorf("%s, want -32601", got)
-		}
+		_, got := post(t, server.URL, `{"id":1,"method":"secret_method","params":{}}`)
+		expect.Contains(t, got, `"code":-32601`, "response")
 	}
 	for i := range 200 {
 		post(t, server.URL, fmt.Sprintf(`{"id":1,"method":"m%d","params":{}}`, i))
@@ -96,7 +92,7 @@ func TestUnnamedMethodIsRefusedAndLoggedOnce(t *testing.T) {
 	post(t, server.URL, `{"id":1,"method":"a\nb","params":{}}`)
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	if len(lines) != 100 || !strings.Contains(lines[0], "method=secret_method") || !strings.Contains(lines[0], "rpc.methods") {
-		t.Errorf("%d lines, the first %s; want 100 that name a method each", len(lines), lines[0])
+		t.Errorf("log lines = %d, the first %s; want 100, the first about secret_method", len(lines), lines[0])
 	}
 	expect.Equal(t, n.called("secret_method"), 0, "calls of the node")
 }

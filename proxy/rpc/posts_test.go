@@ -23,7 +23,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func TestTransactionsAndSimulationsAreSentAtTheRateOfPosts(t *testing.T) {
+func TestTransactionsAndSimulationsShareRateOfPosts(t *testing.T) {
 	for _, call := range []string{
 		`{"id":%d,"method":"broadcast_tx_sync","params":{"tx":"AA=="}}`,
 		`{"id":%d,"method":"broadcast_tx_commit","params":{"tx":"AA=="}}`,
@@ -34,36 +34,35 @@ func TestTransactionsAndSimulationsAreSentAtTheRateOfPosts(t *testing.T) {
 	} {
 		t.Run(call, func(t *testing.T) {
 			n := newRecordedNode(t)
-			n.learnParams()
+			n.recordParams()
 			server, _ := newHandler(t, n, rpc.Options{Posting: blocks.NewPosting(blocks.Posts{Rate: 0.001, Burst: 2})})
 			method := gjson.Get(fmt.Sprintf(call, 0), "method").String()
 			for id := range 4 {
 				_, body := post(t, server.URL, fmt.Sprintf(call, id))
 				if refused := strings.Contains(body, "too many transactions are sent through this server at present"); refused != (id >= 2) {
-					t.Errorf("post %d: %s; want it refused: %t", id, body, id >= 2)
+					t.Errorf("response to post %d = %s, want a refusal: %t", id, body, id >= 2)
 				}
 			}
-			expect.Equal(t, n.times(method), 2, "posts to the node")
-			if _, body := post(t, server.URL, fmt.Sprintf(balance[0], "5")); !strings.Contains(body, `"result"`) {
-				t.Errorf("a read is answered %s", body)
-			}
+			expect.Equal(t, n.countCalls(method), 2, "posts to the node")
+			_, body := post(t, server.URL, fmt.Sprintf(paramsCalls[0], "5"))
+			expect.Contains(t, body, `"result"`, "response to a read")
 		})
 	}
 }
 
-func TestTransactionMayBeAsLargeAsIsConfigured(t *testing.T) {
+func TestBodyIsLimitedToConfiguredSize(t *testing.T) {
 	n := newRecordedNode(t)
-	n.learnParams()
+	n.recordParams()
 	const most = 1 << 20 // less than the default
 	server, _ := newHandler(t, n, rpc.Options{Posting: blocks.NewPosting(blocks.Posts{MaxBody: most})})
 	for size, want := range map[int]int{most: http.StatusOK, most + 1: http.StatusRequestEntityTooLarge} {
 		const call = `{"id":1,"method":"broadcast_tx_sync","params":{"tx":"%s"}}`
 		resp, body := post(t, server.URL, fmt.Sprintf(call, strings.Repeat("A", size-len(call)+len("%s"))))
 		if resp.StatusCode != want || want != http.StatusOK && !strings.Contains(body, "the body is larger than 1048576 bytes") {
-			t.Errorf("a body of %d bytes = %d %.200s, want %d", size, resp.StatusCode, body, want)
+			t.Errorf("response to a body of %d bytes = %d %.200s, want %d", size, resp.StatusCode, body, want)
 		}
 	}
-	expect.Equal(t, n.times("broadcast_tx_sync"), 1, "transactions sent to the node")
+	expect.Equal(t, n.countCalls("broadcast_tx_sync"), 1, "transactions sent to the node")
 }
 
 func TestFormIsLimitedLikeOtherBodies(t *testing.T) {
@@ -89,24 +88,24 @@ func TestFormIsLimitedLikeOtherBodies(t *testing.T) {
 
 func TestRetriedWebSocketCallCountsOnce(t *testing.T) {
 	n := newRecordedNode(t)
-	n.learnParams()
+	n.recordParams()
 	server, metrics := newHandler(t, n, rpc.Options{}, func(o *web.Options) {
 		o.Limits.Address = limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}
 	})
 	d := server.Config.Handler.(*rpc.Handler)
-	opened := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil)
+	upgrade := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil)
 	call := func() socket.Answer {
-		return d.Call(opened, "abci_query", json.RawMessage(`{"path":"/cosmos.staking.v1beta1.Query/Params"}`))
+		return d.Call(upgrade, "abci_query", json.RawMessage(`{"path":"/cosmos.staking.v1beta1.Query/Params"}`))
 	}
 	first := call()
 	if jsonrpc.IsError(first.Member) || first.Again == nil {
-		t.Fatalf("%s", first.Member)
+		t.Fatalf("first call = %s, can be repeated: %t; want a result that can be repeated", first.Member, first.Again != nil)
 	}
 	if again := first.Again(); string(again.Member) != string(first.Member) || again.Height != first.Height {
-		t.Errorf("read again as %s at %d, want %s at %d", again.Member, again.Height, first.Member, first.Height)
+		t.Errorf("repeated call = %s at %d, want %s at %d", again.Member, again.Height, first.Member, first.Height)
 	}
 	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total"), 1, "counted requests")
 	if second := call(); !jsonrpc.IsError(second.Member) || second.Again != nil {
-		t.Errorf("a second call is answered with %s, want a refusal", second.Member)
+		t.Errorf("second call = %s, want a refusal", second.Member)
 	}
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// An exchange is one with a real node, of wasmd v0.61.14, whose chain stood at block 746.
+// An exchange is a request and the response of a real node, wasmd v0.61.14, at block 746.
 type exchange struct {
 	Name, Method, Path, Body string
 	Headers                  map[string]string
@@ -43,27 +43,26 @@ func exchanges(t testing.TB) []exchange {
 	return nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl")
 }
 
-// A recordedNode answers as the real node did, and counts what it is asked.
+// A recordedNode answers as the real node did, and counts calls.
 type recordedNode struct {
 	rpc, rest *httptest.Server
 	targets   map[string]exchange
 
-	mu     sync.Mutex
-	calls  map[string]string // member by meaning
-	asked  map[string]int
-	order  []string
-	silent bool          // calls by POST are dropped
-	absent int           // calls of abci_query that all others of them wait for
-	met    chan struct{} // closed when there is none; nil: nothing waits
-	turns  chan struct{} // of searches, each of which takes one; nil: they wait for none
+	mu       sync.Mutex
+	calls    map[string]string // member by callKey
+	order    []string          // the keys of calls by POST
+	silent   bool              // calls by POST are dropped
+	missing  int               // number of calls of abci_query that the others wait for
+	complete chan struct{}     // closed when none is missing; nil if they do not wait
+	searches chan struct{}     // searches wait until it is closed; nil if they do not wait
 }
 
 func newRecordedNode(t testing.TB) *recordedNode {
-	n := &recordedNode{calls: map[string]string{}, targets: map[string]exchange{}, asked: map[string]int{}}
+	n := &recordedNode{calls: map[string]string{}, targets: map[string]exchange{}}
 	all := exchanges(t)
 	slices.SortStableFunc(all, func(a, b exchange) int { return strings.Compare(a.Path, b.Path) }) // calls by POST come first
 	for _, x := range all {
-		n.learn(x)
+		n.record(x)
 	}
 	n.rpc = httptest.NewServer(http.HandlerFunc(n.serveRPC))
 	t.Cleanup(n.rpc.Close)
@@ -71,8 +70,8 @@ func newRecordedNode(t testing.TB) *recordedNode {
 	return n
 }
 
-// learn takes in what was asked, by whichever form: the node answers alike to all.
-func (n *recordedNode) learn(x exchange) {
+// record records the answers to the calls of a request in any form.
+func (n *recordedNode) record(x exchange) {
 	if x.Path != "/" {
 		u, err := url.Parse(x.Path)
 		if err != nil {
@@ -83,8 +82,8 @@ func (n *recordedNode) learn(x exchange) {
 		if form, err := url.ParseQuery(x.Body); err == nil && strings.HasPrefix(x.Headers["content-type"], "application/x-www-form") {
 			values = form
 		}
-		method, params := strings.TrimPrefix(u.Path, "/"), ofURI(u.Path, values)
-		if _, known := n.calls[meaning(method, params)]; !known && x.Status == http.StatusOK {
+		method, params := strings.TrimPrefix(u.Path, "/"), paramsOfURI(u.Path, values)
+		if _, known := n.calls[callKey(method, params)]; !known && x.Status == http.StatusOK {
 			n.answer(method, params, x.Answer)
 		}
 		return
@@ -111,7 +110,7 @@ func (n *recordedNode) learn(x exchange) {
 	}
 }
 
-// answer takes in the answer to a call.
+// answer records the answer to a call.
 func (n *recordedNode) answer(method string, params any, answer string) {
 	var a struct{ Result, Error json.RawMessage }
 	if json.Unmarshal([]byte(answer), &a) != nil {
@@ -125,13 +124,13 @@ func (n *recordedNode) answer(method string, params any, answer string) {
 		params = map[string]any{"height": list[0]}
 	}
 	if members, ok := params.(map[string]any); ok {
-		delete(members, "foo") // the node passes over it
+		delete(members, "foo") // the node ignores it
 	}
-	n.calls[meaning(method, params)] = member
+	n.calls[callKey(method, params)] = member
 }
 
-// ofURI are the parameters of a URI as they are in JSON.
-func ofURI(path string, values url.Values) any {
+// paramsOfURI returns the parameters of a URI in the form of JSON.
+func paramsOfURI(path string, values url.Values) any {
 	params := map[string]any{}
 	for name := range values {
 		value := values.Get(name)
@@ -150,8 +149,8 @@ func ofURI(path string, values url.Values) any {
 	return params
 }
 
-// meaning is one text for all spellings of a call that the node reads alike.
-func meaning(method string, params any) string {
+// callKey returns the same key for all encodings of a call that mean the same to the node.
+func callKey(method string, params any) string {
 	members, ok := params.(map[string]any)
 	for name, value := range members {
 		if value == nil || value == false || name == "data" && value == "" || name == "height" && (method == "abci_query" && value == "0" || (method == "abci_query" || method == "header") && value == "746") {
@@ -187,29 +186,28 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	what := meaning(c.Method, c.Params)
+	key := callKey(c.Method, c.Params)
 	n.mu.Lock()
-	n.asked[what]++
-	n.order = append(n.order, what)
-	silent, met, turns := n.silent, n.met, n.turns
-	member, known := n.calls[what]
-	if met != nil && c.Method == "abci_query" {
-		if n.absent--; n.absent == 0 {
-			close(met)
+	n.order = append(n.order, key)
+	silent, complete, searches := n.silent, n.complete, n.searches
+	member, known := n.calls[key]
+	if complete != nil && c.Method == "abci_query" {
+		if n.missing--; n.missing == 0 {
+			close(complete)
 		}
 	}
 	n.mu.Unlock()
-	if met != nil && c.Method == "abci_query" {
-		<-met
+	if complete != nil && c.Method == "abci_query" {
+		<-complete
 	}
-	if turns != nil && strings.HasSuffix(c.Method, "_search") {
-		<-turns
+	if searches != nil && strings.HasSuffix(c.Method, "_search") {
+		<-searches
 	}
 	if silent {
 		panic(http.ErrAbortHandler)
 	}
 	if !known {
-		member = fmt.Sprintf(`"error":{"code":-32602,"message":"not recorded","data":%q}`, what)
+		member = fmt.Sprintf(`"error":{"code":-32602,"message":"not recorded","data":%q}`, key)
 	}
 	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,`+member+`}`)
 }
@@ -224,30 +222,28 @@ func (n *recordedNode) serveTarget(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// says has the node answer a call by a member from now on.
-func (n *recordedNode) says(what, member string) {
+// setAnswer sets the member that answers calls with a key.
+func (n *recordedNode) setAnswer(key, member string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.calls[what] = member
+	n.calls[key] = member
 }
 
-// times is how often the node was asked for what has a meaning, told by its beginning.
-func (n *recordedNode) times(beginning string) (times int) {
+// silence makes the node drop calls by POST.
+func (n *recordedNode) silence() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for what, asked := range n.asked {
-		if strings.HasPrefix(what, beginning) {
-			times += asked
-		}
-	}
-	return times
+	n.silent = true
 }
 
-// wrote is what the node was asked of a method, in order.
-func (n *recordedNode) wrote(method string) []string {
+// countCalls returns the number of calls by POST whose key has a prefix.
+func (n *recordedNode) countCalls(prefix string) int { return len(n.callsOf(prefix)) }
+
+// callsOf returns the keys with a prefix, such as a method, of the calls by POST, in order.
+func (n *recordedNode) callsOf(prefix string) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(n.order), func(what string) bool { return !strings.HasPrefix(what, method) })
+	return slices.DeleteFunc(slices.Clone(n.order), func(key string) bool { return !strings.HasPrefix(key, prefix) })
 }
 
 func newHandler(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
@@ -270,7 +266,7 @@ func (n *recordedNode) pool(t testing.TB, metrics *prometheus.Registry) *node.Po
 	}, 746)
 }
 
-// newHandlerOf is newHandlerWith with nodes of the caller's.
+// newHandlerOf is newHandlerWith for any nodes.
 func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry, c *cache.Cache, o rpc.Options, changes ...func(*web.Options)) *httptest.Server {
 	t.Helper()
 	with := web.Options{Registerer: metrics, Limits: limits.Limits{Access: []limits.Rule{{Patterns: []string{"*"}}}}}
@@ -294,29 +290,28 @@ func (x exchange) send(t testing.TB, base string) (status int, typ, body string)
 	t.Helper()
 	r := expect.Value(http.NewRequestWithContext(t.Context(), x.Method, base, strings.NewReader(x.Body)))(t)
 	target := expect.Value(url.Parse(base))(t)
-	target.Opaque = "//127.0.0.1:45057" + x.Path // where the node was
+	target.Opaque = "//127.0.0.1:45057" + x.Path // the address of the recorded node, which its answers contain
 	r.URL = target
 	for name, value := range x.Headers {
 		r.Header.Set(name, value)
 	}
 	resp := expect.Value(http.DefaultTransport.RoundTrip(r))(t)
 	defer resp.Body.Close()
-	text := expect.Value(io.ReadAll(resp.Body))(t)
-	return resp.StatusCode, resp.Header.Get("Content-Type"), string(text)
+	return resp.StatusCode, resp.Header.Get("Content-Type"), string(expect.Value(io.ReadAll(resp.Body))(t))
 }
 
-// otherwise are the recordings that are answered otherwise than by the node, and why.
-var otherwise = map[string]string{
+// exceptions are the recordings whose answers differ from the node's, with the reason.
+var exceptions = map[string]string{
 	"uri_preflight": "preflights are answered",
-	"id_float":      "an id is given back as the client wrote it",
+	"id_float":      "an id is returned as the client wrote it",
 }
 
-func TestRecordedExchangesAreAnsweredAsByTheNode(t *testing.T) {
+func TestRecordedExchangesGetNodesAnswers(t *testing.T) {
 	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	for _, x := range exchanges(t) {
 		t.Run(x.Name, func(t *testing.T) {
 			status, typ, body := x.send(t, server.URL)
-			if why := otherwise[x.Name]; why != "" {
+			if why := exceptions[x.Name]; why != "" {
 				return
 			}
 			if status != x.Status || body != x.Answer || x.Type != "" && typ != x.Type {
