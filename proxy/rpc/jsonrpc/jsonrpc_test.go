@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// What is read in the short way is what encoding/json reads.
+// readPlain returns the same call as encoding/json, or false.
 func FuzzCallsAreParsedAsByEncodingJSON(f *testing.F) {
 	for _, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"status","params":{"a":[1,"x"]}}`, `{"id":"x","method":"m"}`, `{"ID":1,"method":"m","params":null}`, `{"id":1.0,"method":"m"}`,
@@ -23,13 +21,12 @@ func FuzzCallsAreParsedAsByEncodingJSON(f *testing.F) {
 			return
 		}
 		want, err := ReadFirst([]byte(body))
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", body, err, diff)
-		}
+		expect.NoError(t, err)
+		expect.NoDiff(t, got, want, "call of %s", body)
 	})
 }
 
-// What is called a call's own id can be any other id, and the call is the same but for that.
+// Any other id in the place that FindID returns changes only the call's id.
 func FuzzReplaceIDChangesOnlyTheID(f *testing.F) {
 	for _, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"status","params":{"id":2}}`, `{"params":{"id":2},"id":1,"method":"status"}`, `{"params":["\"id\":3"],"id":1,"method":"status"}`,
@@ -45,39 +42,36 @@ func FuzzReplaceIDChangesOnlyTheID(f *testing.F) {
 		}
 		want, err := Read([]byte(body))
 		if err != nil || string(want.ID) != body[from:to] {
-			t.Fatalf("%s: the id is %s, not %s: %v", body, want.ID, body[from:to], err)
+			t.Fatalf("FindID(%s) = %s, want the call's id %s (%v)", body, body[from:to], want.ID, err)
 		}
 		for _, id := range []string{`"x9"`, `42`} {
 			want.ID = json.RawMessage(id)
-			got, err := Read([]byte(body[:from] + id + body[to:]))
-			if diff := cmp.Diff(want, got); err != nil || diff != "" {
-				t.Errorf("%s with %s: %v (-want +got):\n%s", body, id, err, diff)
-			}
+			got := expect.Value(Read([]byte(body[:from] + id + body[to:])))(t)
+			expect.NoDiff(t, got, want, "call of %s with id %s", body, id)
 		}
 	})
 }
 
-func TestIDOfACallIsFound(t *testing.T) {
+func TestFindID(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"id":1}`: "1", ` {"id":1}`: "1", `{ "id" : "x" }`: `"x"`, `{"method":"m","id":23,"params":{"id":4}}`: "23",
 		`["id",1]`: "", `{"id"}`: "", `{"id"`: "", `{"id":007}`: "", `{"id":null}`: "", `{}`: "",
 	} {
 		from, to, ok := FindID(body)
 		if got := body[from:to]; got != want || ok != (want != "") {
-			t.Errorf("FindID(%s) = %q, %v, want %q", body, got, ok, want)
+			t.Errorf("FindID(%s) = %q, %t; want %q", body, got, ok, want)
 		}
 	}
 }
 
-func TestCommonCallIsParsedByFastPath(t *testing.T) {
+func TestCommonCallsAreParsedByReadPlain(t *testing.T) {
 	for _, body := range []string{`{"jsonrpc":"2.0","id":123456789012,"method":"abci_query","params":{"path":"/x"}}`, `{"id":"a","method":"status","params":[]}`} {
-		if _, _, ok := readPlain([]byte(body)); !ok {
-			t.Error(body)
-		}
+		_, _, ok := readPlain([]byte(body))
+		expect.Equal(t, ok, true, "readPlain(%s)", body)
 	}
 }
 
-// The second body of each is not as libraries write it.
+// readPlain does not parse the second body.
 func TestNumericIDsAreReturnedUnchanged(t *testing.T) {
 	for _, id := range []string{"0", "-1", "-0", "1.5", "1.0", "9007199254740993", "9223372036854775807", "9223372036854775808", "1e30", "1E+2", "123456789012345678901234567890"} {
 		for _, body := range []string{`{"id":` + id + `,"method":"status"}`, `{"ID":` + id + `,"method":"status","more":1}`} {
@@ -89,7 +83,7 @@ func TestNumericIDsAreReturnedUnchanged(t *testing.T) {
 				},
 			} {
 				if c, err := read([]byte(body)); err != nil || string(c.ID) != id {
-					t.Errorf("%s of %s: id %s, %v; want %s", name, body, c.ID, err, id)
+					t.Errorf("id of %s(%s) = %s, %v; want %s", name, body, c.ID, err, id)
 				}
 			}
 		}

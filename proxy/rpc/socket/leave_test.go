@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,17 +21,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A silent stream has no message, and counts how many of it are open.
-type silent struct{ open *atomic.Int32 }
+// A silentStream delivers no messages. open counts the open ones.
+type silentStream struct{ open *atomic.Int32 }
 
-func (silent) Next(ctx context.Context) (json.RawMessage, error) {
+func (silentStream) Next(ctx context.Context) (json.RawMessage, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-func (s silent) Close() { s.open.Add(-1) }
+func (s silentStream) Close() { s.open.Add(-1) }
 
-// upgrade opens a WebSocket, whose frames the test reads and writes.
+// upgrade opens a WebSocket and returns its connection, on which the test reads and writes frames.
 func upgrade(t *testing.T, url string) (net.Conn, error) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -54,12 +53,12 @@ func upgrade(t *testing.T, url string) (net.Conn, error) {
 	return conn, nil
 }
 
-// textFrame is a call of at most 125 bytes, masked by zeros.
+// textFrame returns the frame of a call of at most 125 bytes, with a mask of zeros.
 func textFrame(call string) []byte {
 	return append([]byte{0x81, 0x80 | byte(len(call)), 0, 0, 0, 0}, call...)
 }
 
-// subscribeAndLeave sends some calls right behind each other, and resets the connection.
+// subscribeAndLeave sends calls at once and resets the connection.
 func subscribeAndLeave(t *testing.T, url string, calls []string) {
 	t.Helper()
 	conn, err := upgrade(t, url)
@@ -78,15 +77,11 @@ func subscribeAndLeave(t *testing.T, url string, calls []string) {
 
 func TestNoSubscriptionOutlivesItsSocket(t *testing.T) {
 	var open atomic.Int32
-	feed := events.New(events.Options{Heights: still{}, Nodes: func() []events.Node {
-		return []events.Node{{
-			NoEvents:  func() error { return nil },
-			Fit:       func() bool { return true },
-			Subscribe: func(context.Context, string) (events.Stream, error) { open.Add(1); return silent{&open}, nil },
-			Call:      func(context.Context, string, any, int64) (json.RawMessage, error) { return nil, errors.New("no block") },
-		}}
-	}})
-	defer run(feed)()
+	feed := newFeed(still{}, func() events.Stream {
+		open.Add(1)
+		return silentStream{&open}
+	})
+	run(t, feed)
 	metrics := prometheus.NewRegistry()
 	_, url := serve(t, socket.Options{Feed: feed, Ping: 100 * time.Microsecond, Registerer: metrics})
 	var clients sync.WaitGroup
@@ -102,23 +97,18 @@ func TestNoSubscriptionOutlivesItsSocket(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	end := time.Now().Add(time.Minute)
-	for (expect.Metric(t, metrics, "tipcache_rpc_sockets") > 0 || open.Load() > 0) && time.Now().Before(end) {
-		time.Sleep(time.Millisecond)
-	}
-	if sockets, streams := expect.Metric(t, metrics, "tipcache_rpc_sockets"), open.Load(); sockets != 0 || streams != 0 {
-		t.Errorf("sockets = %v, streams at the node = %d after all clients left, want 0 and 0", sockets, streams)
-	}
+	expect.Eventually(t, "end of all sockets", func() bool { return expect.Metric(t, metrics, "tipcache_rpc_sockets") == 0 })
+	expect.Eventually(t, "end of all streams of the node", func() bool { return open.Load() == 0 })
 }
 
 func TestNoEventFollowsTheCloseFrame(t *testing.T) {
 	chain, feed := newDriven()
-	defer run(feed)()
+	run(t, feed)
 	d, url := serve(t, socket.Options{Feed: feed, Ping: time.Hour})
 	conn := expect.Value(upgrade(t, url))(t)
 	expect.Value(conn.Write(textFrame(`{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`)))(t)
 	frames := bufio.NewReader(conn)
-	next := func(kind byte) { // both frames are of less than 126 bytes
+	skipFrame := func(kind byte) { // of less than 126 bytes
 		t.Helper()
 		head := make([]byte, 2)
 		if _, err := io.ReadFull(frames, head); err != nil || head[0] != 0x80|kind || head[1] > 125 {
@@ -126,13 +116,10 @@ func TestNoEventFollowsTheCloseFrame(t *testing.T) {
 		}
 		expect.Value(frames.Discard(int(head[1])))(t)
 	}
-	next(1)
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		d.Drain(t.Context())
-	}()
-	next(8)
+	skipFrame(1)
+	var drain sync.WaitGroup
+	drain.Go(func() { d.Drain(t.Context()) })
+	skipFrame(8)
 	for range 50 {
 		chain.next <- "x"
 	}
@@ -140,5 +127,5 @@ func TestNoEventFollowsTheCloseFrame(t *testing.T) {
 	if rest, _ := io.ReadAll(frames); len(rest) > 0 {
 		t.Errorf("%d bytes follow the close frame, want none", len(rest))
 	}
-	<-drained
+	drain.Wait()
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// accounted are methods whose answers are reserved.
-type accounted struct {
+// reservingMethods reserve memory for their answers.
+type reservingMethods struct {
 	methods
 	stack *web.Stack
 }
 
-func (m accounted) Call(r *http.Request, method string, params json.RawMessage) (a socket.Answer) {
+func (m reservingMethods) Call(r *http.Request, method string, params json.RawMessage) (a socket.Answer) {
 	a.Member = m.methods(r, method, params)
 	var err error
 	if a.Release, err = m.stack.HoldResponse(r, len(a.Member)); err != nil {
@@ -31,7 +31,7 @@ func (m accounted) Call(r *http.Request, method string, params json.RawMessage) 
 	return a
 }
 
-func TestMessagesAndAnswersOfSocketsAreReserved(t *testing.T) {
+func TestMessagesAndAnswersReserveMemory(t *testing.T) {
 	memory := account.New(64<<10, nil)
 	c := expect.Value(cache.New(cache.Options{Account: memory}))(t)
 	t.Cleanup(func() { _ = c.Close() })
@@ -39,7 +39,7 @@ func TestMessagesAndAnswersOfSocketsAreReserved(t *testing.T) {
 	var called atomic.Int64
 	hold, begun := make(chan struct{}), make(chan struct{}, 2)
 	long := []byte(`"result":"` + strings.Repeat("x", 40<<10) + `"`)
-	_, url := serve(t, socket.Options{Stack: stack, Methods: accounted{func(_ *http.Request, method string, _ json.RawMessage) []byte {
+	_, url := serve(t, socket.Options{Stack: stack, Methods: reservingMethods{func(_ *http.Request, method string, _ json.RawMessage) []byte {
 		called.Add(1)
 		begun <- struct{}{}
 		if method == "wait" {
@@ -53,19 +53,19 @@ func TestMessagesAndAnswersOfSocketsAreReserved(t *testing.T) {
 	send(t, conn, `{"jsonrpc":"2.0","id":2,"method":"long"}`)
 	<-begun
 	<-begun
-	expect.Eventually(t, "the answer that was read ahead is reserved", func() bool { return memory.Used() >= 40<<10 })
+	expect.Eventually(t, "reservation of the answer that was read ahead", func() bool { return memory.Used() >= 40<<10 })
 	other := dial(t, url)
 	send(t, other, `{"jsonrpc":"2.0","id":3,"method":"long"}`)
 	<-begun
 	expect.Equal(t, receive(t, other), `{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"no memory"}}`, "answer without memory")
 	expect.NoError(t, other.Write(t.Context(), websocket.MessageText, make([]byte, 30<<10)))
 	if _, _, err := other.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
-		t.Errorf("message without memory: %v, want the connection closed with status %d", err, websocket.StatusTryAgainLater)
+		t.Errorf("connection ended with %v after a message without memory, want status %d", err, websocket.StatusTryAgainLater)
 	}
 	close(hold)
 	for _, want := range []string{`{"jsonrpc":"2.0","id":1,"result":1}`, `{"jsonrpc":"2.0","id":2,` + string(long) + `}`} {
 		expect.Equal(t, receive(t, conn), want, "answer")
 	}
 	_ = conn.CloseNow()
-	expect.Eventually(t, "all memory is released", func() bool { return memory.Used() == 0 })
+	expect.Eventually(t, "release of all memory", func() bool { return memory.Used() == 0 })
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -104,7 +103,7 @@ func receive(t *testing.T, conn *websocket.Conn) string {
 	return string(message)
 }
 
-// recorded answers calls as a node did in a session, which is the order they came in.
+// recorded answers calls as a node did in a session. It finds an answer by the id that the session's calls have.
 func recorded(received []string) methods {
 	return func(_ *http.Request, method string, params json.RawMessage) []byte {
 		var height struct{ Height string }
@@ -145,7 +144,7 @@ func TestSessionsBehaveAsWithNode(t *testing.T) {
 	}
 }
 
-func TestCallWithoutTheParametersItNeedsGetsTheNodesError(t *testing.T) {
+func TestCallWithoutRequiredParametersGetsNodesError(t *testing.T) {
 	_, url := serve(t, socket.Options{Methods: recorded(nil)})
 	conn := dial(t, url)
 	send(t, conn, `{"id":1,"method":"block"}`)
@@ -155,19 +154,17 @@ func TestCallWithoutTheParametersItNeedsGetsTheNodesError(t *testing.T) {
 
 func TestInvalidWebSocketHandshakeIsRefusedAsByNode(t *testing.T) {
 	_, url := serve(t, socket.Options{Stack: web.New(web.Options{CORSOrigins: []string{"https://good.example"}}, nil)})
-	response, err := http.Get(url)
-	expect.NoError(t, err)
+	response := expect.Value(http.Get(url))(t)
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusBadRequest || response.Header.Get("Sec-Websocket-Version") != "13" {
-		t.Errorf("a plain GET: %s, %v", response.Status, response.Header)
-	}
-	_, response, err = websocket.Dial(t.Context(), url, &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://evil.example"}}})
+	expect.Equal(t, response.StatusCode, http.StatusBadRequest, "status of a GET without an upgrade")
+	expect.Equal(t, response.Header.Get("Sec-Websocket-Version"), "13", "Sec-Websocket-Version of a GET without an upgrade")
+	_, response, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://evil.example"}}})
 	if err == nil || response.StatusCode != http.StatusForbidden {
-		t.Errorf("a page that may not: %v", err)
+		t.Errorf("Dial from another origin = %v, want status 403", err)
 	}
 }
 
-func TestCallsAreAnsweredInTheOrderAsked(t *testing.T) {
+func TestCallsAreAnsweredInOrder(t *testing.T) {
 	second := make(chan struct{})
 	_, url := serve(t, socket.Options{Methods: methods(func(_ *http.Request, method string, _ json.RawMessage) []byte {
 		if method == "slow" {
@@ -177,30 +174,28 @@ func TestCallsAreAnsweredInTheOrderAsked(t *testing.T) {
 	})})
 	conn := dial(t, url)
 	for i, method := range []string{"slow", "quick", "slow", "quick"} {
-		send(t, conn, `{"id":`+string(rune('1'+i))+`,"method":"`+method+`","params":{}}`)
+		send(t, conn, fmt.Sprintf(`{"id":%d,"method":%q,"params":{}}`, i, method))
 	}
 	close(second)
 	for i, method := range []string{"slow", "quick", "slow", "quick"} {
-		if got, want := receive(t, conn), `{"jsonrpc":"2.0","id":`+string(rune('1'+i))+`,"result":"`+method+`"}`; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		expect.Equal(t, receive(t, conn), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":%q}`, i, method), "answer %d", i)
 	}
 }
 
-// Calls that wait for their turn are read meanwhile; one that writes is alone.
+// Queued calls are read concurrently. A write runs alone.
 func TestReadsOverlapAndWritesDoNot(t *testing.T) {
-	var under atomic.Int32
-	met := make(chan struct{})
+	var running atomic.Int32
+	concurrent := make(chan struct{}) // closed when 8 reads run
 	_, url := serve(t, socket.Options{Methods: methods(func(_ *http.Request, method string, params json.RawMessage) []byte {
-		n := under.Add(1)
-		defer under.Add(-1)
+		n := running.Add(1)
+		defer running.Add(-1)
 		switch {
 		case method == "write":
 			return fmt.Appendf(nil, `"result":%d`, n)
 		case n == 8:
-			close(met)
+			close(concurrent)
 		}
-		<-met
+		<-concurrent
 		return append([]byte(`"result":`), params...)
 	})})
 	conn := dial(t, url)
@@ -216,45 +211,41 @@ func TestReadsOverlapAndWritesDoNot(t *testing.T) {
 		if i >= 8 && i < 12 {
 			want = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":1}`, i)
 		}
-		if got := receive(t, conn); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		expect.Equal(t, receive(t, conn), want, "answer %d", i)
 	}
 }
 
-// Twins answer the first call at block 8, and the second at block 7 if it is read beside it.
-type twins struct {
+// twoCalls answer the first call at block 8. They answer the second one at block 7 if it is read at the same time, and at
+// block 8 if it is read again.
+type twoCalls struct {
 	methods
-	second chan struct{} // closed when it was read
+	second chan struct{} // closed when the second call was read
 	calls  atomic.Int32
 	again  atomic.Int32
 }
 
-func (tw *twins) Call(_ *http.Request, method string, _ json.RawMessage) socket.Answer {
-	tw.calls.Add(1)
+func (c *twoCalls) Call(_ *http.Request, method string, _ json.RawMessage) socket.Answer {
+	c.calls.Add(1)
 	eighth := socket.Answer{Member: []byte(`"result":8`), Height: 8, Release: func() {}}
 	if method == "first" {
-		<-tw.second
+		<-c.second
 		return eighth
 	}
-	close(tw.second)
-	return socket.Answer{Member: []byte(`"result":7`), Height: 7, Release: func() {}, Again: func() socket.Answer { tw.again.Add(1); return eighth }}
+	close(c.second)
+	return socket.Answer{Member: []byte(`"result":7`), Height: 7, Release: func() {}, Again: func() socket.Answer { c.again.Add(1); return eighth }}
 }
 
 func TestAnswersNeverGoBackToEarlierBlock(t *testing.T) {
-	tw := &twins{second: make(chan struct{})}
-	_, url := serve(t, socket.Options{Methods: tw})
+	c := &twoCalls{second: make(chan struct{})}
+	_, url := serve(t, socket.Options{Methods: c})
 	conn := dial(t, url)
 	send(t, conn, `{"id":1,"method":"first","params":{}}`)
 	send(t, conn, `{"id":2,"method":"second","params":{}}`)
 	for id := 1; id <= 2; id++ {
-		if got, want := receive(t, conn), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":8}`, id); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		expect.Equal(t, receive(t, conn), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":8}`, id), "answer %d", id)
 	}
-	if calls, again := tw.calls.Load(), tw.again.Load(); calls != 2 || again != 1 {
-		t.Errorf("%d calls and %d repeated reads, want 2 and 1", calls, again)
-	}
+	expect.Equal(t, c.calls.Load(), 2, "calls")
+	expect.Equal(t, c.again.Load(), 1, "repeated reads")
 }
 
 func TestTooLargeMessageEndsConnection(t *testing.T) {
@@ -262,34 +253,30 @@ func TestTooLargeMessageEndsConnection(t *testing.T) {
 	conn := dial(t, url)
 	send(t, conn, strings.Repeat("x", 101))
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
-		t.Errorf("closed with %v", err)
+		t.Errorf("connection ended with %v, want status %d", err, websocket.StatusMessageTooBig)
 	}
 }
 
 func TestClientWithoutPongIsDisconnected(t *testing.T) {
 	_, url := serve(t, socket.Options{Ping: time.Millisecond, Pong: time.Millisecond})
-	conn := expect.Value(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
-	defer conn.Close()
-	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
-	if sent, _ := io.ReadAll(conn); !bytes.HasPrefix(sent, []byte("HTTP/1.1 101 ")) || bytes.Contains(sent, []byte{0x88}) {
-		t.Errorf("sent %q, want an upgrade and no close", sent)
+	conn := expect.Value(upgrade(t, url))(t)
+	if frames, _ := io.ReadAll(conn); bytes.Contains(frames, []byte{0x88}) {
+		t.Errorf("frames = %q, want no close frame", frames)
 	}
 }
 
-// A block is announced by this node as soon as it is listened to.
+// block is a NewBlock event of a node.
 const block = `{"query":"q","data":{"type":"tendermint/event/NewBlock","value":{"block":{"header":{"chain_id":"chain-1","height":"101"},"data":{"txs":[]}},"block_id":{"hash":"AB"},"result_finalize_block":{"app_hash":"x"}}},"events":{"tm.event":["NewBlock"]}}`
 
-// A moving chain is at block 100 until somebody listens, and then at block 101.
+// A moving chain is at block 100 until the feed reads its stream, which delivers block 101, and then at block 101.
 type moving struct {
 	still
-	listening chan struct{}
+	reading chan struct{}
 }
 
 func (m moving) Tip() tip.Tip {
 	select {
-	case <-m.listening:
+	case <-m.reading:
 		return tip.Tip{Height: 101}
 	default:
 		return tip.Tip{Height: 100}
@@ -298,20 +285,20 @@ func (m moving) Tip() tip.Tip {
 
 func (m moving) Next(ctx context.Context) (json.RawMessage, error) {
 	select {
-	case <-m.listening:
+	case <-m.reading:
 		<-ctx.Done()
 		return nil, ctx.Err()
 	default:
-		close(m.listening)
+		close(m.reading)
 		return json.RawMessage(block), nil
 	}
 }
 
 func (moving) Close() {}
 
-func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
-	chain := moving{listening: make(chan struct{})}
-	feed := feedOf(chain, chain)
+func TestEventsHaveIDAndQueryOfTheirSubscription(t *testing.T) {
+	chain := moving{reading: make(chan struct{})}
+	feed := newFeed(chain, func() events.Stream { return chain })
 	stack := web.New(web.Options{}, nil)
 	_, url := serve(t, socket.Options{Feed: feed, Stack: stack})
 	conn := dial(t, url)
@@ -323,10 +310,8 @@ func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 		send(t, conn, call)
 		receive(t, conn)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- feed.Run(ctx) }()
-	want := []string{ // two subscriptions to one event have no order
+	run(t, feed)
+	want := []string{ // in any order
 		`{"jsonrpc":"2.0","id":7,"result":{"query":"tm.event='NewBlockHeader'","data":{"type":"tendermint/event/NewBlockHeader","value":{"header":{"chain_id":"chain-1","height":"101"}}},"events":{"tm.event":["NewBlockHeader"]}}}`,
 		`{"jsonrpc":"2.0","id":1e30,"result":{"query":"tm.event = 'NewBlockHeader' AND tm.event EXISTS","data":{"type":"tendermint/event/NewBlockHeader","value":{"header":{"chain_id":"chain-1","height":"101"}}},"events":{"tm.event":["NewBlockHeader"]}}}`,
 		`{"jsonrpc":"2.0","id":"a\u003cb","result":{"query":" tm.event = 'NewBlockEvents' AND tm.event EXISTS","data":{"type":"tendermint/event/NewBlockEvents","value":{"height":"101","events":null,"num_txs":"0"}},"events":{"tm.event":["NewBlockEvents"]}}}`,
@@ -337,11 +322,10 @@ func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	expect.NoDiff(t, got, want, "events")
 	height, _ := stack.NotifiedBlock(&http.Request{RemoteAddr: "127.0.0.1:1"})
 	expect.Equal(t, height, 101, "height that the client was notified about")
-	stop()
-	<-done
 }
 
-// A driven chain makes a block when it is told to, with some text in its header.
+// A driven chain makes a block for each text that a test sends, with the text in the header. An empty text makes no block,
+// but is received only when the feed has subscribed.
 type driven struct {
 	still
 	height atomic.Int64
@@ -351,16 +335,16 @@ type driven struct {
 func newDriven() (*driven, *events.Feed) {
 	d := &driven{next: make(chan string)}
 	d.height.Store(100)
-	return d, feedOf(d, d)
+	return d, newFeed(d, func() events.Stream { return d })
 }
 
-// feedOf is the feed of a chain with one node, which tells its blocks by a stream alone.
-func feedOf(chain events.Heights, stream events.Stream) *events.Feed {
+// newFeed returns the feed of a chain with one node, which streams its blocks but answers no calls.
+func newFeed(chain events.Heights, subscribe func() events.Stream) *events.Feed {
 	return events.New(events.Options{Heights: chain, Nodes: func() []events.Node {
 		return []events.Node{{
 			NoEvents:  func() error { return nil },
 			Fit:       func() bool { return true },
-			Subscribe: func(context.Context, string) (events.Stream, error) { return stream, nil },
+			Subscribe: func(context.Context, string) (events.Stream, error) { return subscribe(), nil },
 			Call: func(context.Context, string, any, int64) (json.RawMessage, error) {
 				return nil, errors.New("no block can be read")
 			},
@@ -368,18 +352,17 @@ func feedOf(chain events.Heights, stream events.Stream) *events.Feed {
 	}})
 }
 
-// run has a feed follow its chain until stop is called.
-func run(feed *events.Feed) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- feed.Run(ctx) }()
-	return func() { cancel(); <-done }
+// run runs a feed until the end of the test.
+func run(t *testing.T, feed *events.Feed) {
+	var runs sync.WaitGroup
+	runs.Go(func() { _ = feed.Run(t.Context()) })
+	t.Cleanup(runs.Wait)
 }
 
 func (d *driven) Tip() tip.Tip { return tip.Tip{Height: d.height.Load()} }
 func (*driven) Close()         {}
 
-// Next is the next block; no text is none.
+// Next returns the next block.
 func (d *driven) Next(ctx context.Context) (json.RawMessage, error) {
 	for {
 		select {
@@ -395,40 +378,40 @@ func (d *driven) Next(ctx context.Context) (json.RawMessage, error) {
 	}
 }
 
-func TestEventsOfAnySizeArriveWholeBetweenPongs(t *testing.T) {
+func TestEventsOfAnySizeArriveCompleteBetweenPings(t *testing.T) {
 	chain, feed := newDriven()
 	_, url := serve(t, socket.Options{Feed: feed, Ping: time.Millisecond, Pong: time.Minute})
 	conn := dial(t, url)
 	send(t, conn, `{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`)
 	receive(t, conn)
-	defer run(feed)()
+	run(t, feed)
 	chain.next <- ""
 	for _, size := range []int{1, 1000, 64 << 10, 1 << 20} {
 		text := strings.Repeat("x", size)
 		chain.next <- text
 		if got := receive(t, conn); gjson.Get(got, "result.data.value.header.text").String() != text || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,`) {
-			t.Errorf("of %d bytes: %.200s", size, got)
+			t.Errorf("event with %d bytes of text = %.200s, want id 7 and the text", size, got)
 		}
 	}
 }
 
-// Whatever one client does, it is told so or cut, and the other one has its events.
+// A hostile client gets an error or is disconnected, and the other client receives its events.
 func TestHostileClientDoesNotAffectOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		do   func(t *testing.T, conn *websocket.Conn)
-		last string // what the hostile client reads in the end; "" for nothing, it is cut
+		act  func(t *testing.T, conn *websocket.Conn)
+		last string // in the hostile client's last message; "" if it is disconnected
 	}{
 		{"subscribes 10,000 times", func(t *testing.T, conn *websocket.Conn) {
 			for i := range 10_000 {
 				send(t, conn, fmt.Sprintf(`{"id":%d,"method":"subscribe","params":["a.b='%d'"]}`, i, i))
 				if got := receive(t, conn); strings.Contains(got, "error") != (i >= socket.DefaultSubscriptions) {
-					t.Fatalf("subscription %d: %s", i, got)
+					t.Fatalf("answer to subscription %d = %s, want an error: %t", i, got, i >= socket.DefaultSubscriptions)
 				}
 			}
 			send(t, conn, `{"id":1,"method":"subscribe","params":["more.of='them'"]}`)
 		}, "max_subscriptions_per_client 20 reached"},
-		{"asks for more than a query may be", func(t *testing.T, conn *websocket.Conn) {
+		{"sends a query that is too long", func(t *testing.T, conn *websocket.Conn) {
 			send(t, conn, `{"id":1,"method":"subscribe","params":["a='`+strings.Repeat("x", 600)+`'"]}`)
 		}, "maximum query length exceeded"},
 		{"sends garbage", func(t *testing.T, conn *websocket.Conn) { send(t, conn, `{{{`) }, "-32700"},
@@ -441,13 +424,13 @@ func TestHostileClientDoesNotAffectOthers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			chain, feed := newDriven()
-			open := prometheus.NewRegistry()
-			_, url := serve(t, socket.Options{Feed: feed, Write: time.Second, Registerer: open})
+			metrics := prometheus.NewRegistry()
+			_, url := serve(t, socket.Options{Feed: feed, Write: 3 * time.Second, Registerer: metrics})
 			good, hostile := dial(t, url), dial(t, url)
 			send(t, good, `{"id":1,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`)
 			receive(t, good)
-			tt.do(t, hostile)
-			defer run(feed)()
+			tt.act(t, hostile)
+			run(t, feed)
 			chain.next <- ""
 			size := 100
 			if tt.last == "" {
@@ -456,46 +439,43 @@ func TestHostileClientDoesNotAffectOthers(t *testing.T) {
 			for i := range 20 {
 				chain.next <- strings.Repeat("x", size)
 				if got := receive(t, good); len(got) < size {
-					t.Fatalf("event %d: %.200s", i, got)
+					t.Fatalf("event %d = %.200s, want at least %d bytes", i, got, size)
 				}
 			}
 			if tt.last == "" {
-				for expect.Metric(t, open, "tipcache_rpc_sockets") > 1 { // it is cut after a second
-					time.Sleep(time.Millisecond)
-				}
-			} else if got := receive(t, hostile); !strings.Contains(got, tt.last) {
-				t.Errorf("it was told %.200s", got)
+				expect.Eventually(t, "end of the hostile client's socket", func() bool { return expect.Metric(t, metrics, "tipcache_rpc_sockets") == 1 })
+			} else {
+				expect.Contains(t, receive(t, hostile), tt.last, "last message to the hostile client")
 			}
 		})
 	}
 }
 
 func TestStoppingServerAnswersPendingRequestsAndClosesConnections(t *testing.T) {
-	asked, may := make(chan struct{}), make(chan struct{})
+	called, proceed := make(chan struct{}), make(chan struct{})
 	d, url := serve(t, socket.Options{Methods: methods(func(*http.Request, string, json.RawMessage) []byte {
-		close(asked)
-		<-may
+		close(called)
+		<-proceed
 		return []byte(`"result":{}`)
 	})})
 	conn := dial(t, url)
 	send(t, conn, `{"id":1,"method":"slow","params":{}}`)
-	<-asked
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		d.Drain(t.Context())
-	}()
-	for { // from now on nobody is let in
-		if _, _, err := websocket.Dial(t.Context(), url, nil); err != nil {
-			break
+	<-called
+	var drain sync.WaitGroup
+	drain.Go(func() { d.Drain(t.Context()) })
+	expect.Eventually(t, "refusal of new connections", func() bool {
+		more, _, err := websocket.Dial(t.Context(), url, nil)
+		if err == nil {
+			_ = more.CloseNow()
 		}
-	}
-	close(may)
+		return err != nil
+	})
+	close(proceed)
 	expect.Equal(t, receive(t, conn), `{"jsonrpc":"2.0","id":1,"result":{}}`, "answer")
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
-		t.Errorf("closed with %v", err)
+		t.Errorf("connection ended with %v, want status %d", err, websocket.StatusServiceRestart)
 	}
-	<-drained
+	drain.Wait()
 }
 
 func TestDrainDropsCallsThatArriveLater(t *testing.T) {
