@@ -161,6 +161,15 @@ func TestPageOfAWalkWaitsAtMostTwoBlocks(t *testing.T) {
 	}
 }
 
+func TestPageOfAnImpossibleBlockDoesNotWait(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		d.nodes.tip.Limit = 110
+		began := time.Now()
+		expect.Equal(t, d.get(t, blocks.Heights{}, blocks.Snapshot{Height: 111, Epoch: 1}), outcome{100, "miss"}, "outcome")
+		expect.Equal(t, time.Since(began), 0, "wait")
+	})
+}
+
 func TestPagesOfOneRequestShareTheWait(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		r := blocks.SharedWait(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))

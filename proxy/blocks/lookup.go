@@ -73,7 +73,7 @@ func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record
 // as a node has that block. Lookup does not register anything with the fast lane: the caller may change the result.
 func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) (Result, error) {
 	if q.Walk.Height > 0 {
-		if at, ok := r.snapshot(ctx, q, tip); ok {
+		if at, ok := r.snapshot(ctx, &rec.Client, q, tip); ok {
 			a, err := r.get(ctx, from, rec, at, tip)
 			if err != nil || !isOutOfReach(a.Result) {
 				rec.Pinned = true

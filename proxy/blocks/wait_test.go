@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -52,6 +53,13 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 			if got := d.startWaiting(t, step.n, step.address); got != step.want {
 				t.Fatalf("%d more requests from %s: %s, want %s", step.n, step.address, got, step.want)
 			}
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		page := d.query(blocks.Heights{}, blocks.Snapshot{Height: 101, Epoch: 1})()
+		began := time.Now()
+		a, err := d.Answer(r.Context(), r, &record.Record{}, page)
+		if err != nil || a.Entry.Height != 100 || time.Since(began) > 0 {
+			t.Errorf("page of block 101 without a place to wait: %+v, %v after %v, want block 100 at once", a.Entry, err, time.Since(began))
 		}
 		d.nodes.grow(1) // wakes one request
 		for range 999 {

@@ -6,24 +6,34 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // snapshot returns the query pinned to the block of its walk. It returns false if that block must not be read: the
 // request names another one, or the chain was rolled back since the previous page.
-func (r *Reader) snapshot(ctx context.Context, q *Query, tip node.Tip) (at *Query, ok bool) {
+func (r *Reader) snapshot(ctx context.Context, client *limits.Client, q *Query, tip node.Tip) (at *Query, ok bool) {
 	height := q.Walk.Height
 	if height == 0 || q.Pinned > 0 || q.Min > height || q.Walk.Epoch != uint64(tip.Epoch) {
 		return nil, false
 	}
-	if tip.Known && height > tip.Height && !r.awaitReplica(ctx, height, tip) {
+	if tip.Known && height > tip.Height && !r.awaitReplica(ctx, client, height, tip) {
 		return nil, false
 	}
 	return q.at(height), true
 }
 
-// awaitReplica waits for a block that another replica has already served, for at most the time of two blocks.
-func (r *Reader) awaitReplica(ctx context.Context, height int64, tip node.Tip) bool {
+// awaitReplica waits for a block that another replica has already served, for at most the time of two blocks. It returns
+// false at once if the chain cannot have reached the block, or if the client has no place to wait.
+func (r *Reader) awaitReplica(ctx context.Context, client *limits.Client, height int64, tip node.Tip) bool {
+	if tip.Limit > 0 && height > tip.Limit {
+		return false
+	}
+	leave, err := r.waiters.Enter(client, tip.Interval)
+	if err != nil {
+		return false
+	}
+	defer leave()
 	until := time.Now().Add(min(2*tip.Interval, r.o.MinHeightWait))
 	if t, ok := ctx.Value(sharedWaitKey{}).(*time.Time); ok {
 		if t.IsZero() {
