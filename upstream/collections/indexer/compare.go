@@ -91,7 +91,7 @@ func (x *Indexer) compare(ctx context.Context, e *evm.Session, b *blocks, sample
 	return nil
 }
 
-// without returns the events that are not among others. It ignores optional fields.
+// without returns the events that are not among others. It ignores times, which may be missing, and hashes.
 func without(events, others []Event) (rest []Event) {
 	normalize := func(e Event) Event {
 		e.Time, e.BlockHash = time.Time{}, ledger.Hash{}
@@ -126,7 +126,7 @@ func (x *Indexer) settle(ctx context.Context, e *evm.Session, b *blocks, lacking
 		return ctx.Err()
 	case err != nil:
 		return fmt.Errorf("%w: whether block %d has a log: %s: %s", errInconsistent, log.Block, lacking.Name(), err.Error())
-	case log.BlockHash != (ledger.Hash{}) && log.BlockHash != h.hash:
+	case log.BlockHash != h.hash:
 		return fmt.Errorf("%w: block %d is %v at %s, and a log says %v", errInconsistent, log.Block, h.hash, lacking.Name(), log.BlockHash)
 	}
 	wrong, fault := lacking, "omitted a log"

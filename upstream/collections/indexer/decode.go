@@ -43,7 +43,7 @@ type Event struct {
 	Index int64     // of the log in its block
 	Time  time.Time // of the block; zero if unknown
 
-	BlockHash ledger.Hash // from the log; zero if absent
+	BlockHash ledger.Hash // from the log
 
 	IP         ledger.Address // Registered, Minted, Raised, Tagged: the IP
 	Collection ledger.Address // Registered: the token contract, which may be one of another chain
@@ -148,10 +148,8 @@ func decodeEvent(log gjson.Result, sig signature) (e Event, err error) {
 	if e.Index, err = evm.Quantity(log.Get("logIndex").Str); err != nil {
 		return e, fmt.Errorf("its logIndex: %w", err)
 	}
-	if hash := log.Get("blockHash").Str; hash != "" {
-		if e.BlockHash, err = parseHash(hash); err != nil {
-			return e, err
-		}
+	if e.BlockHash, err = parseHash(log.Get("blockHash").Str); err != nil {
+		return e, fmt.Errorf("its blockHash: %w", err)
 	}
 	if at := log.Get("blockTimestamp").Str; at != "" {
 		if e.Time, err = blockTime(at); err != nil {

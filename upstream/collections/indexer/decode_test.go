@@ -21,12 +21,12 @@ var realLog = `{"address":"0x77319b4031e6ef1250907aa00018b8b1c67a244b","topics":
 	"0x` + word("538048a26dbcc7a1dd446762098b0bfafa3a1472") + `","0x` + word("23") + `"],
 	"data":"0x` + word("1653b905597e0f778c0e9c2d8a9d5c003ee56614") + word("80") + word("e0") + word("6aa24b41") +
 	word("1b") + "313331353a20417572656d495020436f6c6c656374696f6e20233335" + strings.Repeat("0", 10) + word("0") + `",
-	"blockNumber":"0x1657126","blockTimestamp":"0x6aa24b41","logIndex":"0x4","removed":false}`
+	"blockNumber":"0x1657126","blockHash":"0x` + word("b10c") + `","blockTimestamp":"0x6aa24b41","logIndex":"0x4","removed":false}`
 
 func TestRegistrationOnAeneidIsDecoded(t *testing.T) {
 	got := expect.Value(aeneid.DecodeLogs([]byte("[" + realLog + "]")))(t)
 	want := []indexer.Event{{
-		Kind: indexer.Registered, Block: 23425318, Index: 4, Time: time.Date(2026, 9, 10, 6, 16, 33, 0, time.UTC),
+		Kind: indexer.Registered, Block: 23425318, Index: 4, Time: time.Date(2026, 9, 10, 6, 16, 33, 0, time.UTC), BlockHash: ledger.Hash{30: 0xb1, 31: 0x0c},
 		IP:         parseAddress("0x1653b905597e0f778c0e9c2d8a9d5c003ee56614"),
 		Collection: parseAddress("0x538048a26dbcc7a1dd446762098b0bfafa3a1472"),
 	}}
@@ -89,9 +89,9 @@ func TestEachKindOfEventIsDecoded(t *testing.T) {
 		},
 	}
 	for _, test := range tests {
-		test.want.Block, test.want.Index = 16, 7
+		test.want.Block, test.want.Index, test.want.BlockHash = 16, 7, ledger.Hash{31: 1}
 		logs := expect.Value(json.Marshal([]map[string]any{{
-			"address": test.log.contract, "topics": test.log.topics, "data": test.log.data, "blockNumber": "0x10", "logIndex": "0x7", "removed": false,
+			"address": test.log.contract, "topics": test.log.topics, "data": test.log.data, "blockNumber": "0x10", "blockHash": "0x" + word("1"), "logIndex": "0x7", "removed": false,
 		}}))(t)
 		expect.NoDiff(t, expect.Value(story.DecodeLogs(logs))(t), []indexer.Event{test.want}, "events of %s", test.name)
 	}
@@ -115,6 +115,7 @@ func TestMalformedLogIsAnError(t *testing.T) {
 		"removed":                strings.Replace(realLog, `"removed":false`, `"removed":true`, 1),
 		"without a block":        strings.Replace(realLog, `"blockNumber"`, `"b"`, 1),
 		"with an invalid block":  strings.Replace(realLog, `"0x1657126"`, `"latest"`, 1),
+		"without a block hash":   strings.Replace(realLog, `"blockHash"`, `"b"`, 1),
 		"with an invalid time":   strings.Replace(realLog, `"0x6aa24b41"`, `"now"`, 1),
 		"with too few topics":    strings.Replace(realLog, `,"0x`+word("23")+`"`, "", 1),
 		"with too many topics":   strings.Replace(realLog, `"0x`+word("23")+`"`, `"0x1","0x2","0x3"`, 1),
