@@ -30,7 +30,7 @@ func logIndex(ctx context.Context, x *indexer.Indexer, log *slog.Logger) {
 // timeLeft estimates the remaining time from the blocks done so far. 0 means unknown.
 func timeLeft(s indexer.Status, took time.Duration) time.Duration {
 	done, left := s.Cursor.Block-s.First+1, s.Head-s.Cursor.Block
-	if s.First == 0 || done <= 0 || left <= 0 {
+	if s.Cursor.Chain == 0 || done <= 0 || left <= 0 {
 		return 0
 	}
 	return (time.Duration(float64(took) / float64(done) * float64(left))).Round(time.Second)

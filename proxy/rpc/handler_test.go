@@ -183,6 +183,17 @@ func TestStatusNamesNoUnreadableBlock(t *testing.T) {
 	}
 }
 
+func TestStatusIsValidIfTheNodeOmitsFields(t *testing.T) {
+	n := newRecordedNode(t)
+	n.calls["status"] = `"result":{"sync_info":{"latest_block_height":"747","latest_app_hash":"AA","catching_up":false}}`
+	n.calls[`blockchain{"maxHeight":"746","minHeight":"746"}`] = `"result":{"block_metas":[{"header":{"height":"746","time":"2026-11-22T13:14:45Z"}}]}`
+	server, _ := newHandler(t, n, rpc.Options{})
+	const want = `{"jsonrpc":"2.0","id":1,"result":{"sync_info":{"latest_block_height":"746","latest_app_hash":"AA","catching_up":false}}}`
+	if _, body := post(t, server.URL, `{"jsonrpc":"2.0","id":1,"method":"status"}`); body != want {
+		t.Errorf("status = %s\nwant %s", body, want)
+	}
+}
+
 func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 	n := newRecordedNode(t)
 	server, metrics := newHandler(t, n, rpc.Options{})

@@ -108,14 +108,16 @@ func resultOf(a *node.Answer) gjson.Result {
 	return gjson.GetBytes(append([]byte("{"), append(slices.Clone(a.Body), '}')...), "result")
 }
 
-// withNewestBlock returns an answer to status with another newest block.
+// withNewestBlock returns an answer to status with another newest block. It keeps fields that one of them lacks.
 func withNewestBlock(a *node.Answer, block gjson.Result) *node.Answer {
 	status := resultOf(a).Raw
 	for _, field := range [][2]string{
 		{"block_hash", "block_id.hash"}, {"app_hash", "header.app_hash"}, {"block_height", "header.height"}, {"block_time", "header.time"},
 	} {
-		old := gjson.Get(status, "sync_info.latest_"+field[0])
-		status = status[:old.Index] + block.Get(field[1]).Raw + status[old.Index+len(old.Raw):]
+		old, newest := gjson.Get(status, "sync_info.latest_"+field[0]), block.Get(field[1])
+		if old.Exists() && newest.Exists() {
+			status = status[:old.Index] + newest.Raw + status[old.Index+len(old.Raw):]
+		}
 	}
 	changed := *a
 	changed.Body = []byte(`"result":` + status)

@@ -17,7 +17,7 @@ import (
 // Status is the progress of an Indexer. It is zero before Run, and keeps its last value after Run.
 type Status struct {
 	Running bool          // Run is running
-	First   int64         // first block of this run; 0 also means unknown
+	First   int64         // first block of this run; meaningless before Cursor is known
 	Cursor  ledger.Cursor // last applied block
 	Head    int64         // newest known block of the chain
 	Logs    int64         // number of events applied in this run
