@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -81,6 +82,24 @@ func errorText(err error) string {
 		return err.Error()
 	default:
 		return failure.Of(err).Public
+	}
+}
+
+func TestUnknownFieldOfRowIsAnError(t *testing.T) {
+	refuse := func(word string, _ bool) (Field, error) {
+		if strings.HasPrefix(word, "bad") {
+			return Field{}, errors.New("unknown")
+		}
+		return Field{Name: word}, nil
+	}
+	for row, valid := range map[Row]bool{
+		{Pattern: "/things/{id}", Query: "good"}:     true,
+		{Pattern: "/things/{bad}", Query: "good"}:    false,
+		{Pattern: "/things/{id}", Query: "good bad"}: false,
+	} {
+		if _, err := NewParser(row, Strict, refuse); (err == nil) != valid {
+			t.Errorf("NewParser(%s, %s) = %v, want success: %t", row.Pattern, row.Query, err, valid)
+		}
 	}
 }
 

@@ -208,11 +208,19 @@ func TestConnectionThatCannotBeReusedIsClosed(t *testing.T) {
 }
 
 func TestBodyClosedEarlyClosesTheConnection(t *testing.T) {
-	base, conns := listen(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst", ok)
-	tr := newTransport(t, base, patience)
-	closeUnread(t, tr, base)
-	mustSend(t, tr, http.MethodGet, base, "", "first")
-	expect.Equal(t, conns.Load(), 2, "connections")
+	left := make(chan struct{}, 2)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // the client has left
+		left <- struct{}{}
+	}))
+	defer server.Close()
+	tr := newTransport(t, server.URL, patience)
+	for range 2 {
+		closeUnread(t, tr, server.URL)
+		<-left
+	}
 }
 
 func TestBodyClosedBeforeItArrivesClosesTheConnection(t *testing.T) {

@@ -49,6 +49,16 @@ func TestObjectAnswersOnlyASingleCall(t *testing.T) {
 	}
 }
 
+func TestOnlyUnsupportedCallsFailForGood(t *testing.T) {
+	c := &client{secret: upstream.NewRedactor(nil)}
+	for code, permanent := range map[string]bool{"-32600": true, "-32601": true, "-32602": false, "-32000": false, "3": false} {
+		answers := expect.Value(c.sortAnswers(`[{"id":0,"error":{"code":`+code+`,"message":"no"}},{"id":1,"result":"0x1"}]`, 2))(t)
+		if f := answers[0].Err; f == nil || f.permanent != permanent {
+			t.Errorf("failure with code %s = %+v, want permanent: %t", code, f, permanent)
+		}
+	}
+}
+
 func TestResultsFailsIfAnAnswerFailed(t *testing.T) {
 	one, refused, silent := Answer{Result: gjson.Parse(`"0x1"`)}, Answer{Err: &Failure{Reason: Refused, err: errors.New("refused")}}, errors.New("silent")
 	for name, tt := range map[string]struct {

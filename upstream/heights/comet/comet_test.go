@@ -2,6 +2,7 @@ package comet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -109,6 +110,18 @@ func TestOnlyRefusalsOfTheNodeItselfEndAnOutage(t *testing.T) {
 			t.Errorf("Call answered with code %d = nil, want an error", code)
 		}
 		expect.Equal(t, c.Outage.Failing(), failing, "Failing after code %d", code)
+	}
+}
+
+func TestReplyHasAResultWithTheIDOrAnError(t *testing.T) {
+	for body, valid := range map[string]bool{
+		`{"id":1,"result":{}}`: true, `{"id":1,"error":{"code":1}}`: true, `{"id":null,"error":{"code":1}}`: true,
+		`{"id":2,"result":{}}`: false, `{"result":{}}`: false, `{"id":1}`: false, `{}`: false, `x`: false,
+	} {
+		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		if _, err := c.CallRaw(t.Context(), "status", nil, maxRead); errors.Is(err, ErrNoReply) == valid || valid && err != nil {
+			t.Errorf("CallRaw, answered with %s = %v, want a reply: %t", body, err, valid)
+		}
 	}
 }
 
