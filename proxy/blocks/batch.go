@@ -53,7 +53,7 @@ func (a *originRead) compose(ctx context.Context, before *cache.Entry) (*cache.E
 	return t.entry(height, a.q), nil
 }
 
-// holdBodies reserves memory for the body of a batch until the cache has it. Short ones need none.
+// holdBodies reserves memory for the body of a batch until the cache has it. For a short one it reserves nothing.
 func (t *batchRead) holdBodies() (release func(), err error) {
 	size := 0
 	for i := range t.reads {
@@ -185,8 +185,8 @@ func (t *batchRead) begin() (which []int) {
 	return t.selectParts(func(*partRead, bool) bool { return true })
 }
 
-// readParts reads some parts concurrently: at height at, or, if that is 0, at the newest block, which must be
-// minHeight or later. A part keeps its result if the new read fails.
+// readParts reads some parts concurrently, at a height. If that is 0, it reads them at the newest block, which must be at
+// least minHeight. A part keeps its result if the new read fails.
 func (t *batchRead) readParts(ctx context.Context, which []int, at, minHeight int64) {
 	var reads sync.WaitGroup
 	for _, i := range which {

@@ -16,7 +16,7 @@ type Class string
 const (
 	Live   Class = "live"   // state that any block may change: read at the tip
 	Params Class = "params" // state that only governance or an upgrade changes: read at the tip
-	Block  Class = "block"  // CometBFT data by height: fixed once the block exists. The query itself has the height, so reads are not pinned as well
+	Block  Class = "block"  // CometBFT data by height: fixed once the block exists. The height is a parameter of the query, so X-Block-Height does not apply
 	Found  Class = "found"  // CometBFT data by hash: fixed once found; a missing item may be in the next block
 	Latest Class = "latest" // newest CometBFT data or a search: valid until the next block
 	Never  Class = "never"  // about the node itself: passed through, not cached

@@ -105,17 +105,17 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 // FilterHeight removed from the URL.
 func (h *Heights) readURL(removed url.Values, minBlock session.Token) error {
 	h.InURL = len(web.Given(removed[HeightParameter])) > 0
-	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, removed, respond.HeightHeader, readHeight)
+	pinned, err := readParameter(session.Token{Height: h.Pinned}, HeightParameter, removed, respond.HeightHeader, readHeight)
 	if err != nil {
 		return err
 	}
-	minBlock, err = agree(minBlock, MinHeightParameter, removed, respond.MinHeightHeader, readToken)
+	minBlock, err = readParameter(minBlock, MinHeightParameter, removed, respond.MinHeightHeader, readToken)
 	h.Pinned, h.Min, h.required = pinned.Height, minBlock.Height, minBlock
 	return err
 }
 
-// agree reads a parameter. All its values must name the same block, and the block of the header if there is one.
-func agree(block session.Token, parameter string, removed url.Values, header string, read func(name, value string) (session.Token, error)) (session.Token, error) {
+// readParameter reads a parameter. All its values must name the same block, and the block of the header if there is one.
+func readParameter(block session.Token, parameter string, removed url.Values, header string, read func(name, value string) (session.Token, error)) (session.Token, error) {
 	for i, value := range web.Given(removed[parameter]) {
 		t, err := read(parameter, value)
 		other := block.Height > 0 && block != t

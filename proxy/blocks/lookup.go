@@ -58,8 +58,8 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Rec
 	return r.Lookup(ctx, from, rec, q, tip)
 }
 
-// AwaitBlock returns the tip to serve a query at, and records it. If the request names a block or a session, or its
-// client has seen a later block than the tip, it waits for that block or refuses the request.
+// AwaitBlock returns the tip to serve a query at, and records it. It waits for the block that the
+// request, its session or its connection requires, or refuses the request.
 func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
 	tip = r.Nodes.Tip()
 	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {

@@ -162,8 +162,8 @@ func checkAnswer(a *node.Answer, err error, chosen, hasEntry bool) error {
 	return err
 }
 
-// NewEntry returns an entry without content for a node's answer. The entry gets the height of the tip if the answer has
-// none, or says that the node lacks the block.
+// NewEntry returns an entry without content for a node's answer. Its height is the tip's if the answer has none, and for
+// answers that the node lacks the block.
 func (r *Reader) NewEntry(a *node.Answer) *cache.Entry {
 	e := &cache.Entry{Height: a.Height, ReadAt: time.Now()}
 	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {

@@ -35,7 +35,7 @@ type Query struct {
 	Cost   node.Cost
 	Origin Origin
 	Heights
-	Walk  Snapshot // block of the previous page; zero for none
+	Walk  Snapshot // block at which the walk over pages began; zero for none
 	Batch *Batch   // read in place of Origin; nil for a single read
 	With  []*Query // other queries of the same request, served at the same tip
 }

@@ -42,7 +42,7 @@ type Options struct {
 	Nodes         Nodes
 	Auth          bool          // a key is required
 	MinHeightWait time.Duration // longest wait for a block that a request requires; default 10 s
-	Patience      time.Duration // longest wait for a block that the client has seen on its connection, as in [cache.Patience]
+	Patience      time.Duration // longest wait for a block that the client has seen on its connection or in its session, as in [cache.Patience]
 }
 
 // A Reader serves the reads of one interface. It owns no goroutine.

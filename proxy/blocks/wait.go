@@ -129,7 +129,7 @@ func timeout(tip node.Tip, err error, format string, args ...any) error {
 	return &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true, Public: fmt.Sprintf(format, args...)}
 }
 
-// farAhead bounds the block to wait for. It is more than any request waits for, and adding it cannot overflow.
+// farAhead bounds the block to wait for. No request waits for so many blocks, and adding it to a height cannot overflow.
 const farAhead = 1 << 32
 
 // heightOfExecutionBlock returns the lowest known height whose state includes the block of the execution chain that a

@@ -11,7 +11,7 @@ import (
 )
 
 // snapshot returns the query pinned to the block of its walk. It returns false if that block must not be read: the
-// request names another one, or the chain was rolled back since the previous page.
+// request requires another one, the chain was rolled back since the previous page, or the block does not arrive in time.
 func (r *Reader) snapshot(ctx context.Context, client *limits.Client, q *Query, tip node.Tip) (at *Query, ok bool) {
 	height := q.Walk.Height
 	if height == 0 || q.Pinned > 0 || q.Min > height || q.Walk.Epoch != uint64(tip.Epoch) {
@@ -54,7 +54,7 @@ func SharedWait(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), sharedWaitKey{}, new(time.Time)))
 }
 
-// isOutOfReach reports whether no node has the block of a pinned read.
+// isOutOfReach reports whether no node has the block of a pinned read. Entries of Story then have no height.
 func isOutOfReach(res cache.Result) bool { return res.Entry.Height == 0 }
 
 // at returns the query pinned to another block.

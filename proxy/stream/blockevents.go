@@ -12,7 +12,8 @@ import (
 )
 
 // With stream.blocks=true, and while the tip is known, a client receives for each block the changed answers or failures
-// and then one `block` event: together, a frame. Frames may be skipped but are never mixed. Each topic keeps its answers
+// and then one `block` event: together, a frame. Frames may be skipped, but at each block event a client has only
+// answers of that block or none. Each topic keeps its answers
 // at two blocks, so that one frame can be written while the answers of the next are read.
 
 // blockAnswer is an answer at a block.
@@ -72,7 +73,7 @@ func (s *subscription) answerHeights(n *topicState) (newest, past int64) {
 }
 
 // nextFrame returns the newest height at which all topics have an answer. After [cache.Patience] it returns
-// the newest height although answers are missing. It returns 0 if no frame is due. The picked answers are held
+// the newest height although answers are missing. Each block that arrives meanwhile extends that time. It returns 0 if no frame is due. The picked answers are held
 // until release.
 func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 	f, tip := &cl.blockEvents, cl.h.o.Heights.Tip()

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Memory reserved in addition to the texts, in bytes.
+// Memory reserved in addition to the texts, in bytes. A text that shares the bytes of a cache entry is reserved, too.
 const (
 	topicWeight = 12 << 10 // a topic, its goroutine and rendered events
 	bodyWeight  = 512

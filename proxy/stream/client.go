@@ -162,7 +162,7 @@ func (cl *client) send(ctx context.Context, last bool) error {
 var comment = []byte(":\n\n")
 
 // extendDeadline moves the write deadline if less than half of the write time is left. Moving it for every event would
-// cost too much.
+// cost too much. The comments of KeepAlive move it on idle streams.
 func (cl *client) extendDeadline(now time.Time) error {
 	if cl.deadline.Sub(now) >= cl.writeTime/2 {
 		return nil

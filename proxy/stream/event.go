@@ -19,7 +19,7 @@ import (
 // event is an answer, a failure or a block.
 type event struct {
 	name   string // "" for answers, which browsers pass to onmessage
-	height string // of an answer
+	height string // of an answer: the first block at which this content was read
 	tag    string // of an answer: its ETag without quotes
 	digest digest // of the content: an event with the digest of the last one is not sent
 	data   []byte // one line

@@ -16,7 +16,7 @@ type follower struct {
 	findLimiter func() (*web.Limiter, error) // returns the client to charge, under the current keys and limits
 	reload      int64                        // value of Handler.reloads at the last admission
 	limiter     atomic.Pointer[web.Limiter]
-	reserved    atomic.Bool // one event or read is already paid for, at first by the request
+	reserved    atomic.Bool // one event or read is already paid for; the request pays for the first one
 }
 
 // subscription is a topic and what the follower has received from it.

@@ -228,8 +228,8 @@ func (h *Handler) renderer(render web.Renderer) web.Renderer {
 	}
 }
 
-// retryAfter returns the event that tells EventSource when to reconnect: least at the earliest, spread over four
-// seconds so that clients do not reconnect all at once.
+// retryAfter returns the event that tells EventSource when to reconnect: after least, but at least after a second,
+// plus up to four seconds so that clients do not reconnect all at once.
 func retryAfter(least time.Duration) string {
 	wait := max(least, time.Second) + rand.N(4*time.Second)
 	return "retry: " + strconv.FormatInt(wait.Milliseconds(), 10) + "\n\n"

@@ -80,8 +80,8 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 	return parseVersion(ids[0], chainID)
 }
 
-// await returns when p is ready, the poll has timed out, or the server drains. The request's duration is measured
-// from then.
+// await waits until p has an answer, the poll has timed out, or the server drains. It fails if the client leaves or is
+// refused. The request's duration is measured from the end of the wait.
 func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Record, feed web.Feed, access string, p *poll) error {
 	leave, ok := h.acquire(rec.Client.Shares())
 	switch {
@@ -122,7 +122,7 @@ type poll struct {
 	retryIn time.Duration // until the client's limits allow the answer; 0 if they do or there is none
 }
 
-// wait returns in the cases that await lists.
+// wait is await without the set-up.
 func (p *poll) wait(ctx context.Context) error {
 	defer context.AfterFunc(ctx, p.notify)()
 	limit := min(cmp.Or(p.limit, p.h.o.LongPoll), p.h.o.LongPoll)
@@ -182,8 +182,8 @@ func (p *poll) isNew() bool {
 	return true
 }
 
-// timedOut returns why a poll timed out, or nil if the answer has not changed. A version that was rolled back is
-// answered with the current answer.
+// timedOut returns the error of a poll that timed out: the client's limits forbid the answer, or its block has not arrived.
+// It returns nil if the current answer may be sent.
 func (p *poll) timedOut() error {
 	tip := p.h.o.Heights.Tip()
 	switch {

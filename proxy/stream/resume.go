@@ -90,7 +90,7 @@ func (cl *client) resumeSession(r *http.Request) (reset bool) {
 }
 
 // waitForSession returns how long an answer at height must wait for one at the session's block. It is 0 if the
-// client has seen no later block or [cache.Patience] is over.
+// client has seen no later block or [cache.Patience] is over. Then the client's session no longer counts.
 func (cl *client) waitForSession(height int64) (wait time.Duration) {
 	if height >= cl.minHeight {
 		return 0

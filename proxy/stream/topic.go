@@ -54,8 +54,7 @@ type source struct {
 	item    *atomic.Pointer[cache.Entry] // last answer of an indexed source that was read without an error
 	free    bool                         // reads are charged to nobody
 	// read returns the current event and its height on behalf of a client. before is the last event, nil if
-	// unknown. Together with an error the event may be old or nil. An event other than before is held for the
-	// caller.
+	// unknown. With an error, the event may be before or nil. read holds a new event for the caller.
 	read func(ctx context.Context, before *event, client string) (now *event, height int64, err error)
 }
 
@@ -94,11 +93,11 @@ func blockSource(heights heights) source {
 
 // topicState is the newest answer of a topic, or why there is none.
 type topicState struct {
-	epoch   int64       // chain generation in which it was read; a rollback makes older states invalid
+	epoch   int64       // epoch in which it was read; a rollback makes older states invalid
 	answer  *event      // nil if there is none yet
 	height  int64       // newest block at which the answer is known to be valid
 	past    blockAnswer // answer at an earlier block, for frames; held
-	failure *event      // why answer could not be read again; nil if it is the newest
+	failure *event      // error of the last read; nil if it succeeded
 }
 
 // subscribe adds a follower to the topic of a source. It returns nil if the budget allows no further topic.
@@ -123,6 +122,7 @@ func (ts *topics) subscribe(s source, f *follower, sub *subscription) *topic {
 	return t
 }
 
+// weight returns the bytes to reserve for a topic, whose key is stored twice.
 func (s *source) weight() int64 { return topicWeight + 2*int64(len(s.key)) }
 
 // unsubscribe removes a follower. Removing the last one ends the topic and waits for its goroutine.

@@ -60,7 +60,7 @@ func New(limit int64, r prometheus.Registerer) *Account {
 		a.refused[k] = refused.WithLabelValues(k.String())
 		f.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "tipcache_memory_reserved_bytes",
-			Help:        "Memory reserved within cache.memory for streams, bodies and unread responses of clients and upstreams, in bytes, by kind.",
+			Help:        "Memory reserved within cache.memory for streams, events, requests of the fast lane, bodies and unread responses, in bytes, by kind.",
 			ConstLabels: prometheus.Labels{"kind": k.String()},
 		}, func() float64 { return float64(a.kinds[k].Load()) })
 	}
@@ -81,7 +81,7 @@ func (a *Account) IsShort() bool {
 	return a != nil && a.Used()-a.kinds[Lane].Load() > a.limit/4
 }
 
-// limitOf returns the maximum number of bytes of all kinds after a reservation of kind k. An eighth remains for responses
+// limitOf returns how many bytes of all kinds may be reserved once kind k has reserved. An eighth remains for responses
 // of upstreams, because cache misses need them. The lane, whose reservations last long, leaves half.
 func (a *Account) limitOf(k Kind) int64 {
 	switch k {

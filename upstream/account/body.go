@@ -69,7 +69,7 @@ func (b *body) readAll(r io.Reader) ([]byte, error) {
 type body struct {
 	hold    *Hold
 	left    int      // bytes that may still be reserved
-	chunked bool     // chunks are used from the first byte
+	chunked bool     // chunks are used from the first byte, or after first if the size is known
 	first   []byte   // beginning of the body, if not chunked or if the size is known
 	rest    []*chunk // remainder of the body
 	used    int      // number of bytes in the last chunk

@@ -12,7 +12,8 @@ var (
 	ErrTooLarge = errors.New("body exceeds the size limit")
 )
 
-// A Part is a limited part of an account. While more than half of it is in use, a client can use at most its share. A nil
+// A Part is a limited part of an account. While more than half of it is in use, a client cannot reserve more than its
+// share, but it keeps what it has. A nil
 // Part has no limit. It is safe for concurrent use.
 type Part struct {
 	account *Account

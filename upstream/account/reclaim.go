@@ -52,10 +52,11 @@ func (a *Account) AddHolders(source func() []Holder) (remove func()) {
 	}
 }
 
-// Short returns a channel that receives the size of a refused stream or response. The receiver must call Reclaim.
+// Short returns a channel that receives the size of a refused stream or response, of the first one since the
+// last receive. The receiver must call Reclaim.
 func (a *Account) Short() <-chan int64 { return a.reclaimer.short }
 
-// Reclaim closes holders until n bytes and a quarter of the account are free. It starts with the client that
+// Reclaim closes holders until a quarter of the account is free after n more bytes. It starts with the client that
 // uses the most memory. Among holders of equal size, it starts with the one that has not read for longest. It does
 // nothing while the previously closed connections may still release memory.
 func (a *Account) Reclaim(n int64) {

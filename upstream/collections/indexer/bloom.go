@@ -79,12 +79,12 @@ func (b bloom) isSparse() bool {
 	return set <= 8*bloomBytes/16
 }
 
-// maxBroken is the number of headers with missing logs that ends the run if no header's logs were complete.
+// maxBroken is the number of headers with missing logs that is an error if no header's logs were complete.
 const maxBroken = 3
 
 // checkBlooms requests logs again if a block's header promises more logs than were received. It requests them by the
-// block's hash, from another endpoint if there is one. If both responses lack the logs, they do not exist, unless
-// all headers promise too much.
+// block's hash, from another endpoint if there is one. If both responses lack the logs, they do not exist. But
+// if this holds for maxBroken headers and no header's logs were complete, the endpoints lack logs.
 func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
 	for _, n := range slices.Sorted(maps.Keys(b.headers)) {
 		h, sent := b.headers[n], b.of(span{n, n})

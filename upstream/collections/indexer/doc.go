@@ -19,7 +19,7 @@
 //  7. The store applies the counts, the learned owners and the new cursor in one transaction, provided
 //     that its cursor is still at the beginning of the window.
 //
-// So every event counts once, even if the process dies or several indexers share a store. A single
-// response of one endpoint decides nothing: hashes, parents and logs must agree, permanent data is
+// So every event counts once, even if the process dies or several indexers share a store. No single
+// response decides what counts: hashes, parents and logs must agree, permanent data is
 // read twice, and doubtful responses are read again if they contradict each other or the store.
 package indexer

@@ -183,7 +183,8 @@ func (x *Indexer) readBlocks(e *evm.Endpoint, t task, spans []span, numbers []in
 		}
 	}
 	b.whole, b.parts = int64(len(b.headers)) == b.blocks(), []part{{b.span, len(b.events) == 0}}
-	isolated := len(numbers) == 2 && b.to-b.from > 1 // the header before the last was not read, so nothing confirms the last hash
+	// If the header before the last was not read, nothing confirms the last hash.
+	isolated := len(numbers) == 2 && b.to-b.from > 1
 	return b, b.checkHashes(func(block int64) evm.Call {
 		if isolated && block == b.to {
 			return getHeader(block)

@@ -85,7 +85,7 @@ type ethCall struct {
 // callWords calls contracts and returns the word with an index from each result, which is an address. It is zero if there
 // is no contract or the call reverts. The calls read the latest state, which no client has pruned, of an endpoint that
 // has reached head. The results are stored permanently, so callWords repeats the calls, at another endpoint if there
-// is one, until the results are certain.
+// is one, until the results are certain. After maxContradictions tries it fails.
 func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
 	words, results, left := make([]ledger.Address, len(calls)), make([][]ledger.Address, len(calls)), make([]int, len(calls))
 	for i := range left {

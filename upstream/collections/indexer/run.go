@@ -178,7 +178,8 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 }
 
 // head returns the newest block. It waits for an endpoint below the store's block, which may be catching up after a
-// restart. If its chain is another one, this shows when it reaches the store's block.
+// restart. When it reaches the store's block, the hash shows
+// whether its chain is the same.
 func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, err error) {
 	var calls []evm.Call
 	if cursor.Chain != 0 {

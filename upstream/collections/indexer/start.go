@@ -57,7 +57,7 @@ func (x *Indexer) checkNotImported(ctx context.Context) error {
 		ErrImported, page.Total)
 }
 
-// search returns the first block up to high with a contract. With an error it returns a block that is not above it.
+// search returns the first block up to high with a contract. With an error it returns a block at or below that block.
 func (x *Indexer) search(ctx context.Context, high int64) (int64, error) {
 	low := int64(0) // no contract exists below low, and one exists at high
 	for low < high {

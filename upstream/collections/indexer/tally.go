@@ -65,7 +65,8 @@ func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored
 
 // wanted returns the ids whose owners are not in the span's events.
 func (c *count) wanted(events []Event) (ips []ledger.Address, disputes []ledger.Hash) {
-	wantedIPs, wantedDisputes := map[ledger.Address]bool{}, map[ledger.Hash]bool{} // false if it begins in the span
+	wantedIPs := map[ledger.Address]bool{}
+	wantedDisputes := map[ledger.Hash]bool{} // false for a dispute that begins in the span
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case Registered:
