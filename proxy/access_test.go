@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func TestAccessRulesApplyToEveryFormOfAPath(t *testing.T) {
@@ -37,6 +38,20 @@ func TestAccessRulesApplyToEveryFormOfAPath(t *testing.T) {
 	}
 	s.proxy.SetLimits(limits.Limits{})
 	s.get(t, poolPath).expect(t, http.StatusOK)
+}
+
+// A gateway of the SDK ignores a colon at the end of a path.
+func TestAccessRulesIgnoreAColonAtTheEndOfAPath(t *testing.T) {
+	const read, simulate = "/cosmos/staking/v1beta1/pool", "/cosmos/tx/v1beta1/simulate"
+	rules := []limits.Rule{limits.NewDeny(read), limits.NewDeny(simulate)}
+	s := startChain(t, proxy.Options{Dialect: node.Cosmos, Web: web.Options{Limits: limits.Limits{Access: rules}}})
+	for _, target := range []string{read, read + ":", batchOf(read + ":"), "/live?path=" + url.QueryEscape(read+":")} {
+		s.get(t, target).expect(t, http.StatusForbidden, "is denied here")
+	}
+	for _, target := range []string{simulate, simulate + ":"} {
+		s.do(t, http.MethodPost, target, "{}").expect(t, http.StatusForbidden, "is denied here")
+	}
+	expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: read + ":"}).Access, rules[0].Text, "rule in the explanation")
 }
 
 func TestStreamsAndPollsEndWhenARuleDeniesThem(t *testing.T) {

@@ -148,7 +148,7 @@ func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 		return nil, failure.BadInput("path %q: %s", web.Short(path), failure.Of(v.notNamed(r)).Public)
 	}
 	q, err := ep.Parse(r)
-	m := batchMember{path: path, operation: tidyPath(r.URL.Path)}
+	m := batchMember{path: path, operation: v.operationOf(r.URL.Path)}
 	if err != nil {
 		status, typ, body := v.render(r, http.Header{}, failure.Of(err))
 		m.refusal, q = cache.NewContent(status, typ, "", body, 0), nil

@@ -110,11 +110,11 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	v, r := s.mounted(r)
 	r = v.tidied(r)
 	rt := v.route(r)
-	rule := s.ruleOf(tidyPath(r.URL.Path), e)
+	rule := s.ruleOf(v.operationOf(r.URL.Path), e)
 	switch err = s.stack.Oversized(r); {
 	case err != nil:
 	case rule != nil && rule.Deny:
-		err = limits.ErrDenied(tidyPath(r.URL.Path)) // e.Access has the rule
+		err = limits.ErrDenied(v.operationOf(r.URL.Path)) // e.Access has the rule
 	default:
 		err = v.explain(r, rt, e)
 	}

@@ -56,7 +56,7 @@ func (v *router) sourceOf(outer *http.Request, target string) (s stream.Source, 
 	}
 	switch rt := v.route(r); {
 	case rt.Feed != nil:
-		s.Path, s.Operation = target, tidyPath(r.URL.Path)
+		s.Path, s.Operation = target, v.operationOf(r.URL.Path)
 		s.Feed, err = rt.Feed(r)
 		return s, err
 	case v.exact, rt.Name == fallback.Name:
@@ -80,5 +80,5 @@ func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 	if _, waits := stream.WithoutWait(r); waits && v.route(r).Waits {
 		return nil, failure.BadInput("path %q has the parameter %s; request it alone", web.Short(target), stream.WaitParameter)
 	}
-	return r, v.stack.Admission.Denied(tidyPath(r.URL.Path))
+	return r, v.stack.Admission.Denied(v.operationOf(r.URL.Path))
 }

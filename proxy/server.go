@@ -121,7 +121,7 @@ func (v *router) newEngine() *gin.Engine {
 // find returns the route of a request: the route of its path, or for a stream or poll the route that wraps it.
 func (v *router) find(c *gin.Context) web.Route {
 	rt := v.route(c.Request)
-	rt.Access = tidyPath(c.Request.URL.Path)
+	rt.Access = v.operationOf(c.Request.URL.Path)
 	waits := false
 	if rt.Waits {
 		c.Request, waits = stream.WithoutWait(c.Request)
@@ -163,6 +163,16 @@ func (v *router) tidied(r *http.Request) *http.Request {
 	u.Path, u.RawPath = path, ""
 	tidied.URL = &u
 	return &tidied
+}
+
+// operationOf returns the operation that access rules judge for a path. Paths that reach the same route have the same
+// operation.
+func (v *router) operationOf(path string) string {
+	path = tidyPath(path)
+	if v.exact {
+		path = dialect.DropColon(path)
+	}
+	return path
 }
 
 // tidyPath removes doubled slashes and a trailing one.

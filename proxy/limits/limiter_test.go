@@ -61,12 +61,12 @@ func TestBatchIsCountedInRedisAsAWhole(t *testing.T) {
 			replicas := replicasOf(t, address(t), limits.Rate{Requests: 10, Per: time.Hour, Burst: 10})
 			who := limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
 			var got []string
-			for i, n := range []int{4, 4, 3, 2, 1, 10} {
+			for i, n := range []int{0, 4, 4, 3, 2, 1, 10} {
 				answer := http.Header{}
 				_, err := replicas[i%2].AdmitMore(t.Context(), &who, n, http.StatusBadRequest, answer)
 				got = append(got, fmt.Sprintf("%d: %t %.13s", n, err == nil, answer.Get(limits.StatusHeader)))
 			}
-			want := []string{`4: true "address";r=6`, `4: true "address";r=2`, `3: false "address";r=0`, `2: true "address";r=0`, `1: false "address";r=0`, "10: false "}
+			want := []string{"0: true ", `4: true "address";r=6`, `4: true "address";r=2`, `3: false "address";r=0`, `2: true "address";r=0`, `1: false "address";r=0`, "10: false "}
 			expect.NoDiff(t, got, want, "values")
 		})
 	}

@@ -131,6 +131,9 @@ func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Heade
 // AdmitMore counts n more requests for a request that was admitted as one. limited reports whether there is a limit. The
 // error is a *failure.Failure, with the status tooMany if n+1 exceeds the burst of a limit.
 func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, answer http.Header) (limited bool, err error) {
+	if n == 0 {
+		return false, nil
+	}
 	for _, l := range a.limitsOf(c) {
 		if n >= l.Burst {
 			return true, &failure.Failure{
