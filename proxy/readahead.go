@@ -19,15 +19,15 @@ type ReadAhead struct {
 // DefaultReadAhead is the default Share of the program. The zero Options read nothing ahead.
 const DefaultReadAhead = 0.1
 
-// Run reads ahead at every block until ctx ends. It returns once its reads have ended.
+// Run reads ahead at every block, except while the nodes catch up, until ctx ends. It returns once its reads have ended.
 func (s *Server) Run(ctx context.Context) {
 	if s.o.ReadAhead.Share <= 0 {
 		return
 	}
 	for last := int64(0); ctx.Err() == nil; {
 		tip := s.o.Chain.Nodes.Tip()
-		if tip.Known && !tip.CatchingUp && tip.Height != last {
-			last = tip.Height
+		arrived := tip.Known && tip.Height != last
+		if last = tip.Height; arrived && !tip.CatchingUp {
 			s.o.Cache.ReadAhead(ctx, ahead.Block{
 				Height: tip.Height, MaxHeight: tip.Limit, Room: s.o.ReadAhead.Room,
 				Time: time.Duration(s.o.ReadAhead.Share * float64(tip.Interval)),

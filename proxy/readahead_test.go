@@ -89,3 +89,30 @@ func TestReadAheadRequiresACapacityFunction(t *testing.T) {
 		t.Error("read-ahead without a capacity function: error = nil, want one")
 	}
 }
+
+// catchingUpChain is a chain whose nodes catch up. It records the heights that are waited for.
+type catchingUpChain struct {
+	*fakeChain
+	waits chan int64
+}
+
+func (c catchingUpChain) Tip() node.Tip {
+	tip := c.fakeChain.Tip()
+	tip.CatchingUp = true
+	return tip
+}
+
+func (c catchingUpChain) WaitHeight(ctx context.Context, height int64) error {
+	select {
+	case c.waits <- height:
+	case <-ctx.Done():
+	}
+	return c.fakeChain.WaitHeight(ctx, height)
+}
+
+func TestReadAheadWaitsForTheNextBlockWhileNodesCatchUp(t *testing.T) {
+	t.Parallel()
+	chain := catchingUpChain{newFakeChain(t), make(chan int64)}
+	runServer(t, expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: chain}, ReadAhead: readAhead}))(t))
+	expect.Equal(t, <-chain.waits, chain.Tip().Height+1, "height that is waited for")
+}
