@@ -110,12 +110,17 @@ func (v *router) readBatch(r *http.Request) (*batch, error) {
 	return b, nil
 }
 
+// maxTypos is the length of the named typos at which a batch names no more, because proxies limit the size of headers.
+const maxTypos = 500
+
 // add adds a query to the batch. Pages of walks are read at the block of the newest page, if their blocks are close
 // enough.
 func (b *batch) add(q *dialect.RowQuery) error {
 	b.query.Batch.Parts = append(b.query.Batch.Parts, &q.Query)
 	b.query.Cost = max(b.query.Cost, q.Cost)
-	b.typos = strings.Trim(b.typos+", "+q.Typos, ", ")
+	if len(b.typos) < maxTypos {
+		b.typos = strings.Trim(b.typos+", "+q.Typos, ", ")
+	}
 	was, is := b.query.Walk, q.Walk
 	if is.Height == 0 || b.query.Pinned > 0 {
 		return nil

@@ -64,10 +64,7 @@ func (s *Server) SelectAddress(address string) ([]cache.Selection, error) {
 func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
 	defer s.o.Cache.ForgetAhead()
-	if err := s.setInterfaceClasses(classes); err != nil {
-		return err
-	}
-	for _, v := range s.now() { // the first one refuses routes that do not exist
+	for _, v := range s.now() { // all have the same routes, so the first one refuses unknown names before any is changed
 		if v.reader == nil { // SetDialect gets the classes in force
 			continue
 		}
@@ -75,7 +72,7 @@ func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy)
 			return err
 		}
 	}
-	return nil
+	return s.setInterfaceClasses(classes)
 }
 
 // SetKeys replaces the API keys, from the next request on. Streams, polls, WebSockets and gRPC streams of removed keys

@@ -191,7 +191,7 @@ func (v *router) explain(r *http.Request, rt web.Route, e *Explanation) error {
 	case err != nil:
 	case p.Route != "":
 		v.inspect(r.Context(), e, p)
-	case v.exact || rt.Serve == nil:
+	default:
 		e.Verdict, e.Why = "answered", "It is answered at once or passed on to a node, and the response is not cached."
 	}
 	return err

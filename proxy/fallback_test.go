@@ -64,6 +64,10 @@ func (i *indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/base/target?x=y", http.StatusFound)
 	case "/leaves":
 		http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound)
+	case "/secure":
+		http.Redirect(w, r, "https://"+r.Host+"/base/target", http.StatusFound)
+	case "/sibling":
+		http.Redirect(w, r, "/base2/target", http.StatusFound)
 	case "/hints":
 		w.Header().Set("Link", "</style.css>; rel=preload")
 		w.WriteHeader(http.StatusEarlyHints)
@@ -198,7 +202,10 @@ func TestFailuresOfAFallbackHaveTheFormOfTheChain(t *testing.T) {
 func TestRedirectsOfAFallbackAreNotFollowed(t *testing.T) {
 	i := startIndexer(t)
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i)})
-	for target, want := range map[string]string{"/api/redirects": "/api/target?x=y", "/api/leaves": "https://elsewhere.example/"} {
+	for target, want := range map[string]string{
+		"/api/redirects": "/api/target?x=y", "/api/leaves": "https://elsewhere.example/",
+		"/api/secure": strings.Replace(i.URL, "http:", "https:", 1) + "/base/target", "/api/sibling": "/base2/target",
+	} {
 		before := i.calls()
 		got := s.unfollowed(t, target)
 		got.expectHeader(t, "Location", want)

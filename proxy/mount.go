@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -143,7 +144,7 @@ func (o *Options) hasBothShapes() bool {
 func (s *Server) useDialect(o Options) error {
 	var mounts []*router
 	if o.Dialect != node.Cosmos && o.hasBothShapes() {
-		o.Chain.Nodes = story.ShareReads(o.Chain.Nodes, o.Cache.Account())
+		o.Chain.Nodes = story.ShareReads(o.Chain.Nodes, o.Cache.Account(), cmp.Or(o.Web.Logger, slog.New(slog.DiscardHandler)))
 	}
 	for i, m := range o.Mounts {
 		o.Chain.Shape = cmp.Or(m.Shape, s.o.Chain.Shape)

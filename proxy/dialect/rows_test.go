@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/cache"
@@ -79,9 +80,12 @@ func TestProbableTyposAreNamed(t *testing.T) {
 		"tw_wds=1":                       "",
 		"%6Dany=1&%6Daby=1":              "maby (did you mean many?)",
 		"%zz=1&=2&mab%20=3&other=4":      "",
+		"maby=1&maby=2":                  "maby (did you mean many?)",
 	} {
 		expect.Equal(t, p.typos(raw), want, "typos(%s)", raw)
 	}
+	named := p.typos("manya=1&manyb=1&manyc=1&manyd=1&manye=1&manyf=1")
+	expect.Equal(t, strings.Count(named, "did you mean"), maxTypos, "typos named in %s", named)
 	if !isParameterName("abcdefghijabcdefghijabcdefghijabcdefghij") || isParameterName("abcdefghijabcdefghijabcdefghijabcdefghijk") {
 		t.Error("isParameterName is wrong for 40 or 41 bytes, want 40 as the limit")
 	}

@@ -2,13 +2,17 @@ package dialect
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
 )
 
+const maxTypos = 5
+
 // typos names the parameters of a query that the row does not take, but that are probably typos of one that it takes.
-// All unknown parameters are ignored, and a client would not notice.
+// All unknown parameters are ignored, and a client would not notice. It names each once, and at most maxTypos, because
+// proxies limit the size of headers.
 func (p *Parser) typos(rawQuery string) string {
 	var found []string
 	for pair := range strings.SplitSeq(rawQuery, "&") {
@@ -17,8 +21,12 @@ func (p *Parser) typos(rawQuery string) string {
 		if i, _ := p.find(name, nil); err != nil || i >= 0 || !isParameterName(name) {
 			continue
 		}
-		if meant := p.nearest(name); meant != "" {
-			found = append(found, name+" (did you mean "+meant+"?)")
+		typo := name + " (did you mean " + p.nearest(name) + "?)"
+		if p.nearest(name) == "" || slices.Contains(found, typo) {
+			continue
+		}
+		if found = append(found, typo); len(found) == maxTypos {
+			break
 		}
 	}
 	return strings.Join(found, ", ")

@@ -58,7 +58,7 @@ func New(target *url.URL, base string, stack *web.Stack, memory *account.Account
 		base:   base, target: target, stack: stack,
 		client:  upstream.NewClient(transport, nil, nil).Transport,
 		waiters: stack.Admission.NewPlaces("wait for the fallback service"),
-		memory:  memory.Part(account.Upstream, memory.Limit()/4, memory.Limit()/4),
+		memory:  memory.Part(account.Upstream, memory.Limit()/4, memory.Limit()/16),
 	}
 }
 
@@ -76,7 +76,7 @@ func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
 	defer cancelRequest()
 	ctx, cancel := context.WithTimeout(within, timeout)
 	defer cancel()
-	call := &call{Service: f, header: http.Header{}, hold: f.memory.Open("", true)}
+	call := &call{Service: f, header: http.Header{}, hold: f.memory.Open(rec.Client.Name(), f.stack.Admission.IsMany(&rec.Client))}
 	defer call.hold.Close()
 	passing := httputil.ReverseProxy{
 		Rewrite: call.rewrite, Transport: f.client, ModifyResponse: call.read, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
@@ -147,7 +147,7 @@ func (call *call) read(r *http.Response) (err error) {
 		tooLarge = len(call.body) > maxBody
 	}
 	switch {
-	case errors.Is(err, account.ErrFull):
+	case errors.Is(err, account.ErrFull), errors.Is(err, account.ErrShare):
 		return &upstream.Error{Kind: upstream.Overloaded, Msg: "too many responses of upstreams are being read", Err: err}
 	case tooLarge:
 		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the response of the fallback service is larger than 10 MiB"}
@@ -159,13 +159,13 @@ func (call *call) read(r *http.Response) (err error) {
 	return nil
 }
 
-// redirect rewrites a redirect within the service to the same path of the mount.
+// redirect rewrites a redirect to a path below the service's address to the same path of the mount.
 func (call *call) redirect(r *http.Response) {
 	location, err := r.Location()
-	if err != nil || location.Host != call.target.Host {
+	if err != nil || location.Scheme != call.target.Scheme || location.Host != call.target.Host {
 		return
 	}
-	if path, ok := strings.CutPrefix(location.Path, strings.TrimSuffix(call.target.Path, "/")); ok {
+	if path, ok := strings.CutPrefix(location.Path, strings.TrimSuffix(call.target.Path, "/")); ok && (path == "" || path[0] == '/') {
 		r.Header.Set("Location", (&url.URL{Path: call.base + path, RawQuery: location.RawQuery, Fragment: location.Fragment}).String())
 	}
 }

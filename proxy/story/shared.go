@@ -3,11 +3,13 @@ package story
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -21,6 +23,7 @@ const sharedPart = 16
 // sharedReads reads a path at the tip once per block for the handlers of all shapes, each of which has its own cache entries.
 type sharedReads struct {
 	blocks.Nodes
+	log     *slog.Logger
 	flights singleflight.Group
 	memory  *account.Part // budget of the answers
 
@@ -32,10 +35,10 @@ type sharedReads struct {
 
 // ShareReads returns nodes for the handlers of several shapes of one chain, which read the same request once per block.
 // The answers of a block are kept within a part of the account.
-func ShareReads(nodes blocks.Nodes, memory *account.Account) blocks.Nodes {
+func ShareReads(nodes blocks.Nodes, memory *account.Account, log *slog.Logger) blocks.Nodes {
 	most := memory.Limit() / sharedPart
 	part := memory.Part(account.Upstream, most, most)
-	return &sharedReads{Nodes: nodes, memory: part, held: part.Open("", true)}
+	return &sharedReads{Nodes: nodes, log: log, memory: part, held: part.Open("", true)}
 }
 
 // Fetch implements [blocks.Nodes].
@@ -59,7 +62,11 @@ func (s *sharedReads) Fetch(ctx context.Context, r node.Request) (*node.Answer, 
 			detached, cancel = context.WithDeadline(detached, end)
 			defer cancel()
 		}
-		a, err := s.Nodes.Fetch(detached, r)
+		var a *node.Answer
+		err := upstream.Guard(s.log, "shared read", func() (err error) {
+			a, err = s.Nodes.Fetch(detached, r)
+			return err
+		})
 		if err == nil {
 			s.keep(tip, target, a)
 		}

@@ -2,9 +2,11 @@ package story
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -16,18 +18,21 @@ type countedNodes struct {
 	tip      node.Tip
 	reason   node.Reason
 	requests int
+	panics   bool
 }
 
 func (n *countedNodes) Tip() node.Tip { return n.tip }
 
 func (n *countedNodes) Fetch(context.Context, node.Request) (*node.Answer, error) {
-	n.requests++
+	if n.requests++; n.panics {
+		panic("test")
+	}
 	return &node.Answer{Reason: n.reason, Height: n.tip.Height}, nil
 }
 
 func TestRequestIsReadOncePerBlockForAllShapes(t *testing.T) {
 	n := &countedNodes{tip: node.Tip{Height: 100, Epoch: 1, Known: true}}
-	shared := ShareReads(n, account.New(64<<20, nil))
+	shared := ShareReads(n, account.New(64<<20, nil), slog.New(slog.DiscardHandler))
 	pool := node.Request{Path: "/staking/pool", Height: node.AtTip}
 	for _, step := range []struct {
 		name    string
@@ -51,5 +56,7 @@ func TestRequestIsReadOncePerBlockForAllShapes(t *testing.T) {
 			t.Errorf("%s: answer of block %d, %v, after %d requests; want block %d after %d", step.name, a.Height, err, n.requests, n.tip.Height, step.want)
 		}
 	}
-	expect.Equal(t, shared.Tip(), n.tip, "Tip")
+	n.panics = true
+	_, err := shared.Fetch(t.Context(), pool)
+	expect.ErrorIs(t, err, upstream.ErrPanicked, "Fetch from nodes that panic")
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -331,9 +332,11 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 }
 
 func TestNoMoreIdleConnectionsThanAllowed(t *testing.T) {
-	gate := make(chan struct{})
+	var arrived sync.WaitGroup
+	arrived.Add(8)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		<-gate
+		arrived.Done()
+		arrived.Wait()
 		echo(w, r)
 	}))
 	t.Cleanup(s.Close)
@@ -344,9 +347,6 @@ func TestNoMoreIdleConnectionsThanAllowed(t *testing.T) {
 			_, _, err := send(t.Context(), tr, http.MethodGet, s.URL, "")
 			errs <- err
 		}()
-	}
-	for range 8 {
-		gate <- struct{}{}
 	}
 	for range 8 {
 		expect.NoError(t, <-errs)
