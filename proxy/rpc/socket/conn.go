@@ -3,9 +3,11 @@ package socket
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -50,6 +52,8 @@ type conn struct {
 	lastHeight int64          // block of the last answer, 0 for none; used only by answer
 	goroutines sync.WaitGroup // goroutines that answer, write events and ping
 	pings      *time.Timer
+	isWaiting  atomic.Bool // the reader waits for room in the queue, so it reads no pongs
+	hasRead    atomic.Bool // bytes were read, or the reader waited, since the last ping
 	accepted   chan struct{}
 	release    func() // stops waiting until the client is no longer admitted; nil before that begins
 
@@ -88,7 +92,7 @@ func (c *conn) serve(ws *websocket.Conn, raw net.Conn) {
 			return
 		}
 		held := c.stack().HoldBody(c.stack().Admission.ClientOf(c.request))
-		message, err := held.ReadAll(from, c.handler.o.Message)
+		message, err := held.ReadAll(observedReader{from, &c.hasRead}, c.handler.o.Message)
 		if err != nil {
 			held.Release()
 			if errors.As(err, new(*failure.Failure)) {
@@ -98,6 +102,20 @@ func (c *conn) serve(ws *websocket.Conn, raw net.Conn) {
 		}
 		c.enqueue(message, held.Release)
 	}
+}
+
+// observedReader records that bytes were read.
+type observedReader struct {
+	io.Reader
+	hasRead *atomic.Bool
+}
+
+func (r observedReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n > 0 {
+		r.hasRead.Store(true)
+	}
+	return n, err
 }
 
 func (c *conn) close() {
@@ -118,11 +136,12 @@ func (c *conn) stopPings() {
 	}
 }
 
-// ping pings the client and closes a connection that does not respond.
+// ping pings the client and closes a connection that does not respond, unless its pong may be behind other messages.
 func (c *conn) ping() {
 	ctx, cancel := context.WithTimeout(c.ctx, c.handler.o.Pong)
 	defer cancel()
-	if c.ws.Ping(ctx) != nil || c.ctx.Err() != nil {
+	c.hasRead.Store(false)
+	if c.ws.Ping(ctx) != nil && !c.hasRead.Load() && !c.isWaiting.Load() || c.ctx.Err() != nil {
 		_ = c.ws.CloseNow()
 		c.goroutines.Done()
 		return
@@ -145,7 +164,11 @@ func (c *conn) enqueue(message []byte, release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.draining && (len(c.turns) >= maxCalls || c.bytes > maxBytes) {
+		c.isWaiting.Store(true)
 		c.changed.Wait()
+	}
+	if c.isWaiting.Swap(false) {
+		c.hasRead.Store(true)
 	}
 	if c.draining {
 		release()

@@ -257,6 +257,54 @@ func TestTooLargeMessageEndsConnection(t *testing.T) {
 	}
 }
 
+// heldCalls answer when they are released.
+type heldCalls struct {
+	methods
+	released chan struct{}
+}
+
+func (c heldCalls) Call(*http.Request, string, json.RawMessage) socket.Answer {
+	<-c.released
+	return socket.Answer{Member: []byte(`"result":1`), Release: func() {}}
+}
+
+func TestClientWithFullQueueIsNotDisconnectedByPings(t *testing.T) {
+	t.Parallel()
+	const calls = 110 // more than the queue holds
+	c := heldCalls{released: make(chan struct{})}
+	_, url := serve(t, socket.Options{Methods: c, Ping: time.Millisecond, Pong: 2 * time.Second})
+	pings := make(chan struct{}, 100)
+	conn, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool {
+		select {
+		case pings <- struct{}{}:
+		default:
+		}
+		return true
+	}})
+	expect.NoError(t, err)
+	defer conn.CloseNow()
+	answers := make(chan error)
+	go func() {
+		for range calls {
+			_, _, err := conn.Read(t.Context())
+			answers <- err
+		}
+	}()
+	for i := range calls {
+		send(t, conn, fmt.Sprintf(`{"id":%d,"method":"a","params":{}}`, i))
+	}
+	for len(pings) > 0 { // received before the queue was full
+		<-pings
+	}
+	for range 2 {
+		<-pings
+	}
+	close(c.released)
+	for range calls {
+		expect.NoError(t, <-answers)
+	}
+}
+
 func TestClientWithoutPongIsDisconnected(t *testing.T) {
 	_, url := serve(t, socket.Options{Ping: time.Millisecond, Pong: time.Millisecond})
 	conn := expect.Value(upgrade(t, url))(t)
