@@ -34,7 +34,11 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 	size := 2
 	for i, k := range pending {
 		if k.err != nil {
-			k.member = memberOf(failure.Of(k.err))
+			f := failure.Of(k.err)
+			if k.member = memberOf(f); !f.Expected {
+				f.SetAdvice(c.Writer.Header())
+				rec.Err = k.err
+			}
 		}
 		size += len(k.member) + len(calls[i].ID) + 32
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -16,7 +17,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // paramsCalls are two encodings of one call that reads state. The id is missing.
@@ -205,6 +208,19 @@ func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 	expect.Equal(t, n.countCalls("broadcast_tx_sync"), 1, "node requests")
 	server.Close() // waits until the request is counted
 	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "rpc broadcast_tx_sync", "failed"), 1, "requests counted as failed")
+}
+
+func TestFailedCallOfBatchIsLogged(t *testing.T) {
+	n := newRecordedNode(t)
+	log := new(logtest.Log)
+	server, _ := newHandler(t, n, rpc.Options{}, func(o *web.Options) {
+		o.AccessLog, o.Logger = log, slog.New(slog.NewTextHandler(io.Discard, nil))
+	})
+	n.silence()
+	resp, body := post(t, server.URL, `[{"jsonrpc":"2.0","id":1,"method":"health","params":{}},{"jsonrpc":"2.0","id":2,"method":"block","params":{"height":"14"}}]`)
+	expect.Response(t, "batch", resp.StatusCode, body, http.StatusOK, `"id":2,"error":{"code":-32000,`)
+	server.Close() // waits until the request is logged
+	expect.Contains(t, log.String(), `"error":`, "line of the access log")
 }
 
 func TestBodyWithoutCallCountsAsInputError(t *testing.T) {
