@@ -17,6 +17,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +42,7 @@ type Options struct {
 const (
 	maxConcurrent = 2                // concurrent reads
 	maxQueued     = 4096             // maximum queued entries; more are skipped
+	maxBytes      = 8 << 20          // maximum bytes of their bodies, which memory may have dropped
 	patience      = 10 * time.Second // maximum wait of an entry for spare capacity
 )
 
@@ -48,6 +50,7 @@ const (
 type Auditor struct {
 	o       Options
 	tasks   chan task
+	bytes   atomic.Int64           // of the bodies of tasks
 	results *prometheus.CounterVec // result
 	differs *prometheus.CounterVec // source
 
@@ -78,11 +81,16 @@ func (a *Auditor) Enqueue(n cache.NewEntry) {
 	if e.Height == 0 || e.Status >= http.StatusInternalServerError || a.o.Share < 1 && rand.Float64() >= a.o.Share || a.o.Varies(n.Key) {
 		return
 	}
-	select {
-	case a.tasks <- task{n, a.o.Epoch(), time.Now()}:
-	default:
-		a.count(skipped)
+	size := int64(len(e.Body))
+	if a.bytes.Add(size) <= maxBytes {
+		select {
+		case a.tasks <- task{n, a.o.Epoch(), time.Now()}:
+			return
+		default:
+		}
 	}
+	a.bytes.Add(-size)
+	a.count(skipped)
 }
 
 // Run reads entries again until ctx ends, and waits for the reads in progress.
@@ -94,6 +102,7 @@ func (a *Auditor) Run(ctx context.Context) {
 				select {
 				case t := <-a.tasks:
 					a.check(ctx, t)
+					a.bytes.Add(-int64(len(t.Entry.Body)))
 				case <-ctx.Done():
 					return
 				}

@@ -159,3 +159,23 @@ func TestEntriesWithoutAHeightAreNotRead(t *testing.T) {
 		}
 	})
 }
+
+func TestBodiesOfQueuedEntriesAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewPedanticRegistry()
+		a := audit.New(audit.Options{Share: 1, Row: rowOf, Epoch: func() int64 { return 0 }, Varies: func(string) bool { return false }, Registerer: registry})
+		enqueue := func() {
+			for range 9 {
+				body := strings.Repeat("x", 1<<20)
+				a.Enqueue(cache.NewEntry{Node: "a", Origin: nodes{{"a", body}}.origin, Entry: &cache.Entry{Content: content(body), Height: 7}})
+			}
+		}
+		skipped := func() float64 { return expect.Metric(t, registry, "tipcache_audit_entries_total", "skipped") }
+		enqueue()
+		expect.Equal(t, skipped(), 1, "skipped of 9 entries of 1 MiB")
+		go a.Run(t.Context())
+		time.Sleep(time.Minute)
+		enqueue()
+		expect.Equal(t, skipped(), 1, "skipped after 9 more, while they are read")
+	})
+}
