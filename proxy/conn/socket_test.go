@@ -72,7 +72,7 @@ func TestConnectionIsNotIdleDuringWrite(t *testing.T) {
 	defer l.Close()
 	client := expect.Value(net.Dial("tcp", l.Addr().String()))(t)
 	defer client.Close()
-	go io.Copy(io.Discard, client) //nolint:errcheck // ends with the client
+	go io.Copy(io.Discard, client) // ends with the client
 	var c *conn.Conn
 	observed := 0
 	accepted := observedConn{expect.Value(l.Accept())(t).(*net.TCPConn), func() {
