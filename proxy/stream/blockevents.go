@@ -29,6 +29,7 @@ type blockEvents struct {
 	sentHeight    int64     // height of the last complete frame
 	awaitedHeight int64     // newest height, which some topics have no answer for yet
 	deadline      time.Time // when the frame of awaitedHeight is written without the missing answers
+	lastDeadline  time.Time // how far later blocks may move deadline
 	lateTimer     *time.Timer
 	blocks        *subscription // wakes the client at each block
 	states        []*topicState // by path; the states from which picked was chosen
@@ -72,9 +73,9 @@ func (s *subscription) answerHeights(n *topicState) (newest, past int64) {
 	return newest, n.past.height
 }
 
-// nextFrame returns the newest height at which all topics have an answer. After [cache.Patience] it returns
-// the newest height although answers are missing. Each block that arrives meanwhile extends that time. It returns 0 if no frame is due. The picked answers are held
-// until release.
+// nextFrame returns the newest height at which all topics have an answer. After [cache.Patience], or up to twice that time
+// if blocks arrive meanwhile, it returns the newest height although answers are missing. It returns 0 if no frame is due.
+// The picked answers are held until release.
 func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 	f, tip := &cl.blockEvents, cl.h.o.Heights.Tip()
 	if tip.Epoch != f.epoch { // the chain was rolled back
@@ -108,12 +109,18 @@ func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 	return height
 }
 
-// giveUpWaiting returns newest if the client has waited for its answers for [cache.Patience], and 0 before.
+// giveUpWaiting returns newest if the client has waited for its answers for [cache.Patience], and 0 before. Blocks that
+// arrive meanwhile extend the wait to twice that time at most.
 func (cl *client) giveUpWaiting(newest int64, patience time.Duration, now time.Time) (height int64) {
 	f := &cl.blockEvents
 	if f.awaitedHeight < newest {
-		if f.awaitedHeight <= f.sentHeight || now.Before(f.deadline) {
-			f.deadline = now.Add(patience)
+		switch {
+		case f.awaitedHeight <= f.sentHeight:
+			f.deadline, f.lastDeadline = now.Add(patience), now.Add(2*patience)
+		case now.Before(f.deadline):
+			if f.deadline = now.Add(patience); f.deadline.After(f.lastDeadline) {
+				f.deadline = f.lastDeadline
+			}
 		}
 		f.awaitedHeight = newest
 	}

@@ -89,6 +89,31 @@ func TestBlockEventFollowsItsAnswers(t *testing.T) {
 	})
 }
 
+func TestBlockEventsComeAlthoughBlocksAreFasterThanPatience(t *testing.T) {
+	inBubble(t, stream.Options{Patience: time.Second}, func(s *service) {
+		s.chain.read = func(path string, height int64) (string, error) {
+			if path == "/b" {
+				return "", errUnreadable
+			}
+			return strconv.FormatInt(height, 10), nil
+		}
+		f := s.follow(live("/a", "/b") + "&stream.blocks=true")
+		for range 20 {
+			time.Sleep(500 * time.Millisecond)
+			s.setAnswers(nil)
+		}
+		blocks := 0
+		for _, event := range summarize(f.events()) {
+			if event[0] == '#' {
+				blocks++
+			}
+		}
+		if blocks < 4 { // one in two seconds
+			t.Errorf("block events in 10 s = %d, want at least 4", blocks)
+		}
+	})
+}
+
 var answerOfBlock = regexp.MustCompile(`^(\w)@(\d+)$`)
 
 func TestFramesNeverMixBlocks(t *testing.T) {
