@@ -38,7 +38,8 @@ func (l *loader) environ(environ []string) {
 }
 
 // secretFile reads the value of a secret from a file, without the line break at its end. A list
-// has one value per line, and blank lines and comments with # are skipped. An empty path is ignored.
+// has one value per line, and blank lines and comments with # are skipped. An empty path is ignored. An
+// empty file is a problem, unless the setting is a list.
 func (l *loader) secretFile(k Key, variable, path string) {
 	if path == "" {
 		return
@@ -52,6 +53,10 @@ func (l *loader) secretFile(k Key, variable, path string) {
 		l.problems = append(l.problems, Problem{Place: variable, Key: k.Path, Text: "both this file and the value are set: remove one"})
 	}
 	text := strings.TrimRight(string(raw), "\r\n")
+	if strings.TrimSpace(text) == "" && !k.List { // a setting without its secret would protect nothing
+		l.problems = append(l.problems, Problem{Place: variable, Key: k.Path, Text: "the file " + path + " is empty"})
+		return
+	}
 	var lines []string
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {

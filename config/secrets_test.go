@@ -38,6 +38,7 @@ func TestProblemsOfSecretFiles(t *testing.T) {
 		want    string
 	}{
 		{"missing file", []string{"TIPCACHE_ADMIN_TOKEN_FILE=" + filepath.Join(t.TempDir(), "x")}, "TIPCACHE_ADMIN_TOKEN_FILE: open /"},
+		{"empty file", []string{"TIPCACHE_REDIS_SEAL_KEY_FILE=" + writeFile(t, "\n")}, "is empty"},
 		{"file for a setting that is no secret", []string{"TIPCACHE_LISTEN_FILE=" + file}, "TIPCACHE_LISTEN_FILE: no such setting"},
 		{"provider without kind", []string{"TIPCACHE_METADATA_PROVIDER=http://127.0.0.1:1/x"}, "TIPCACHE_METADATA_PROVIDER: metadata.provider: expected alchemy:URL"},
 		{"value and file", []string{"TIPCACHE_ADMIN_TOKEN=another, long as well", "TIPCACHE_ADMIN_TOKEN_FILE=" + file}, "admin_token: both"},
