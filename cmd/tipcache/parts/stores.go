@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -103,8 +104,18 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		return nil, fmt.Errorf("redis.url: not understood: %s", strings.ReplaceAll(err.Error(), u.String(), "it"))
 	}
 	cluster, _ := strconv.ParseBool(query.Get("cluster"))
+	addresses := []string{single.Addr}
+	for _, host := range hosts[1:] {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(host, "6379")
+		}
+		addresses = append(addresses, host)
+	}
+	if single.TLSConfig != nil && len(addresses) > 1 {
+		single.TLSConfig.ServerName = "" // each host has a certificate for its own name
+	}
 	return &redis.UniversalOptions{
-		Addrs:         append([]string{single.Addr}, hosts[1:]...),
+		Addrs:         addresses,
 		DB:            single.DB,
 		Username:      single.Username,
 		Password:      single.Password,

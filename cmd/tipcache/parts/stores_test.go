@@ -25,6 +25,7 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 		Master, User, Pass string
 		DB                 int
 		Cluster, TLS       bool
+		ServerName         string
 	}
 	tests := []struct {
 		name, url string
@@ -32,14 +33,19 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 	}{
 		{"one host", "redis://h:1/2", target{Addrs: []string{"h:1"}, DB: 2}},
 		{"default port", "redis://h", target{Addrs: []string{"h:6379"}}},
-		{"credentials and TLS", "rediss://u:p@h:1", target{Addrs: []string{"h:1"}, User: "u", Pass: "p", TLS: true}},
+		{"credentials and TLS", "rediss://u:p@h:1", target{Addrs: []string{"h:1"}, User: "u", Pass: "p", TLS: true, ServerName: "h"}},
+		{"several hosts with TLS", "rediss://a:1,b:2", target{Addrs: []string{"a:1", "b:2"}, TLS: true}},
+		{"default port of several hosts", "redis://a,b,c:7000", target{Addrs: []string{"a:6379", "b:6379", "c:7000"}}},
 		{"several hosts of a Cluster", "redis://a:1,b:2,c:3", target{Addrs: []string{"a:1", "b:2", "c:3"}}},
 		{"one host of a Cluster", "redis://a:1?cluster=true", target{Addrs: []string{"a:1"}, Cluster: true}},
 		{"Sentinels of a master", "redis://:p@a:1,b:2/3?master_name=m", target{Addrs: []string{"a:1", "b:2"}, Master: "m", Pass: "p", DB: 3}},
 	}
 	for _, test := range tests {
 		o := expect.Value(redisOptions(config.Redis{URL: test.url, Timeout: time.Second}))(t)
-		got := target{o.Addrs, o.MasterName, o.Username, o.Password, o.DB, o.IsClusterMode, o.TLSConfig != nil}
+		got := target{o.Addrs, o.MasterName, o.Username, o.Password, o.DB, o.IsClusterMode, o.TLSConfig != nil, ""}
+		if o.TLSConfig != nil {
+			got.ServerName = o.TLSConfig.ServerName
+		}
 		expect.NoDiff(t, got, test.want, "%s", test.name)
 		if o.PoolTimeout >= time.Second {
 			t.Errorf("%s: PoolTimeout = %v, want less than the timeout of an operation", test.url, o.PoolTimeout)
