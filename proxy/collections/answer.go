@@ -40,6 +40,10 @@ func (h *Handler) progress() (p progress) {
 	return p
 }
 
+// maxAhead is how many generations another replica may be ahead. Pages of a later one are from another store, which this
+// one has replaced.
+const maxAhead = 1000
+
 // query returns the cache query for a page. If the store's generation is known, a page is fresh until the store changes, and
 // its edition takes the place of the height of other entries. The query excludes pages that have not counted minBlock of the
 // execution chain; 0 excludes none.
@@ -50,6 +54,7 @@ func (h *Handler) query(l listing, p progress, minBlock int64) cache.Query {
 		// A read of the store takes milliseconds, so an outdated page is served only while reads fail.
 		q.Policy.FreshBlocks, q.Policy.StaleBlocks, q.Policy.ErrorBlocks = 0, 0, math.MaxInt64
 		q.MinHeight = h.minEdition(q.Tip, minBlock)
+		q.MaxHeight = q.Tip + maxAhead
 	}
 	return q
 }

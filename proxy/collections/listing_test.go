@@ -256,6 +256,14 @@ func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 	})
 }
 
+func TestPageOfReplacedStoreIsReadAgain(t *testing.T) {
+	s := &fakeStore{total: 1, mark: &store.Mark{Generation: 5000, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 50}}}
+	ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})
+	ask("POST", "{}")
+	s.total, s.mark = 2, &store.Mark{Generation: 5, Total: 2, Cursor: ledger.Cursor{Chain: 1, Block: 50}}
+	expect.Contains(t, ask("POST", "{}").Body.String(), `"total":2`, "page of the new store")
+}
+
 func TestRequestWaitsForRequiredBlock(t *testing.T) {
 	mark := func(block int64) *store.Mark {
 		return &store.Mark{Generation: block / 10, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: block, Time: time.Now()}}
