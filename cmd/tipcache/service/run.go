@@ -29,7 +29,7 @@ const (
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {
 	public := s.newServer(s.proxy)
-	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: headerTimeout, ErrorLog: parts.ServerLog(s.log)}
+	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: parts.ServerLog(s.log)}
 	admin.RegisterOnShutdown(s.adminPages.Close)
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
@@ -39,8 +39,9 @@ func (s *Service) Run(ctx context.Context) error {
 	spawn(gctx, s.proxy.Run)
 	spawn(gctx, s.watchReadiness)
 	spawn(context.WithoutCancel(ctx), s.adminPages.Run) // until its server shuts down
+	serving, drained := context.WithCancel(context.WithoutCancel(ctx))
 	if s.watch != nil {
-		spawn(gctx, s.watch.Run)
+		spawn(serving, s.watch.Run)
 	}
 	if s.auditor != nil {
 		spawn(gctx, s.auditor.Run)
@@ -63,6 +64,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		<-gctx.Done()
+		defer drained()
 		return s.drain(public, admin)
 	})
 	err := group.Wait()
