@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/spf13/cobra"
@@ -46,10 +49,13 @@ func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, s
 	log := parts.NewLogs(std.err, cfg.Log)
 	heap.Limit(log.Logger, memlimit.FromCgroup)
 	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup, cfg.CacheMemory(memlimit.FromCgroup)))
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // before New, which may wait for nodes: SIGHUP must not end the process
+	defer signal.Stop(hangup)
 	s, err := service.New(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	s.ReloadWith(settings.load)
+	s.ReloadWith(settings.load, hangup)
 	return s.Run(ctx)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -19,17 +17,17 @@ import (
 type reloader struct {
 	*Service
 	load   func() (config.Config, error)
-	hangup chan os.Signal
+	hangup <-chan os.Signal
 
 	success, at prometheus.Gauge // of the last reload
 }
 
-// ReloadWith makes Run reload the configuration by load at every SIGHUP. SIGHUP does not end the process until Run returns,
-// and changes nothing while the service drains.
-func (s *Service) ReloadWith(load func() (config.Config, error)) {
+// ReloadWith makes Run reload the configuration by load at every signal from hangup. A signal changes nothing while the
+// service drains.
+func (s *Service) ReloadWith(load func() (config.Config, error), hangup <-chan os.Signal) {
 	f := promauto.With(s.registry)
 	s.reloader = &reloader{
-		Service: s, load: load, hangup: make(chan os.Signal, 1),
+		Service: s, load: load, hangup: hangup,
 		success: f.NewGauge(prometheus.GaugeOpts{
 			Name: "tipcache_config_last_reload_success", Help: "1 if the last loaded configuration is in force, 0 if it was rejected.",
 		}),
@@ -38,7 +36,6 @@ func (s *Service) ReloadWith(load func() (config.Config, error)) {
 		}),
 	}
 	s.reloader.succeeded()
-	signal.Notify(s.reloader.hangup, syscall.SIGHUP)
 }
 
 func (r *reloader) succeeded() {

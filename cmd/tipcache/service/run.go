@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os/signal"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -50,7 +49,6 @@ func (s *Service) Run(ctx context.Context) error {
 		spawn(gctx, s.index)
 	}
 	if s.reloader != nil {
-		defer signal.Stop(s.reloader.hangup)
 		spawn(gctx, s.reloader.run)
 	}
 	s.serveClients(gctx, group, public)
