@@ -118,7 +118,8 @@ func (o *Outage) begin() {
 	}
 }
 
-// Outages holds the Outage of each upstream. It implements [prometheus.Collector].
+// Outages holds the Outage of each upstream. It implements [prometheus.Collector]. Upstreams with one name, such as two
+// clients of one host, count as one: it is degraded while one of them is.
 type Outages []*Outage
 
 // Causes returns the causes of the current outages by name.
@@ -140,11 +141,15 @@ func (all Outages) Describe(ch chan<- *prometheus.Desc) { ch <- degradedDesc }
 
 // Collect implements [prometheus.Collector].
 func (all Outages) Collect(ch chan<- prometheus.Metric) {
+	values := map[string]float64{}
 	for _, o := range all {
 		value := 0.0
 		if o.Cause() != nil {
 			value = 1
 		}
-		ch <- prometheus.MustNewConstMetric(degradedDesc, prometheus.GaugeValue, value, o.name)
+		values[o.name] = max(values[o.name], value)
+	}
+	for name, value := range values {
+		ch <- prometheus.MustNewConstMetric(degradedDesc, prometheus.GaugeValue, value, name)
 	}
 }

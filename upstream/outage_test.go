@@ -78,3 +78,15 @@ func TestOutageBeginsAfterThreeFailuresInThreeSeconds(t *testing.T) {
 		expect.NoDiff(t, lines(&log), wantLines, "log")
 	})
 }
+
+func TestUpstreamsWithOneNameAreOneMetric(t *testing.T) {
+	newOutage := func() *upstream.Outage {
+		return upstream.NewOutage(slog.New(slog.DiscardHandler), "execution client h")
+	}
+	all := upstream.Outages{newOutage(), newOutage(), newOutage()}
+	all[1].Begin(errors.New("refused"))
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(all)
+	want := map[string]float64{"execution client h": 1}
+	expect.NoDiff(t, expect.Metrics(t, registry, "tipcache_upstream_degraded"), want, "degraded upstreams")
+}

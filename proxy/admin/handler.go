@@ -57,7 +57,7 @@ func New(o Options) *Handler {
 		WriteJSON(w, http.StatusOK, map[string]string{"status": "alive"})
 	})
 	mux.HandleFunc("GET /readyz", h.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("GET /status/stream", h.stream)
 	mux.HandleFunc("GET /{$}", servePage)
 	files, _ := pages.ReadDir("page") // embedded, so it cannot fail
