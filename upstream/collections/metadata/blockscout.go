@@ -89,15 +89,19 @@ func readContract(ctx context.Context, explorer *client, address string) (*contr
 	if checksummed := cmp.Or(token.AddressHash, token.Address); strings.EqualFold(string(checksummed), address) {
 		c.Address = checksummed
 	}
-	c.ContractDeployer, c.DeployedBlockNumber = deployment(ctx, explorer, address)
-	if c.blank() {
-		return nil, nil
+	c.ContractDeployer, c.DeployedBlockNumber, err = deployment(ctx, explorer, address)
+	switch {
+	case upstream.KindOf(err) == upstream.Overloaded: // a later request gets all of it
+		return nil, err
+	case c.blank():
+		return nil, err
 	}
 	return c, nil
 }
 
-// deployment reads the deployer of a contract and its block. It returns zero values if that fails.
-func deployment(ctx context.Context, explorer *client, address string) (deployer exact, block int64) {
+// deployment reads the deployer of a contract and its block. With an error it returns what it has read. A contract without
+// a record is no error.
+func deployment(ctx context.Context, explorer *client, address string) (deployer exact, block int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, blockscoutExtra)
 	defer cancel()
 	var creation struct {
@@ -105,19 +109,22 @@ func deployment(ctx context.Context, explorer *client, address string) (deployer
 		Transaction string `json:"creation_transaction_hash"`
 		OlderName   string `json:"creation_tx_hash"`
 	}
-	if explorer.do(ctx, http.MethodGet, nil, &creation, "api/v2/addresses", address) != nil {
-		return "", 0
+	if err := explorer.do(ctx, http.MethodGet, nil, &creation, "api/v2/addresses", address); err != nil {
+		if errors.Is(err, errNotFound) {
+			err = nil
+		}
+		return "", 0, err
 	}
 	hash := cmp.Or(creation.Transaction, creation.OlderName)
 	if hash == "" {
-		return creation.Creator, 0
+		return creation.Creator, 0, nil
 	}
 	var transaction struct {
 		BlockNumber int64 `json:"block_number"`
 		OlderName   int64 `json:"block"`
 	}
-	if explorer.do(ctx, http.MethodGet, nil, &transaction, "api/v2/transactions", hash) != nil {
-		return creation.Creator, 0
+	if err := explorer.do(ctx, http.MethodGet, nil, &transaction, "api/v2/transactions", hash); err != nil {
+		return creation.Creator, 0, err
 	}
-	return creation.Creator, cmp.Or(transaction.BlockNumber, transaction.OlderName)
+	return creation.Creator, cmp.Or(transaction.BlockNumber, transaction.OlderName), nil
 }

@@ -110,6 +110,27 @@ func TestFailingContractOfBlockscoutDoesNotAffectOthers(t *testing.T) {
 	expect.Equal(t, state(s), "closed", "breaker state")
 }
 
+func TestBlockscoutContractIsReadAgainAfter429ForItsDeployment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited := true
+		s := openBlockscout(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if limited && strings.HasPrefix(r.URL.Path, "/api/v2/addresses/") {
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+			explorer(map[string]string{"/api/v2/tokens/" + one: `{"name":"one"}`, "/api/v2/addresses/" + one: `{"creator_address_hash":"0xdeployer"}`})(w, r)
+		}), metadata.Options{})
+		if found, degraded := s.Lookup(t.Context(), []string{one}); string(found[one]) != "{}" || !degraded {
+			t.Errorf("Lookup = %s, degraded %t, want {}, true", found[one], degraded)
+		}
+		expect.Equal(t, state(s), "rate_limited", "provider state")
+		limited = false
+		time.Sleep(time.Minute)
+		found, _ := s.Lookup(t.Context(), []string{one})
+		expect.Contains(t, string(found[one]), "0xdeployer", "description a minute later")
+	})
+}
+
 func TestBlockscoutGetsNoRequestsAfter429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64
