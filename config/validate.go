@@ -15,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -278,15 +277,8 @@ func (v *validation) access(c Config) {
 	})
 	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
 	v.admin(c.Admin, c.AdminToken)
-	v.tls(c.HTTP.TLS)
-}
-
-func (v *validation) tls(c TLS) {
-	v.check((c.Cert == "") == (c.Key == ""), "http.tls", "set both cert and key, or neither")
-	if c.Cert != "" && c.Key != "" {
-		_, err := listener.NewCertificate(c.Cert, c.Key, nil)
-		v.check(err == nil, "http.tls.cert", "%v", err)
-	}
+	// The files are read when the listeners open, so that bad ones block no reload.
+	v.check((c.HTTP.TLS.Cert == "") == (c.HTTP.TLS.Key == ""), "http.tls", "set both cert and key, or neither")
 }
 
 // keys checks that each key has one name, and each name one rate.

@@ -95,6 +95,20 @@ func (s *configuredServer) status(key string) int {
 	return s.list(`{}`).status
 }
 
+func TestUnusableCertificateBlocksNoReload(t *testing.T) {
+	_, leaked := createKey(t, "web")
+	_, line := createKey(t, "web")
+	files, _ := createCertificate(t)
+	const settings = "collections: {store: 'sqlite::memory:', keys: ['%s']}\nhttp: {tls: {cert: %s, key: %s}}\n"
+	s := startServing(t, newDevnet(t, devnet.Options{}), fmt.Sprintf(settings, leaked, files.Cert, files.Key))
+	expect.NoError(t, os.WriteFile(files.Key, []byte("half a key"), 0o600))
+
+	got := s.reload(fmt.Sprintf(settings, line, files.Cert, files.Key), "configuration reloaded")
+	expect.NoDiff(t, got["changed"], any([]any{"collections.keys"}), "changed settings")
+	_, err := runCommand(t, "health", "--config", s.file, "--admin", strings.Replace(s.admin, "http:", "https:", 1))
+	expect.NoError(t, err)
+}
+
 func TestSIGHUPReloadsSettings(t *testing.T) {
 	oldKey, oldLine := createKey(t, "web")
 	key, line := createKey(t, "web")

@@ -174,10 +174,15 @@ func configWithTLS(t *testing.T, files config.TLS) string {
 	return writeFile(t, "tipcache.yaml", "http: {tls: {cert: "+files.Cert+", key: "+files.Key+"}}")
 }
 
-func TestUnreadableCertificateIsReportedWithItsLine(t *testing.T) {
-	_, err := runCommand(t, "check", "--config", configWithTLS(t, certificateFiles(t)))
-	for _, part := range []string{"tipcache.yaml:1: http.tls.cert: ", "no such file"} {
-		expect.Contains(t, fmt.Sprint(err), part, "error of check")
+func TestUnreadableCertificateIsReported(t *testing.T) {
+	file := configWithTLS(t, certificateFiles(t))
+	out, err := runCommand(t, "check", "--config", file)
+	if err != nil || !strings.Contains(out, "Problem on this machine: certificate ") || !strings.Contains(out, "no such file") {
+		t.Errorf("check = %v, want success and the problem: %s", err, out)
+	}
+	_, err = runCommand(t, "serve", "--config", file)
+	for _, part := range []string{"http.tls.cert: ", "no such file"} {
+		expect.Contains(t, fmt.Sprint(err), part, "error of serve")
 	}
 }
 
