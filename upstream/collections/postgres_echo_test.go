@@ -25,7 +25,6 @@ func TestPasswordEchoedByPostgresIsRedacted(t *testing.T) {
 	ctx := t.Context()
 	operations := map[string]func() error{
 		"list":   func() error { _, err := s.List(ctx, collections.Query{}); return err },
-		"ping":   func() error { return s.Ping(ctx) },
 		"import": func() error { _, err := s.Import(ctx, each(some(1))); return err },
 		"mark":   func() error { _, err := s.Mark(ctx); return err },
 		"owners": func() error { _, err := s.Owners(ctx, []ledger.Address{{1}}, nil); return err },

@@ -74,12 +74,19 @@ type Store struct {
 	timeout time.Duration
 	seconds *prometheus.HistogramVec // duration of List, by result
 	outage  *upstream.Outage
+
+	pinging chan struct{} // held while a Ping is in progress
+	pinged  time.Time     // when the last Ping ended
+	pingErr error         // of the last Ping
 }
 
 // New returns a Store with a driver. The name is for logs and contains no credentials.
 func New(name string, d Driver, o Options) (*Store, error) {
 	o = o.WithDefaults()
-	s := &Store{name: name, driver: d, timeout: o.Timeout, outage: upstream.NewOutage(o.Logger, "collection store "+name)}
+	s := &Store{
+		name: name, driver: d, timeout: o.Timeout, outage: upstream.NewOutage(o.Logger, "collection store "+name),
+		pinging: make(chan struct{}, 1),
+	}
 	s.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "tipcache_collections_list_duration_seconds",
 		Help:    "Duration of page queries to the collection store in seconds, by result.",
@@ -129,15 +136,17 @@ func result(err error) string {
 }
 
 // within calls read with the store's timeout and records outages, which are logged when they begin and end. A busy store is
-// not an outage.
+// not an outage, nor is a single slow or refused query.
 func within[T any](ctx context.Context, s *Store, read func(context.Context) (T, error)) (T, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	found, err := read(bounded)
 	err = canceled(ctx, err)
 	switch upstream.KindOf(err) {
-	case upstream.Unreachable, upstream.Timeout, upstream.BadAnswer:
+	case upstream.Unreachable:
 		s.outage.Begin(err)
+	case upstream.Timeout, upstream.BadAnswer:
+		s.outage.Record(err)
 	}
 	if err == nil {
 		s.outage.End()
@@ -145,9 +154,25 @@ func within[T any](ctx context.Context, s *Store, read func(context.Context) (T,
 	return found, err
 }
 
-// Ping checks that the store responds. Its errors are those of List.
+// pingInterval is the least time between two checks of the store by Ping.
+const pingInterval = time.Second
+
+// Ping checks that the store responds. Its errors are those of List. Calls within pingInterval share the result of one check,
+// because anyone may request the readiness that calls it.
 func (s *Store) Ping(ctx context.Context) error {
+	select {
+	case s.pinging <- struct{}{}:
+		defer func() { <-s.pinging }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if time.Since(s.pinged) < pingInterval {
+		return s.pingErr
+	}
 	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.driver.Ping(ctx) })
+	if !errors.Is(err, context.Canceled) {
+		s.pinged, s.pingErr = time.Now(), err
+	}
 	return err
 }
 

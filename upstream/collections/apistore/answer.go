@@ -26,8 +26,8 @@ func parsePage(body []byte, limit int) (collections.Page, error) {
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return collections.Page{}, fmt.Errorf("response is not a page: %w", err)
 	}
-	if answer.Data == nil || answer.Pagination == nil || answer.Pagination.Total == nil {
-		return collections.Page{}, fmt.Errorf("response has no data or no pagination.total")
+	if answer.Data == nil || answer.Pagination == nil || answer.Pagination.Total == nil || *answer.Pagination.Total < 0 {
+		return collections.Page{}, fmt.Errorf("response has no data or no valid pagination.total")
 	}
 	if len(answer.Data) > limit {
 		return collections.Page{}, fmt.Errorf("response has %d collections, want at most %d", len(answer.Data), limit)

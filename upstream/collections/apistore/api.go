@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -30,6 +31,7 @@ type httpStore struct {
 	secret   *strings.Replacer // hides the key, which a server may echo
 	client   *http.Client
 	memory   *account.Part // budget of responses; nil means no limit
+	worked   atomic.Int64  // Unix nanoseconds of the last List if it succeeded, otherwise 0
 }
 
 // Open returns the driver for a base URL such as https://host/api/v4. Its errors contain no password.
@@ -60,6 +62,12 @@ func Open(_ context.Context, base string, o collections.Options) (string, collec
 
 func (s *httpStore) List(ctx context.Context, q collections.Query) (collections.Page, error) {
 	page, err := s.fetch(ctx, q)
+	switch {
+	case err == nil:
+		s.worked.Store(time.Now().UnixNano())
+	case !errors.Is(err, context.Canceled):
+		s.worked.Store(0)
+	}
 	if silent, ok := errors.AsType[*upstream.Error](err); ok && silent.Err != nil {
 		silent.Err = upstream.RedactError(silent.Err, s.secret)
 	}
@@ -114,8 +122,14 @@ func (s *httpStore) post(ctx context.Context, query listRequest) (*http.Response
 	return s.client.Do(req)
 }
 
+// pingInterval is the least time between a successful List and a request by Ping, because servers count requests.
+const pingInterval = 30 * time.Second
+
 // Ping reads one collection, because the API has no cheaper request.
 func (s *httpStore) Ping(ctx context.Context) error {
+	if time.Since(time.Unix(0, s.worked.Load())) < pingInterval {
+		return nil
+	}
 	_, err := s.List(ctx, collections.Query{Desc: true, Limit: 1})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +50,7 @@ func TestListReturnsPageOrClassifiedError(t *testing.T) {
 		"data null":                  {200, nil, `{"data":null,"pagination":{"total":0}}`, upstream.BadAnswer, 0, "no data"},
 		"no pagination":              {200, nil, `{"data":[]}`, upstream.BadAnswer, 0, "pagination.total"},
 		"no total":                   {200, nil, `{"data":[],"pagination":{}}`, upstream.BadAnswer, 0, "pagination.total"},
+		"negative total":             {200, nil, `{"data":[],"pagination":{"total":-1}}`, upstream.BadAnswer, 0, "pagination.total"},
 		"invalid address":            {200, nil, strings.Replace(somePage, "0xAbc", "0x", 1), upstream.BadAnswer, 0, "has no address"},
 		"no address":                 {200, nil, `{"data":[{}],"pagination":{"total":1}}`, upstream.BadAnswer, 0, "has no address"},
 		"metadata is a list":         {200, nil, metadata("[]"), upstream.BadAnswer, 0, "metadata"},
@@ -124,5 +126,38 @@ func TestMetadataHasDocumentedFormAndSize(t *testing.T) {
 		})
 		page := expect.Value(driver.List(t.Context(), collections.Query{Limit: 1}))(t)
 		expect.Equal(t, string(page.Items[0].Metadata), want, "metadata of %.60s", sent)
+	}
+}
+
+func TestPingRequestsTheServerUnlessAListSucceededRecently(t *testing.T) {
+	var status, requests atomic.Int64
+	driver := open(t, collections.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.WriteHeader(int(status.Load()))
+		fmt.Fprint(w, somePage)
+	})
+	list := func() error {
+		_, err := driver.List(t.Context(), collections.Query{Limit: 1})
+		return err
+	}
+	ping := func() error { return driver.Ping(t.Context()) }
+	for i, step := range []struct {
+		call     func() error
+		status   int64
+		requests int64 // of all steps so far
+		works    bool
+	}{
+		{ping, 200, 1, true},
+		{ping, 502, 1, true},
+		{list, 502, 2, false},
+		{ping, 502, 3, false},
+		{ping, 200, 4, true},
+		{list, 200, 5, true},
+		{ping, 429, 5, true},
+	} {
+		status.Store(step.status)
+		if err := step.call(); (err == nil) != step.works || requests.Load() != step.requests {
+			t.Errorf("step %d with status %d = %v after %d requests, want success %t after %d", i, step.status, err, requests.Load(), step.works, step.requests)
+		}
 	}
 }

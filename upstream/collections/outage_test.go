@@ -1,0 +1,60 @@
+package collections_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
+)
+
+// A slowDriver never answers List, and counts calls of Ping, which take a while.
+type slowDriver struct {
+	collections.Driver
+
+	pings int
+}
+
+func (d *slowDriver) List(ctx context.Context, _ collections.Query) (collections.Page, error) {
+	<-ctx.Done()
+	return collections.Page{}, upstream.Silence(collections.OriginName, ctx.Err())
+}
+
+func (d *slowDriver) Ping(context.Context) error {
+	d.pings++
+	time.Sleep(100 * time.Millisecond)
+	return nil
+}
+
+func TestOneSlowQueryIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := expect.Value(collections.New("slow", &slowDriver{}, collections.Options{}))(t)
+		_, err := s.List(t.Context(), collections.Query{})
+		wantSilence(t, err, upstream.Timeout)
+		expect.NoError(t, s.Outage().Cause())
+		for range 2 {
+			_, _ = s.List(t.Context(), collections.Query{})
+		}
+		if s.Outage().Cause() == nil {
+			t.Error("Cause after three queries without an answer = nil, want the outage")
+		}
+	})
+}
+
+func TestCallsOfPingWithinASecondShareOneCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		driver := &slowDriver{}
+		s := expect.Value(collections.New("slow", driver, collections.Options{}))(t)
+		for second := range 3 {
+			for range 20 {
+				go func() { expect.NoError(t, s.Ping(t.Context())) }()
+			}
+			synctest.Wait()
+			time.Sleep(1100 * time.Millisecond)
+			expect.Equal(t, driver.pings, second+1, "checks of the store after %d s", second+1)
+		}
+	})
+}
