@@ -49,6 +49,7 @@ const maxAhead = 1000
 // execution chain; 0 excludes none.
 func (h *Handler) query(l listing, p progress, minBlock int64) cache.Query {
 	q := cache.Query{Key: l.Key, Policy: h.o.Policy}
+	q.Policy.StalePastExpires = true // a degraded page is better than an error
 	if p.Generation > 0 && !l.Nothing {
 		q.Tip = h.edition(p.Generation, time.Now())
 		// A read of the store takes milliseconds, so an outdated page is served only while reads fail.
@@ -103,7 +104,7 @@ func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) 
 	switch {
 	case block <= p.Block:
 		return p, nil
-	case h.o.Watch == nil || p.Block == 0 && !p.Filling:
+	case h.o.Watch == nil || p.Block == 0 && !p.Filling && h.o.Watch.Mark() != nil:
 		return p, failure.BadInput("cannot wait for %s: no indexer fills this store", respond.MinEVMHeader)
 	}
 	leave, err := h.waiters.Enter(&rec.Client, time.Second)

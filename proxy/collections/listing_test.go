@@ -282,6 +282,32 @@ func TestRequestWaitsForRequiredBlock(t *testing.T) {
 	expect.Equal(t, filling("POST", "{}", "X-Min-Evm-Block", "55").Code, 200, "status after the first blocks were counted")
 }
 
+func TestBlockIsAwaitedWhileProgressIsUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeStore{total: 1}
+		ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})
+		expect.Equal(t, ask("POST", "{}", "X-Min-Evm-Block", "55").Code, http.StatusGatewayTimeout, "status without a mark")
+		s.next = &store.Mark{Generation: 7, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 60, Time: time.Now()}}
+		expect.Equal(t, ask("POST", "{}", "X-Min-Evm-Block", "55").Code, http.StatusOK, "status after the first mark")
+	})
+}
+
+func TestDegradedPageIsServedWhileTheStoreFails(t *testing.T) {
+	for name, mark := range map[string]*store.Mark{"of known generation": {Generation: 5, Total: 1}, "of unknown generation": nil} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &fakeStore{total: 1, degraded: true, mark: mark}
+			policy := cache.Policy{Fresh: time.Minute, Stale: time.Minute, StaleIfError: time.Hour, Keep: time.Hour}
+			ask := newLister(t, Options{Store: s, Watch: s, Metadata: s, NoAuth: true, Policy: policy})
+			ask("POST", "{}")
+			s.err = errors.New("gone")
+			time.Sleep(10 * time.Minute)
+			w := ask("POST", "{}")
+			expect.Equal(t, w.Code, http.StatusOK, "status of a degraded page %s", name)
+			expect.Contains(t, w.Header().Get("Cache-Status"), "stale-if-error", "Cache-Status of a degraded page %s", name)
+		})
+	}
+}
+
 func TestWaitingRequestsOfOneClientAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeStore{total: 1, mark: &store.Mark{Generation: 5, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 50}}}

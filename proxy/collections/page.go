@@ -68,7 +68,7 @@ func newListPage(l listing, page store.Page, metadata map[string]json.RawMessage
 		Offset:  l.Offset,
 		Limit:   l.Limit,
 		Total:   page.Total,
-		HasMore: page.Total-int64(l.Offset) > int64(len(data)), // the subtraction cannot overflow
+		HasMore: page.Total-int64(l.Offset) > int64(len(data)), // both are at least 0, so the subtraction cannot overflow
 	}}
 }
 
@@ -102,7 +102,8 @@ func (h *Handler) origin(l listing) cache.Origin {
 		if h.o.Watch != nil && page.Generation > 0 {
 			edition = h.edition(page.Generation, now)
 		}
-		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", body, 0), Height: edition, ReadAt: now}
+		const lasting = 1 // a source, so that a page may be served after Expires
+		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", body, lasting), Height: edition, ReadAt: now}
 		if degraded {
 			e.Expires = now.Add(h.o.DegradedTTL)
 		} else if prev != nil && prev.ETag == e.ETag && prev.Expires.IsZero() {

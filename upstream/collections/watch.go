@@ -2,6 +2,7 @@ package collections
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,12 +46,13 @@ func NewWatch(store *Store, registry prometheus.Registerer) *Watch {
 
 const watchInterval = 500 * time.Millisecond
 
-// Run polls the store until ctx ends. While the store does not respond, the last mark remains.
+// Run polls the store until ctx ends. While the store does not respond, the last mark remains. The mark of a store that
+// follows no chain is zero.
 func (w *Watch) Run(ctx context.Context) {
 	for more := true; more; more = upstream.Sleep(ctx, watchInterval) == nil {
 		m, err := w.store.Mark(ctx)
-		if err != nil {
-			continue // an outage is logged; some stores have no mark
+		if err != nil && !errors.Is(err, ErrNotIndexed) {
+			continue // an outage is logged
 		}
 		w.add(m, time.Now())
 		if before := w.mark.Swap(&m); before == nil || *before != m {
