@@ -96,13 +96,16 @@ const (
 	pageFields = 5
 )
 
-// limitOf returns the limit of a page, 0 for a field that is no page.
+// limitOf returns the limit of a page, 0 for a field that is no page. Nodes ignore unknown fields of a page.
 func limitOf(page []byte) (limit uint64) {
 	for f, ok := range protofield.All(page) {
-		if !ok || f.Number > pageFields || (f.Type == protowire.BytesType) != (f.Number == keyField) {
+		switch {
+		case !ok:
 			return 0
-		}
-		if f.Number == limitField {
+		case f.Number > pageFields:
+		case (f.Type == protowire.BytesType) != (f.Number == keyField):
+			return 0
+		case f.Number == limitField:
 			limit = f.Varint()
 		}
 	}

@@ -57,7 +57,8 @@ func TestMethodCostsSameAsItsPath(t *testing.T) {
 		{"/cosmos.staking.v1beta1.Query/Validators", page(0xe8, 7), node.Page},
 		{"/cosmos.staking.v1beta1.Query/Validators", page(0xe9, 7), node.Scan}, // 1001
 		{"/cosmos.staking.v1beta1.Query/Validators", "\x12\x03\x18\xe9\x07\xff", node.Scan},
-		{"/cosmos.staking.v1beta1.Query/Validators", "\x12\x05\x18\xe9\x07\x30\x01", node.Page}, // no field of a page
+		{"/cosmos.staking.v1beta1.Query/Validators", "\x12\x05\x18\xe9\x07\x30\x01", node.Scan}, // with an unknown field
+		{"/cosmos.staking.v1beta1.Query/Validators", "\x12\x05\x18\xe9\x07\x12\x00", node.Page}, // a field of another type
 		{"/cosmos.staking.v1beta1.Query/Validators", "\x12\xff", node.Page},
 		{"/osmosis.gamm.v1beta1.Query/Pools", "", node.Page}, // as an unknown path
 		{"/cosmos.tx.v1beta1.Service/GetTxsEvent", "", node.Scan},

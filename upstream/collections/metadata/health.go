@@ -66,13 +66,13 @@ func (h *health) recordOutcome(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failure = err
-	h.outage.Record(err)
 	if err == nil {
 		h.pauses = 0
 		h.limited.End()
 	}
 	silent, ok := errors.AsType[*upstream.Error](err)
 	if !ok || silent.Kind != upstream.Overloaded {
+		h.outage.Record(err)
 		return
 	}
 	h.limited.Begin(err)

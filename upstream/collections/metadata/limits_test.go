@@ -2,8 +2,10 @@ package metadata_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,6 +65,18 @@ func TestProviderGetsNoRequestsAfter429(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestProviderThatLimitsTheRateIsReachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := &alchemy{fault: limited("")}
+		s := openAlchemy(t, provider, metadata.Options{})
+		pauses(t, s, provider, 5)
+		causes := s.Outages().Causes()
+		if len(causes) != 1 || !strings.HasPrefix(slices.Collect(maps.Keys(causes))[0], "requests to metadata provider") {
+			t.Errorf("outages = %v, want only one of the requests", causes)
+		}
+	})
 }
 
 func TestSuccessResetsBackoff(t *testing.T) {

@@ -155,3 +155,19 @@ func TestMissingProviderIsNotAnError(t *testing.T) {
 	expect.Equal(t, state(s), "off", "state")
 	expect.NoError(t, s.Close())
 }
+
+func TestContractsInBackgroundLeaveHalfOfTheQueueToPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := &alchemy{}
+		provider.fail(slow(time.Second, func(w http.ResponseWriter, _ *http.Request) {
+			describe(w, 0, provider.batches()[len(provider.batches())-1])
+		}))
+		s := openAlchemy(t, provider, metadata.Options{Queue: 120, InFlight: 1, Budget: 5 * time.Second})
+		all := addresses(400)
+		go s.Lookup(t.Context(), all[:1])
+		synctest.Wait() // the provider is busy
+		go s.Lookup(t.Context(), all[:390]) // 100 contracts in the foreground
+		synctest.Wait()
+		wantDescribed(t, s, all[390:], 10, false)
+	})
+}

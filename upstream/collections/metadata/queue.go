@@ -67,25 +67,30 @@ type queue struct {
 	parts    []part
 	partNext bool // the next one may be a part
 	capacity int  // number of addresses that can still be queued
+	reserved int  // part of the capacity that is for foreground
 	closed   bool
 }
 
 func newQueue(capacity int) *queue {
-	return &queue{wake: make(chan struct{}, 1), flights: map[string]*flight{}, capacity: capacity}
+	return &queue{wake: make(chan struct{}, 1), flights: map[string]*flight{}, capacity: capacity, reserved: capacity / 2}
 }
 
 // join returns the current flight of each address, or starts one with a priority and the page's trace. It returns nil for an
-// address if the queue is full or closed.
+// address if the queue is full or closed. Background may use half of the capacity.
 func (q *queue) join(ctx context.Context, addresses []string, p priority) []*flight {
 	if len(addresses) == 0 {
 		return nil
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	reserved := 0
+	if p == background {
+		reserved = q.reserved
+	}
 	flights := make([]*flight, len(addresses))
 	for i, a := range addresses {
 		f := q.flights[a]
-		if f == nil && q.capacity > 0 && !q.closed {
+		if f == nil && q.capacity > reserved && !q.closed {
 			f = &flight{address: a, span: trace.SpanFromContext(ctx), done: make(chan struct{})}
 			q.flights[a] = f
 			q.waiting[p] = append(q.waiting[p], f)
