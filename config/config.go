@@ -108,7 +108,7 @@ type Cache struct {
 
 // Redis is the optional shared store.
 type Redis struct {
-	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel."`
+	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel. ?cluster=true makes one host a Cluster."`
 	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one Redis exchange. After it, the request continues without Redis."`
 	SealKey string        `yaml:"seal_key" secret:"true" doc:"Secret of at least 16 characters, the same on all replicas. tipcache signs entries, block hashes, the dialect, leases and purges in Redis with it, and ignores unsigned ones. Empty disables signatures."`
 }

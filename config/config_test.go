@@ -208,11 +208,13 @@ func TestMissingFileIsAnError(t *testing.T) {
 
 func TestUnknownSettingIsAProblemEvenWhenEmpty(t *testing.T) {
 	tests := map[string]config.Sources{
-		"tipcache.yaml:1: chian: no such setting":                        {File: writeFile(t, "chian:\n")},
-		"tipcache.yaml:1: log.levl: no such setting":                     {File: writeFile(t, "log: {levl: {}}\n")},
-		"TIPCACHE_ROUTES: routes: only a file can hold":                  {Environ: []string{"TIPCACHE_ROUTES=x"}},
-		"--redis: redis.url: expected a redis:// or rediss:// URL":       {Flags: map[string][]string{"redis": {""}}},
-		"TIPCACHE_CHAIN_TIMEOUT: chain.timeout: \"\" is not a time such": {Environ: []string{"TIPCACHE_CHAIN_TIMEOUT="}},
+		"tipcache.yaml:1: chian: no such setting":                           {File: writeFile(t, "chian:\n")},
+		"tipcache.yaml:1: log.levl: no such setting":                        {File: writeFile(t, "log: {levl: {}}\n")},
+		"TIPCACHE_ROUTES: routes: only a file can hold":                     {Environ: []string{"TIPCACHE_ROUTES=x"}},
+		"--redis: redis.url: expected a redis://, rediss:// or unix:// URL": {Flags: map[string][]string{"redis": {""}}},
+		`redis.url: unknown parameter "mastername"`:                         {Flags: map[string][]string{"redis": {"redis://a,b?mastername=m"}}},
+		"redis.url: expected true or false for the parameter cluster":       {Flags: map[string][]string{"redis": {"redis://a?cluster=yes"}}},
+		"TIPCACHE_CHAIN_TIMEOUT: chain.timeout: \"\" is not a time such":    {Environ: []string{"TIPCACHE_CHAIN_TIMEOUT="}},
 	}
 	for want, sources := range tests {
 		_, err := config.Load(sources)

@@ -205,9 +205,23 @@ func (v *validation) redis(c Config) {
 		return
 	}
 	u, err := url.Parse(c.Redis.URL)
-	v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "expected a redis:// or rediss:// URL, or none")
+	v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "expected a redis://, rediss:// or unix:// URL, or none")
+	if err == nil {
+		v.redisParameters(u.Query())
+	}
 	blind := !slices.ContainsFunc(c.Chain.Comet, isNamed)
 	v.check(c.Chain.ID != "" || !blind, "chain.id", "required with redis.url if no node has a CometBFT address: Redis needs the chain id to separate chains")
+}
+
+// redisParameters checks the parameters of redis.url. Their values may be secret.
+func (v *validation) redisParameters(values url.Values) {
+	for name := range values {
+		v.check(slices.Contains([]string{"cluster", "master_name", "db"}, name), "redis.url", "unknown parameter %q; expected cluster, master_name or db", name)
+	}
+	if values.Has("cluster") {
+		_, err := strconv.ParseBool(values.Get("cluster"))
+		v.check(err == nil, "redis.url", "expected true or false for the parameter cluster")
+	}
 }
 
 func (v *validation) collections(c Collections) {

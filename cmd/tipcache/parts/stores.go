@@ -88,8 +88,8 @@ func (r redacting) redact(cmd redis.Cmder) {
 // poolSize is the maximum number of connections to a Redis.
 const poolSize = 128
 
-// redisOptions parses redis[s]://user:password@host[,host...]/db. Several hosts are a Cluster, or the
-// Sentinels of ?master_name=. One host with ?cluster=true is a Cluster.
+// redisOptions parses redis[s]://user:password@host[,host...]/db, or unix://user:password@/path?db=0. Several
+// hosts are a Cluster, or the Sentinels of ?master_name=. One host with ?cluster=true is a Cluster.
 func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -99,6 +99,9 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 	u.Host = hosts[0]
 	query := u.Query()
 	u.RawQuery = ""
+	if query.Has("db") {
+		u.RawQuery = url.Values{"db": query["db"]}.Encode()
+	}
 	single, err := redis.ParseURL(u.String())
 	if err != nil {
 		return nil, fmt.Errorf("redis.url: not understood: %s", strings.ReplaceAll(err.Error(), u.String(), "it"))

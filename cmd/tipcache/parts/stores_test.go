@@ -38,6 +38,7 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 		{"default port of several hosts", "redis://a,b,c:7000", target{Addrs: []string{"a:6379", "b:6379", "c:7000"}}},
 		{"several hosts of a Cluster", "redis://a:1,b:2,c:3", target{Addrs: []string{"a:1", "b:2", "c:3"}}},
 		{"one host of a Cluster", "redis://a:1?cluster=true", target{Addrs: []string{"a:1"}, Cluster: true}},
+		{"database as a parameter", "unix:///run/redis.sock?db=5", target{Addrs: []string{"/run/redis.sock"}, DB: 5}},
 		{"Sentinels of a master", "redis://:p@a:1,b:2/3?master_name=m", target{Addrs: []string{"a:1", "b:2"}, Master: "m", Pass: "p", DB: 3}},
 	}
 	for _, test := range tests {
