@@ -14,17 +14,20 @@ var machinePaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics"
 
 // guard requires the token for all paths except machinePaths and the page, which has a field for it. If
 // no token is set, the Host must be an IP address or localhost: a hostile page could point a name of its
-// own here to read the responses (DNS rebinding).
+// own here to read the responses (DNS rebinding). Nor may pages of other sites start a profile then.
 func (h *Handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		want := h.token.Load()
+		isPage, isOpen := h.pages[r.URL.Path], h.token.Load() == nil
 		switch {
 		case machinePaths[r.URL.Path]:
-		case want == nil && !isLocalName(r.Host):
+		case isOpen && !isLocalName(r.Host):
 			WriteJSON(w, http.StatusForbidden, map[string]string{
 				"error": "without an admin token this is served under an IP address or localhost only: set admin_token, or use an address"})
 			return
-		case want != nil && !h.pages[r.URL.Path] && !hasToken(r, want):
+		case isOpen && !isPage && r.Header.Get("Sec-Fetch-Site") == "cross-site":
+			WriteJSON(w, http.StatusForbidden, map[string]string{"error": "without an admin token this is not served to pages of other sites"})
+			return
+		case !isPage && !h.admits(r):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="tipcache admin"`)
 			WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": "the admin token is required: Authorization: Bearer TOKEN"})
 			return
@@ -40,6 +43,12 @@ func isLocalName(host string) bool {
 	}
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil || strings.EqualFold(host, "localhost")
+}
+
+// admits reports whether a request has the token, if one is required.
+func (h *Handler) admits(r *http.Request) bool {
+	want := h.token.Load()
+	return want == nil || hasToken(r, want)
 }
 
 // hasToken reports whether a request has the token. It compares digests in constant time.

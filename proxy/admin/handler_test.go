@@ -86,6 +86,14 @@ func TestWithoutTokenOnlyIPAddressesAreServed(t *testing.T) {
 	}
 }
 
+func TestPagesOfOtherSitesAreRefusedWithoutToken(t *testing.T) {
+	_, url := start(t)
+	for path, want := range map[string]int{"/": 200, "/debug/pprof/trace?seconds=1000": 403, "/admin/purge": 403, "/status/stream": 403, "/metrics": 200} {
+		status, _, _ := request(t, "GET", url+path, "Sec-Fetch-Site", "cross-site")
+		expect.Equal(t, status, want, "status of %s", path)
+	}
+}
+
 func TestAllPathsExceptPageRequireToken(t *testing.T) {
 	h, url := start(t)
 	const token = "a token that is long"
@@ -236,6 +244,25 @@ func TestStreamsEndWithServer(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err != nil {
 		t.Errorf("end of the stream = %v, want a complete response", err)
 	}
+}
+
+func TestStreamEndsWhenItsTokenIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHandler(prometheus.NewRegistry())
+		h.SetToken("a token that is long")
+		go h.Run(t.Context())
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/status/stream", nil)
+		r.Header.Set("Authorization", "Bearer a token that is long")
+		w, ended := httptest.NewRecorder(), make(chan struct{})
+		go func() {
+			h.ServeHTTP(w, r)
+			close(ended)
+		}()
+		time.Sleep(time.Minute)
+		h.SetToken("another token that is long")
+		<-ended
+		expect.Equal(t, w.Code, http.StatusOK, "status of the stream")
+	})
 }
 
 func TestStreamsAreLimited(t *testing.T) {

@@ -38,7 +38,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	out, control := json.NewEncoder(w), http.NewResponseController(w)
 	var last time.Time
-	for {
+	for h.admits(r) { // the token may have changed
 		moments, more := h.samples.after(last)
 		if len(moments) > 0 {
 			_ = control.SetWriteDeadline(time.Now().Add(streamWrite)) // so that a dead client cannot hold the stream

@@ -21,13 +21,11 @@ type secureConn struct {
 func (c *secureConn) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
 // Secure does the TLS handshake on a connection without a lane. It returns the connection for http.Server, and the Conn
-// in it. A plain HTTP request gets a 400. After an error the connection is closed.
-func Secure(ctx context.Context, c *Conn, config *tls.Config, lane Lane, timeout time.Duration) (server net.Conn, on *Conn, err error) {
+// in it. The zero deadline means none. A plain HTTP request gets a 400. After an error the connection is closed.
+func Secure(ctx context.Context, c *Conn, config *tls.Config, lane Lane, deadline time.Time) (server net.Conn, on *Conn, err error) {
 	c.carriesTLS, c.records = true, &records{}
 	over := tls.Server(c, config)
-	if timeout > 0 {
-		_ = c.SetDeadline(time.Now().Add(timeout))
-	}
+	_ = c.SetDeadline(deadline)
 	if err := over.HandshakeContext(ctx); err != nil {
 		refusePlain(err)
 		return nil, nil, errors.Join(err, c.Close())

@@ -3,6 +3,7 @@ package listener
 import (
 	"errors"
 	"net"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy/conn"
 )
@@ -34,13 +35,16 @@ func (s *opener) run() {
 
 // open reads the PROXY header and does the TLS handshake, as configured, and sends the connection to accept.
 func (s *opener) open(slot *slot) {
-	l := s.listener
-	if l.o.Proxies != nil && !l.readProxied(slot) {
+	l, deadline := s.listener, time.Time{}
+	if l.o.Header > 0 {
+		deadline = time.Now().Add(l.o.Header)
+	}
+	if l.o.Proxies != nil && !l.readProxied(slot, deadline) {
 		return
 	}
 	opened := net.Conn(slot.conn)
 	if l.o.TLS != nil {
-		secured, on, err := conn.Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, l.o.Header)
+		secured, on, err := conn.Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, deadline)
 		if err != nil {
 			l.o.Logger.Debug("TLS handshake failed", "client", slot.client, "error", err)
 			return

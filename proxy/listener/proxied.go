@@ -21,8 +21,8 @@ var errNoProxy = errors.New("the peer is not a trusted proxy")
 
 // readProxied reads the PROXY header of a new connection, and counts the connection against the client in it. It returns
 // false if it has closed the connection.
-func (l *Listener) readProxied(s *slot) (ok bool) {
-	client, err := l.readHeader(s.conn)
+func (l *Listener) readProxied(s *slot, deadline time.Time) (ok bool) {
+	client, err := l.readHeader(s.conn, deadline)
 	if err != nil {
 		if l.ended.Err() == nil {
 			l.refuseProxy(s.conn.Address(), err)
@@ -42,11 +42,9 @@ func (l *Listener) readProxied(s *slot) (ok bool) {
 }
 
 // readHeader returns the address of the client, or of the proxy for the proxy's own connections, such as health checks.
-func (l *Listener) readHeader(c *conn.Conn) (client net.Addr, err error) {
-	if l.o.Header > 0 {
-		_ = c.SetReadDeadline(time.Now().Add(l.o.Header))
-		defer func() { _ = c.SetReadDeadline(time.Time{}) }()
-	}
+func (l *Listener) readHeader(c *conn.Conn, deadline time.Time) (client net.Addr, err error) {
+	_ = c.SetReadDeadline(deadline)
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	defer context.AfterFunc(l.ended, func() { _ = c.Close() })()
 	text, err := readHeaderText(c)
 	if err != nil {
