@@ -208,7 +208,10 @@ func TestMissingFileIsAnError(t *testing.T) {
 
 func TestUnknownSettingIsAProblemEvenWhenEmpty(t *testing.T) {
 	tests := map[string]config.Sources{
-		"tipcache.yaml:1: chian: no such setting":                           {File: writeFile(t, "chian:\n")},
+		"tipcache.yaml:1: chian: no such setting": {File: writeFile(t, "chian:\n")},
+		`TIPCACHE_CHAIN_NODES: chain.nodes[1]: "bad"`: {
+			File: writeFile(t, "chain: {nodes: [http://a, http://b]}"), Environ: []string{"TIPCACHE_CHAIN_NODES=http://a,bad"},
+		},
 		"tipcache.yaml:1: log.levl: no such setting":                        {File: writeFile(t, "log: {levl: {}}\n")},
 		"TIPCACHE_ROUTES: routes: only a file can hold":                     {Environ: []string{"TIPCACHE_ROUTES=x"}},
 		"--redis: redis.url: expected a redis://, rediss:// or unix:// URL": {Flags: map[string][]string{"redis": {""}}},

@@ -87,6 +87,9 @@ func (l *loader) set(path, place string, field reflect.Value, texts []string) {
 		field.Set(value)
 	}
 	l.values[path], l.places[path] = err, place
+	if l.inFile != nil { // the value replaces the items of a list in the file
+		maps.DeleteFunc(l.places, func(at, _ string) bool { return strings.HasPrefix(at, path+"[") })
+	}
 }
 
 // implied sets what follows from other settings.

@@ -68,7 +68,11 @@ func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.head = -1
-	response.Body = &body{ReadCloser: response.Body, conn: c, ctx: ctx, stop: stop, last: response.Close || response.StatusCode == http.StatusSwitchingProtocols}
+	response.Body = &body{
+		ReadCloser: response.Body, conn: c, ctx: ctx, stop: stop,
+		last:  response.Close || response.StatusCode == http.StatusSwitchingProtocols,
+		sized: response.ContentLength >= 0,
+	}
 	return response, nil
 }
 
@@ -93,10 +97,11 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 type body struct {
 	io.ReadCloser
 
-	conn *conn           // nil after end
-	ctx  context.Context //nolint:containedctx // the request's context
-	stop func() bool
-	last bool // the connection cannot be reused
+	conn  *conn           // nil after end
+	ctx   context.Context //nolint:containedctx // the request's context
+	stop  func() bool
+	last  bool // the connection cannot be reused
+	sized bool // the length is known
 }
 
 // Read implements io.Reader.
@@ -113,9 +118,9 @@ func (b *body) Read(p []byte) (int, error) {
 
 // Close implements io.Closer.
 func (b *body) Close() error {
-	if b.conn != nil {
+	if b.conn != nil && b.sized {
 		var one [1]byte
-		_, _ = b.Read(one[:0]) // finds the end of a body without bytes
+		_, _ = b.Read(one[:0]) // finds the end of a body without bytes; one in chunks could wait for the next chunk
 	}
 	b.end(false)
 	return nil

@@ -233,6 +233,19 @@ func TestBodyClosedBeforeItArrivesClosesTheConnection(t *testing.T) {
 	expect.Equal(t, conns.Load(), 2, "connections for two requests")
 }
 
+func TestBodyClosedBetweenChunksClosesTheConnection(t *testing.T) {
+	const chunk = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"
+	base, conns := listen(t, chunk, chunk)
+	tr := newTransport(t, base, patience)
+	for range 2 {
+		request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, base, nil))(t)
+		response := expect.Value(tr.RoundTrip(request))(t)
+		expect.Value(io.ReadFull(response.Body, make([]byte, 2)))(t)
+		expect.NoError(t, response.Body.Close())
+	}
+	expect.Equal(t, conns.Load(), 2, "connections for two requests")
+}
+
 func TestFaultyResponsesAreErrors(t *testing.T) {
 	for name, answer := range map[string]string{
 		"head too long":             "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n",

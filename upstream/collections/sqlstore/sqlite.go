@@ -30,7 +30,7 @@ func connectSQLite(path string, o collections.Options, existing bool) (*store, e
 	if existing {
 		dsn += "&mode=rw"
 	}
-	writer, err := sql.Open("sqlite", dsn+"&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=cache_size(-65536)")
+	writer, err := sql.Open("sqlite", dsn+"&_pragma=journal_mode(WAL)&_pragma=cache_size(-65536)")
 	if err != nil {
 		return nil, err
 	}
