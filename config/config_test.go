@@ -209,7 +209,7 @@ func TestMissingFileIsAnError(t *testing.T) {
 func TestUnknownSettingIsAProblemEvenWhenEmpty(t *testing.T) {
 	tests := map[string]config.Sources{
 		"tipcache.yaml:1: chian: no such setting": {File: writeFile(t, "chian:\n")},
-		`TIPCACHE_CHAIN_NODES: chain.nodes[1]: "bad"`: {
+		`TIPCACHE_CHAIN_NODES: chain.nodes[1]: the value is not`: {
 			File: writeFile(t, "chain: {nodes: [http://a, http://b]}"), Environ: []string{"TIPCACHE_CHAIN_NODES=http://a,bad"},
 		},
 		"tipcache.yaml:1: log.levl: no such setting":                        {File: writeFile(t, "log: {levl: {}}\n")},
