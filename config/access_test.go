@@ -49,7 +49,7 @@ func TestMissingCometIsRefusedWithExample(t *testing.T) {
 func TestKeyLines(t *testing.T) {
 	tests := map[string]limits.Key{
 		"web:" + hexDigest:                        {Name: "web"},
-		"a.b-c_1:" + hexDigest + ":0":             {Name: "a.b-c_1"},
+		"a.b-c_1:" + hexDigest:                    {Name: "a.b-c_1"},
 		"x:" + hexDigest + ":5/s burst 10":        {Name: "x", Rate: limits.Rate{Requests: 5, Per: time.Second, Burst: 10}},
 		"X:" + strings.ToUpper(hexDigest):         {Name: "X"},
 		strings.Repeat("n", 64) + ":" + hexDigest: {Name: strings.Repeat("n", 64)},
@@ -62,7 +62,7 @@ func TestKeyLines(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		"", "web", ":" + hexDigest, "web:" + hexDigest[1:], "web:" + hexDigest + ":", "web:" + hexDigest + ":fast", "a b:" + hexDigest,
+		"", "web", ":" + hexDigest, "web:" + hexDigest[1:], "web:" + hexDigest + ":", "web:" + hexDigest + ":fast", "web:" + hexDigest + ":0", "a b:" + hexDigest,
 		"web:" + hexDigest + ":1/s:1/s", "web:" + hexDigest + "\n", strings.Repeat("n", 65) + ":" + hexDigest,
 	} {
 		if _, err := config.ParseAPIKey(line); err == nil {
@@ -141,6 +141,7 @@ func TestAccessRules(t *testing.T) {
 		"net_info":           "does not begin with",
 		"deny":               "names no path or method",
 		"limit net_info":     "is not a rate",
+		"limit 0 net_info":   "limits nothing: use deny",
 		"limit 5/s":          "names no path or method",
 		"limit 5/s burst":    "is not a rate",
 		"cost none a":        "is not a cost",

@@ -19,13 +19,13 @@ func (p Problem) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Problems returns the errors that err joins.
+// Problems returns the errors that err joins, or only err if it has a text of its own.
 func Problems(err error) (all []error) {
-	var joined interface{ Unwrap() []error }
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a wrapper has a text of its own
 	switch {
 	case err == nil:
 		return nil
-	case !errors.As(err, &joined):
+	case !ok || errors.Join(joined.Unwrap()...).Error() != err.Error():
 		return []error{err}
 	}
 	for _, e := range joined.Unwrap() {

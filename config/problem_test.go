@@ -1,6 +1,9 @@
 package config_test
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,19 @@ func problems(t *testing.T, s config.Sources) (texts []string) {
 		texts = append(texts, p.Error())
 	}
 	return texts
+}
+
+func TestWrappedErrorsAreOneProblem(t *testing.T) {
+	joined := errors.Join(io.EOF, io.ErrClosedPipe)
+	for name, tt := range map[string]struct {
+		err  error
+		want int
+	}{
+		"none": {nil, 0}, "one": {io.EOF, 1}, "joined": {errors.Join(joined, io.EOF), 3},
+		"wrapped": {fmt.Errorf("cut off: %w", joined), 1}, "wrapped twice": {fmt.Errorf("%w: %w", io.EOF, io.ErrClosedPipe), 1},
+	} {
+		expect.Equal(t, len(config.Problems(tt.err)), tt.want, "problems of an error that is %s", name)
+	}
 }
 
 // wantProblem fails the test unless a file has one problem, which contains text.

@@ -180,6 +180,9 @@ func ParseAPIKey(line string) (key limits.Key, err error) {
 	if parts[3] != "" {
 		key.Rate, err = ParseRate(parts[3])
 	}
+	if parts[3] == "0" {
+		err = errors.New("a rate of 0 would mean http.rate and collections.rate: leave it out, or write a large rate")
+	}
 	return key, err
 }
 
@@ -227,6 +230,9 @@ func ParseRule(line string) (r limits.Rule, err error) {
 		rate := strings.Join(next(1), "")
 		if len(words) > 0 && words[0] == "burst" {
 			rate += " " + strings.Join(next(2), " ")
+		}
+		if rate == "0" {
+			return r, fmt.Errorf("%q limits nothing: use deny to refuse all requests, or allow", line)
 		}
 		if r.Rate, err = ParseRate(rate); err != nil {
 			return r, err

@@ -39,8 +39,8 @@ func (c Config) ruleWarnings() (warnings []error) {
 	return warnings
 }
 
-// unaffordable returns why some clients can never make a request to which a rule applies, or "". affordable reports whether a
-// key with its own rate can.
+// unaffordable returns why some clients can never make a request to which a rule applies, or "". affordable reports whether
+// others can: a key with its own rate, or a client without a limit.
 func (c Config) unaffordable(rule limits.Rule) (problem string, affordable bool) {
 	all := c.Limits()
 	check := func(name string, r limits.Rate) {
@@ -50,6 +50,7 @@ func (c Config) unaffordable(rule limits.Rule) (problem string, affordable bool)
 	}
 	check("http.rate", all.Address)
 	check("collections.rate", all.Key)
+	affordable = all.Address == (limits.Rate{}) && c.Chain.Auth != "keys"
 	for _, key := range c.ClientKeys() {
 		check("the rate of key "+key.Name, key.Rate)
 		affordable = affordable || key.Rate.Burst >= rule.Cost
@@ -76,19 +77,31 @@ func (c Config) knownOperations() (known operations) {
 	return known
 }
 
+// below returns the rest of an unknown path, or of one with a star, below the base path of a mount, "" for none.
+func (o operations) below(pattern string) string {
+	beginning, hasStar := strings.CutSuffix(pattern, "*")
+	begins := func(path string) bool { return strings.HasPrefix(path, beginning) }
+	if o.hasPath(pattern) || hasStar && slices.ContainsFunc(o.paths, begins) {
+		return ""
+	}
+	for _, mount := range o.mounts {
+		if path, ok := strings.CutPrefix(pattern, mount+"/"); ok && mount != "" {
+			return "/" + path
+		}
+	}
+	return ""
+}
+
 // lacks reports whether a pattern of an access rule matches no known operation, and which one is probably meant. It knows only
 // the gRPC methods that also have a path, so it reports other gRPC methods only if they are near one of these.
 func (o operations) lacks(pattern string) (hint string, lacks bool) {
 	name, isPath := strings.CutPrefix(pattern, "/")
 	switch {
-	case strings.Contains(pattern, "*"):
+	case isPath && o.below(pattern) != "":
+		return "; access rules take paths without the base path: " + o.below(pattern), true
+	case strings.Contains(pattern, "*") || isPath && o.hasPath(pattern):
 		return "", false
 	case isPath:
-		for _, mount := range append(o.mounts, "") {
-			if below, ok := strings.CutPrefix(pattern, mount); ok && o.hasPath(below) {
-				return "", false
-			}
-		}
 		return web.PathDidYouMean(pattern, o.paths), true
 	case o.hasPath("/" + name):
 		return "; did you mean /" + name + "?", true

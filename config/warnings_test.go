@@ -17,7 +17,18 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 		want       []string
 	}{
 		{"known operations", "access: [deny /staking/pool tx_search /staking/validators/storyvaloper1x, limit 1/s cosmos.bank.v1beta1.Query/Balance, deny /no/such/*, deny example.v1.Query/Custom]", nil, nil},
-		{"path below a mount", "{access: [deny /api/staking/pool], http: {mounts: [{path: /api}]}}", nil, nil},
+		{
+			"paths below a mount", "{access: [deny /api/staking/pool /api/v4/collections /api/v4/* /staking/*, deny /api/staking/*], http: {mounts: [{path: /api}]}}", nil,
+			[]string{
+				"1: access[0]: /api/staking/pool matches no path or method that tipcache knows; access rules take paths without the base path: /staking/pool",
+				"1: access[1]: /api/staking/* matches no path or method that tipcache knows; access rules take paths without the base path: /staking/*",
+			},
+		},
+		{
+			"cost that only a client without a key can afford",
+			"{access: [cost 100 tx_search], collections: {keys: ['free:" + hexDigest + ":10/s burst 20']}}", nil,
+			[]string{"1: access[0]: cost 100 exceeds the burst of the rate of key free (20)"},
+		},
 		{"no slash", "access: [deny staking/pool]", nil, []string{"1: access[0]: staking/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
 		{"typo in a path", "access: [deny /stakin/pool]", nil, []string{"1: access[0]: /stakin/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
 		{"typo in an RPC method", "access: [allow net_info, cost 2 tx_serch]", nil, []string{"1: access[1]: tx_serch matches no path or method that tipcache knows; did you mean tx_search?"}},
@@ -46,7 +57,7 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 }
 
 func TestCostAboveBurstIsRefused(t *testing.T) {
-	for _, rate := range []string{"http: {rate: 10/s burst 30}", "collections: {rate: 10/s burst 30, keys: ['web:" + hexDigest + "']}", "collections: {keys: ['web:" + hexDigest + ":10/s burst 30']}"} {
+	for _, rate := range []string{"http: {rate: 10/s burst 30}", "chain: {auth: keys}, collections: {rate: 10/s burst 30, keys: ['web:" + hexDigest + "']}", "chain: {auth: keys}, collections: {keys: ['web:" + hexDigest + ":10/s burst 30']}"} {
 		got := problems(t, config.Sources{File: writeFile(t, "{access: [cost 100 tx_search], "+rate+"}")})
 		if len(got) != 1 || !strings.HasSuffix(got[0], " (30)") {
 			t.Errorf("%s: problems = %q, want one about the cost", rate, got)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -96,4 +97,12 @@ func TestReplicaWithWrongDialectFromRedisEndsOnceNodeAnswers(t *testing.T) {
 	if err := r.waitForEnd(); err == nil || !strings.Contains(err.Error(), "the nodes speak cosmos, not story") {
 		t.Errorf("Run = %v, want an error that names both dialects", err)
 	}
+}
+
+func TestRowThatClashesInDetectedDialectEndsStart(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	file := writeFile(t, "tipcache.yaml", strings.Replace(withNodes(d), "chain: {", "chain: {rows: ['pool /x/{id:uint64} live cheap'], ", 1))
+	_, err := runCommand(t, "serve", "--config", file)
+	expect.Contains(t, fmt.Sprint(err), "pool is the name of the built-in row of /staking/pool", "error of serve")
 }

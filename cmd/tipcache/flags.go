@@ -49,11 +49,14 @@ func flagUsage(k config.Key) string {
 	return fmt.Sprintf("%s%s\n(%s, %s; default %s)", k.Doc, repeat, k.Path, k.Env, cmp.Or(k.DefaultText(), "empty"))
 }
 
-// load reads flags, environment and file into a valid configuration.
+// read reads flags, environment and file into a valid configuration. The error joins all problems.
+func (s *settingFlags) read() (config.Config, error) {
+	return config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: s.values})
+}
+
+// load is read with an error for a terminal.
 func (s *settingFlags) load() (config.Config, error) {
-	cfg, err := config.Load(config.Sources{
-		File: s.file, Environ: os.Environ(), Flags: s.values,
-	})
+	cfg, err := s.read()
 	if err != nil {
 		return cfg, fmt.Errorf("the configuration has problems:\n%w", err)
 	}

@@ -47,16 +47,12 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 	}
 	run := &indexRun{store: store, registry: parts.NewRegistry(), log: log, std: std}
 	o := cfg.IndexOptions()
-	o.Store, o.Follow, o.Logger, o.Registerer = store, follow, log, run.registry
+	o.Follow, o.Logger = follow, log
 	if again {
-		err = rebuild(ctx, store, o)
+		err = run.rebuild(ctx, o, admin)
 	}
-	if err == nil {
-		run.indexer, err = indexer.New(o)
-	}
-	if err == nil {
-		run.registry.MustRegister(run.indexer.Outages())
-		err = run.run(ctx, admin, follow)
+	if err == nil && ctx.Err() == nil {
+		err = run.run(ctx, o, admin)
 	}
 	return errors.Join(err, store.Close())
 }
@@ -71,7 +67,12 @@ type indexRun struct {
 }
 
 // run indexes while an admin listener and the log report the progress.
-func (r *indexRun) run(ctx context.Context, admin string, follow bool) error {
+func (r *indexRun) run(ctx context.Context, o indexer.Options, admin string) (err error) {
+	o.Store, o.Registerer = r.store, r.registry
+	if r.indexer, err = indexer.New(o); err != nil {
+		return err
+	}
+	r.registry.MustRegister(r.indexer.Outages())
 	reporting, stop := context.WithCancel(ctx)
 	defer stop()
 	var group errgroup.Group
@@ -82,7 +83,7 @@ func (r *indexRun) run(ctx context.Context, admin string, follow bool) error {
 		logIndex(reporting, r.indexer, r.log)
 		return nil
 	})
-	err := r.index(ctx, follow)
+	err = r.index(ctx, o.Follow)
 	stop()
 	err = errors.Join(err, group.Wait())
 	if s := r.indexer.Status(); s.Cursor.Block > 0 {
@@ -105,19 +106,21 @@ func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
 }
 
 // rebuild counts everything again in a second store next to the served one, and swaps the result in once
-// it has caught up. An interrupted rebuild continues at the next call.
-func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) error {
+// it has caught up. If ctx ends, the next rebuild continues.
+func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string) error {
+	store := r.store
 	shadow, err := store.Shadow(ctx)
 	if err != nil {
 		return fmt.Errorf("rebuild: %w", err)
 	}
-	o.Store, o.Follow, o.Registerer = shadow, false, nil
-	x, err := indexer.New(o)
-	if err == nil {
-		o.Logger.Info("rebuilding next to the store", "beside", shadow.Name())
-		err = shadow.Lead(ctx, x.Run)
+	o.Follow = false
+	o.Logger.Info("rebuilding next to the store", "beside", shadow.Name())
+	second := &indexRun{store: shadow, registry: parts.NewRegistry(), log: r.log, std: r.std}
+	err = errors.Join(second.run(ctx, o, admin), shadow.Close())
+	if err == nil && ctx.Err() != nil {
+		o.Logger.Info("rebuild interrupted, the next one continues it")
+		return nil
 	}
-	err = errors.Join(err, shadow.Close())
 	if errors.Is(err, indexer.ErrOtherChain) || errors.Is(err, indexer.ErrDiverged) || errors.Is(err, indexer.ErrIncomplete) {
 		err = errors.Join(err, store.DropShadow(ctx), errors.New("dropped the rebuilt store, the next rebuild starts again"))
 	}
@@ -127,6 +130,6 @@ func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) e
 	if err != nil {
 		return fmt.Errorf("rebuild: the store is unchanged: %w", err)
 	}
-	o.Logger.Info("rebuild swapped into the store", "block", x.Status().Cursor.Block)
+	o.Logger.Info("rebuild swapped into the store", "block", second.indexer.Status().Cursor.Block)
 	return store.DropShadow(ctx)
 }

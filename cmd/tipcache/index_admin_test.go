@@ -55,3 +55,15 @@ func TestIndexCommandIsNotReadyWithoutStore(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	expect.Response(t, "/readyz", status, body, http.StatusServiceUnavailable, `"store":"the collection store`)
 }
+
+func TestRebuildReportsProgressAndEndsWhenInterrupted(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	expect.NoError(t, d.SetFaults(devnet.Faults{EVM: devnet.Fault{Stall: true}}))
+	p := startProgram(t, nil, indexArgs(d, sqliteURL(t), "--rebuild", "--admin", "127.0.0.1:0")...)
+	status, body := fetch(t, p.admin()+"/readyz")
+	http.DefaultClient.CloseIdleConnections()
+	expect.Response(t, "/readyz", status, body, http.StatusOK, `"running":`)
+	p.interrupt()
+	expect.Contains(t, p.output.String(), "rebuild interrupted", "log")
+}

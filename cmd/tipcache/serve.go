@@ -26,7 +26,7 @@ func serveCommand(std streams) *cobra.Command {
 
 // serve logs its errors in the log's format and returns a loggedError.
 func serve(ctx context.Context, settings *settingFlags, std streams) error {
-	cfg, err := settings.load()
+	cfg, err := settings.read()
 	if err == nil {
 		err = serveWith(ctx, cfg, settings, std)
 	}
@@ -56,6 +56,6 @@ func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, s
 	if err != nil {
 		return err
 	}
-	s.ReloadWith(settings.load, hangup)
+	s.ReloadWith(settings.read, hangup)
 	return s.Run(ctx)
 }

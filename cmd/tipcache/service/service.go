@@ -171,6 +171,7 @@ func (s *Service) openPool(ctx context.Context) (err error) {
 	}
 	if s.pool, err = node.New(o); err == nil {
 		s.onClose(s.pool.Close)
+		err = s.cfg.CheckRoutes() // Validate could not: it did not know the dialect
 	}
 	return err
 }
