@@ -68,7 +68,8 @@ type batch struct {
 	query   blocks.Query
 	members []batchMember
 	render  web.Renderer
-	typos   string // parameters of all paths that are ignored and are probably typos
+	oldest  blocks.Snapshot // block of the oldest page of a walk; zero for none
+	typos   string          // parameters of all paths that are ignored and are probably typos
 }
 
 // A batchMember is one path of a batch.
@@ -113,7 +114,7 @@ func (v *router) readBatch(r *http.Request) (*batch, error) {
 // maxTypos is the length of the named typos at which a batch names no more, because proxies limit the size of headers.
 const maxTypos = 500
 
-// add adds a query to the batch. Pages of walks are read at the block of the newest page, if their blocks are close
+// add adds a query to the batch. Pages of walks are read at the block of the newest page, if the blocks of all are close
 // enough.
 func (b *batch) add(q *dialect.RowQuery) error {
 	b.query.Batch.Parts = append(b.query.Batch.Parts, &q.Query)
@@ -121,14 +122,22 @@ func (b *batch) add(q *dialect.RowQuery) error {
 	if len(b.typos) < maxTypos {
 		b.typos = strings.Trim(b.typos+", "+q.Typos, ", ")
 	}
-	was, is := b.query.Walk, q.Walk
+	is := q.Walk
 	if is.Height == 0 || b.query.Pinned > 0 {
 		return nil
 	}
-	if was.Height > 0 && (was.Epoch != is.Epoch || max(was.Height-is.Height, is.Height-was.Height) >= story.StampBlocks) {
-		return failure.BadInput("the page keys are from blocks %d and %d; name one block for all with %s", was.Height, is.Height, respond.HeightHeader)
+	if b.oldest.Height == 0 {
+		b.oldest, b.query.Walk = is, is
 	}
-	if is.Height > was.Height {
+	for _, was := range []blocks.Snapshot{b.oldest, b.query.Walk} {
+		if was.Epoch != is.Epoch || max(was.Height-is.Height, is.Height-was.Height) >= story.StampBlocks {
+			return failure.BadInput("the page keys are from blocks %d and %d; name one block for all with %s", was.Height, is.Height, respond.HeightHeader)
+		}
+	}
+	if is.Height < b.oldest.Height {
+		b.oldest = is
+	}
+	if is.Height > b.query.Walk.Height {
 		b.query.Walk = is
 	}
 	return nil

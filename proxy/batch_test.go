@@ -158,15 +158,19 @@ func TestBatchIsReadAtRequestedBlock(t *testing.T) {
 
 func TestBatchContinuesWalksOfItsLists(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	nextOfBatch := func() string {
+	nextOfBatch := func(others ...string) string { // others give the batch a key of its own
 		t.Helper()
-		first := parseBatch(t, s.get(t, batchOf(firstPage))).Answers[0]
+		first := parseBatch(t, s.get(t, batchOf(append([]string{firstPage}, others...)...))).Answers[0]
 		return nextPage(exchange{body: string(first.Body)})
 	}
 	next := nextOfBatch()
+	s.chain.grow(7)
+	second := nextOfBatch(poolPath)
+	s.chain.grow(7)
+	s.get(t, batchOf(second, next, nextOfBatch(mintPath))).expectRefusal(t, 400, chainRefusal(400, "the page keys are from blocks 228 and 242; name one block for all with X-Block-Height"))
 	s.chain.grow(20)
 	s.get(t, batchOf(next, poolPath)).expectHeader(t, "X-Block-Height", "228")
-	s.get(t, batchOf(next, nextOfBatch())).expectRefusal(t, 400, chainRefusal(400, "the page keys are from blocks 228 and 248; name one block for all with X-Block-Height"))
+	s.get(t, batchOf(next, nextOfBatch())).expectRefusal(t, 400, chainRefusal(400, "the page keys are from blocks 228 and 262; name one block for all with X-Block-Height"))
 }
 
 // chainRefusal returns the body of a refusal in the documented shape.

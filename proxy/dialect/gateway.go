@@ -26,7 +26,13 @@ func (ep *Endpoint) keepVerbatim(q *RowQuery, u *url.URL) {
 	q.setKey(ep.Prefix, nil)
 	q.Key, q.RawQuery = q.Key+uncertain+keySafe.Replace(u.RawQuery), u.RawQuery
 	given, _ := url.ParseQuery(u.RawQuery)
-	if (Values{{Name: PageLimit, Text: given.Get(PageLimit)}}).Large() {
+	var all Values
+	for name, texts := range given {
+		for _, text := range texts {
+			all = append(all, Value{Name: name, Text: text})
+		}
+	}
+	if all.Large() {
 		q.Cost = node.Scan
 	}
 }

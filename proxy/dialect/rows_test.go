@@ -104,7 +104,10 @@ func TestValuesAreReadAndReplaced(t *testing.T) {
 }
 
 func TestLargePageOfAnUncertainQueryCostsAScan(t *testing.T) {
-	for query, want := range map[string]node.Cost{"pagination.limit=1001&x=%zz": node.Scan, "pagination.limit=1000&x=%zz": node.Page} {
+	for query, want := range map[string]node.Cost{
+		"pagination.limit=1001&x=%zz": node.Scan, "pagination.limit=1000&x=%zz": node.Page,
+		"pagination.limit[1001]=": node.Scan, "pagination.limit=1&pagination.limit=1001": node.Scan, "pagination.limits=1001": node.Page,
+	} {
 		ep := &Endpoint{Table: &Table{Options: Options{Prefix: "p", Manner: Gateway}}, Parser: parserOf(t, testRow, Gateway)}
 		q := &RowQuery{}
 		q.Cost = node.Page

@@ -3,6 +3,7 @@ package dialect
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The names of the fields of a page, in canonical order.
@@ -55,8 +56,23 @@ func (v Values) With(name, text string) Values {
 	return slices.DeleteFunc(v, func(one Value) bool { return one.Name == name && text == "" })
 }
 
-// Large reports whether a page costs the node as much as the whole set.
-func (v Values) Large() bool { return v.Number(PageLimit) > LargePage }
+// Large reports whether a page costs the node as much as the whole set. A gateway reads name[value]= as name=value.
+func (v Values) Large() bool {
+	for i := range v {
+		rest, isLimit := strings.CutPrefix(v[i].Name, PageLimit)
+		if !isLimit {
+			continue
+		}
+		text := v[i].Text
+		if rest != "" {
+			text = strings.Trim(rest, "[]")
+		}
+		if n, _ := strconv.ParseUint(text, 0, 64); n > LargePage {
+			return true
+		}
+	}
+	return false
+}
 
 // LargePage is the largest limit of a page that is not Large.
 const LargePage = 1000

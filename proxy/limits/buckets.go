@@ -124,7 +124,8 @@ var errEmptier = errors.New("the shared bucket is emptier than its rate allows")
 // It returns an error if Redis did not answer in time, or is skipped after failures.
 func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (decision, error) {
 	reply, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
-		ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, time.Minute)) // a zero Timeout means a minute
+		// The deadline of a client's call says nothing about Redis. A zero Timeout means a minute.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(s.Timeout, time.Minute))
 		defer cancel()
 		// The namespace is escaped, so that it ends at the first colon. The library prepends rate: to the key.
 		key := "tipcache:1:" + url.QueryEscape(s.Namespace()) + ":" + l.kind + ":" + l.String()

@@ -1,6 +1,7 @@
 package limits_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -73,6 +74,19 @@ func TestLocalLimitDecidesWhileRedisFails(t *testing.T) {
 	if got := log.Count("shared limits"); got != 1 {
 		t.Errorf("the outage has %d lines in the log, want 1:\n%s", got, log)
 	}
+}
+
+func TestDeadlineOfClientIsNoFailureOfRedis(t *testing.T) {
+	server, log := miniredis.RunT(t), new(logtest.Log)
+	a := sharing(t, server, "", slog.New(slog.NewTextHandler(log, nil)))
+	a.Limits.Store(&limits.Limits{Address: limits.Rate{Requests: 10, Per: time.Hour, Burst: 10}})
+	ended, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for range 5 {
+		_ = a.Admit(ended, &limits.Client{Address: client}, http.Header{})
+	}
+	expect.Equal(t, admitted(t, a, 10), 5, "requests that pass after five of a client without time")
+	expect.Equal(t, log.Count("shared limits"), 0, "log lines about the shared limits")
 }
 
 // Other processes can write to Redis: what no bucket of this rate can hold is no reason to refuse.

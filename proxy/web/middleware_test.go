@@ -286,7 +286,10 @@ func TestNearestCandidateIsSuggested(t *testing.T) {
 		expect.Equal(t, web.DidYouMean(word, candidates), want, "DidYouMean(%s)", word)
 	}
 	patterns := []string{"/staking/validators/{addr}", "/staking/pool", "/staking/{a}/{b}"}
-	for path, want := range map[string]string{"/staking/validator/0x1234567890123456789": "/staking/validators/{addr}", "/staking/pol": "/staking/pool", "/pool": ""} {
+	address := strings.Repeat("x", 60)
+	for path, want := range map[string]string{
+		"/staking/validater/" + address: "/staking/validators/{addr}", "/api/blocks/" + address: "", "/staking/validater/" + address + address + address + address: "",
+		"/staking/validator/0x1234567890123456789": "/staking/validators/{addr}", "/staking/pol": "/staking/pool", "/pool": ""} {
 		if want != "" {
 			want = "; did you mean " + want + "?"
 		}
