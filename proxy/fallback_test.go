@@ -149,7 +149,7 @@ func TestFallbackServesPathsOutsideTheMount(t *testing.T) {
 func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
 	i := startIndexer(t)
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{CORSOrigins: []string{"https://app.example"}}})
-	got := s.do(t, http.MethodGet, "/api/network_status?stream.api_key=tipcache_1&x=y", "a body", "X-Api-Key", "tipcache_2", "Cookie", "tipcache-session=1", "X-Session", "9.BB",
+	got := s.do(t, http.MethodGet, "/api/network_status?stream.api_key=tipcache_1&x=y", "a body", "X-Api-Key", "tipcache_2", "Cookie", "tipcache-session-x=1", "X-Session", "9.BB",
 		"X-Min-Block-Height", "1", "X-Min-Evm-Block", "1", "Connection", "Upgrade, X-Secret", "Upgrade", "websocket", "X-Secret", "1", "X-Forwarded-For", "192.0.2.1", "If-None-Match", `"v"`, "Origin", "https://app.example")
 	sent := i.last()
 	for _, name := range []string{"X-Api-Key", "Cookie", "X-Session", "X-Min-Block-Height", "X-Min-Evm-Block", "Upgrade", "X-Secret"} {

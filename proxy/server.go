@@ -152,7 +152,7 @@ func (v *router) serveGRPCWeb(c *gin.Context) {
 // path. A node of Story would answer such a path with a 404 or an empty redirect. For a node of the SDK it is another path,
 // which stays unchanged.
 func (v *router) tidied(r *http.Request) *http.Request {
-	if r.URL.RawQuery != "" {
+	if 0 < len(r.URL.RawQuery) && len(r.URL.RawQuery) <= web.MaxURL { // a longer one is refused
 		r = web.WithoutParameters(r, stream.FilterOption, blocks.FilterHeight)
 	}
 	path := tidyPath(r.URL.Path)

@@ -112,7 +112,7 @@ func TestSessionsUseHashesOfNodes(t *testing.T) {
 }
 
 func TestSessionCookieIsSetWithAndWithoutReset(t *testing.T) {
-	const name = "tipcache-session="
+	const name = "tipcache-session-recorded-1="
 	s := startChain(t, proxy.Options{Web: web.Options{SessionCookie: true}, Chain: story.Options{Patience: time.Millisecond}})
 	s.chain.setHashes("A")
 	for cookie, reset := range map[string]string{"": "", "a=b; " + name + "100": "", name + lostAt228: "true"} {

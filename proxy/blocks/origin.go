@@ -27,11 +27,12 @@ func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Recor
 		return nil
 	}
 	read := &originRead{Reader: r, q: q, from: from, rec: rec}
-	notified, givenUp := r.Stack.NotifiedBlock(from)
+	epoch := r.Nodes.Tip().Epoch
+	notified, givenUp := r.Stack.NotifiedBlock(from, epoch)
 	if notified > a.Query.MinHeight && notified <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
 		a.notified = notified
 		if !givenUp {
-			if res, ok := read.getNotified(ctx, a.Query, notified); ok {
+			if res, ok := read.getNotified(ctx, a.Query, epoch, notified); ok {
 				a.Result = res
 				return nil
 			}
@@ -48,14 +49,14 @@ const maxNotifiedWait = 5 * time.Second
 // getNotified reads an entry that is no older than the block that the client was notified about. It returns false
 // if no node answered in time. The response may then be older and is marked as stale, and later requests do not
 // wait for that block.
-func (a *originRead) getNotified(ctx context.Context, query cache.Query, notified int64) (res cache.Result, ok bool) {
+func (a *originRead) getNotified(ctx context.Context, query cache.Query, epoch, notified int64) (res cache.Result, ok bool) {
 	from := a.from // get may set it to nil
 	limit, cancel := context.WithTimeout(ctx, maxNotifiedWait)
 	defer cancel()
 	query.MinHeight = notified
 	res, err := a.get(limit, query)
 	if err != nil && ctx.Err() == nil {
-		a.Stack.GiveUpOn(from, notified)
+		a.Stack.GiveUpOn(from, epoch, notified)
 	}
 	return res, err == nil
 }

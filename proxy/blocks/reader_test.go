@@ -408,7 +408,7 @@ func TestNotifiedBlockIsAwaitedOnce(t *testing.T) {
 		defer client.Close()
 		d.nodes.hangs.Store(true)
 		d.nodes.grow(1)
-		client.Announce(101)
+		client.Announce(0, 101)
 		for i, waits := range []bool{true, false} {
 			began := time.Now()
 			if got := d.get(t, blocks.Heights{}, blocks.Snapshot{}); got.Height != 100 || got.Outcome != "stale" {

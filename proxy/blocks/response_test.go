@@ -134,14 +134,14 @@ func TestSessionCookieIsSetForNewBlock(t *testing.T) {
 				d.nodes.tip.Limit = tt.limit
 				from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 				if tt.cookie != "" {
-					from.AddCookie(&http.Cookie{Name: "tipcache-session", Value: tt.cookie})
+					from.AddCookie(&http.Cookie{Name: "tipcache-session-test-1", Value: tt.cookie})
 				}
 				began := time.Now()
 				h := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
 				expect.Equal(t, time.Since(began), tt.waited, "wait")
 				set := ""
 				if tt.set != "" {
-					set = "tipcache-session=" + tt.set + "; Path=/; HttpOnly; SameSite=Strict"
+					set = "tipcache-session-test-1=" + tt.set + "; Path=/; HttpOnly; SameSite=Strict"
 				}
 				expect.Equal(t, h.Get("Set-Cookie"), set, "Set-Cookie")
 				expect.Equal(t, h.Get("Cache-Control"), respond.OwnAnswer, "Cache-Control")

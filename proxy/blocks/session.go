@@ -29,7 +29,7 @@ func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.
 	if r.Stack.SessionCookies() {
 		rec.KeepOutOfLane()
 		if q.Session.Height == 0 {
-			rec.Session.Token = r.Stack.CookieSession(from, tip)
+			rec.Session.Token = r.Stack.CookieSession(from, r.Nodes.ChainID(), tip)
 		}
 	}
 	rec.Session.Resume(r.Nodes)
@@ -58,13 +58,13 @@ func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.
 // keepSession sets the session cookie, if cookies carry sessions. A cookie with a later block than the response stays,
 // whatever session the request names.
 func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, res *respond.Response) {
-	kept := r.Stack.CookieSession(from, tip)
+	kept := r.Stack.CookieSession(from, r.Nodes.ChainID(), tip)
 	if res.Session.Height == 0 || res.Next != "" { // the response to a poll is shared
 		return
 	}
 	res.Control = respond.OwnAnswer
 	isLater := kept.Height > res.Session.Height && !kept.Replaced(r.Nodes)
 	if res.Session != kept && !isLater {
-		r.Stack.SetCookieSession(w, from, res.Session)
+		r.Stack.SetCookieSession(w, from, r.Nodes.ChainID(), res.Session)
 	}
 }

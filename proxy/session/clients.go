@@ -32,13 +32,24 @@ func NewClients(admission *limits.Admission, useCookies bool) *Clients {
 // SessionCookies reports whether cookies carry sessions.
 func (c *Clients) SessionCookies() bool { return c.useCookies }
 
-// cookieName is the name of the cookie that carries the session of a browser.
-const cookieName = "tipcache-session"
+// cookieName returns the name of the cookie that carries the session of a browser with a chain. Several chains may have
+// one host name.
+func cookieName(chainID string) string {
+	return "tipcache-session-" + strings.Map(func(r rune) rune {
+		if r == '-' || r == '.' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
+			return r
+		}
+		return '_'
+	}, chainID)
+}
 
-// CookieSession returns the session in the cookie of a request. It is zero if there is none, if it is malformed, if
-// the chain cannot have reached its block, or if cookies carry no sessions.
-func (c *Clients) CookieSession(r *http.Request, tip node.Tip) (t Token) {
-	if sent, err := r.Cookie(cookieName); err == nil && c.useCookies {
+// CookieSession returns the session with a chain in the cookie of a request. It is zero if there is none, if it is malformed,
+// if the chain cannot have reached its block, or if cookies carry no sessions.
+func (c *Clients) CookieSession(r *http.Request, chainID string, tip node.Tip) (t Token) {
+	if !c.useCookies {
+		return t
+	}
+	if sent, err := r.Cookie(cookieName(chainID)); err == nil {
 		t, _ = ParseToken(sent.Value)
 	}
 	if !isBelievable(t.Height, tip) {
@@ -47,10 +58,10 @@ func (c *Clients) CookieSession(r *http.Request, tip node.Tip) (t Token) {
 	return t
 }
 
-// SetCookieSession sets the session cookie. Browsers send it back only from pages of the same site.
-func (c *Clients) SetCookieSession(w http.ResponseWriter, r *http.Request, t Token) {
+// SetCookieSession sets the session cookie of a chain. Browsers send it back only from pages of the same site.
+func (c *Clients) SetCookieSession(w http.ResponseWriter, r *http.Request, chainID string, t Token) {
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: t.String(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.isSecure(r),
+		Name: cookieName(chainID), Value: t.String(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.isSecure(r),
 	})
 }
 
@@ -69,7 +80,7 @@ type EventClient struct {
 	clients *Clients
 	network string
 	open    int  // number of connections; guarded by clients.mu
-	seen    Seen // without epochs
+	seen    Seen
 }
 
 // Listen records that a client is notified about blocks over the connection of its request. The caller must call
@@ -89,7 +100,9 @@ func (c *Clients) Listen(r *http.Request) *EventClient {
 }
 
 // Announce records the block of an event before the event is sent.
-func (l *EventClient) Announce(height int64) { l.seen.advance(seenBlock{height: height}) }
+func (l *EventClient) Announce(epoch, height int64) {
+	l.seen.advance(seenBlock{epoch: epoch, height: height})
+}
 
 // Close removes one connection.
 func (l *EventClient) Close() {
@@ -102,21 +115,24 @@ func (l *EventClient) Close() {
 	}
 }
 
-// NotifiedBlock returns the newest block that the client of a request was notified about by an event; 0 for none.
-// givenUp means that an earlier wait for it has failed.
-func (c *Clients) NotifiedBlock(r *http.Request) (height int64, givenUp bool) {
+// NotifiedBlock returns the newest block of an epoch that the client of a request was notified about by an event; 0 for
+// none. givenUp means that an earlier wait for it has failed.
+func (c *Clients) NotifiedBlock(r *http.Request, epoch int64) (height int64, givenUp bool) {
 	l := c.listener(r)
 	if l == nil {
 		return 0, false
 	}
 	seen := l.seen.load()
+	if seen.epoch != epoch {
+		return 0, false
+	}
 	return seen.height, seen.givenUp
 }
 
 // GiveUpOn records that waiting for a block that the client of a request was notified about has failed.
-func (c *Clients) GiveUpOn(r *http.Request, height int64) {
+func (c *Clients) GiveUpOn(r *http.Request, epoch, height int64) {
 	if l := c.listener(r); l != nil {
-		l.seen.advance(seenBlock{height: height, givenUp: true})
+		l.seen.advance(seenBlock{epoch: epoch, height: height, givenUp: true})
 	}
 }
 

@@ -34,8 +34,8 @@ func TestCookieIsSecureIfTheClientUsesTLS(t *testing.T) {
 		if tt.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		NewClients(admission, true).SetCookieSession(w, r, Token{Height: 5})
-		if got := w.Header().Get("Set-Cookie"); !strings.HasPrefix(got, "tipcache-session=5; Path=/; HttpOnly") || strings.Contains(got, "; Secure") != tt.want {
+		NewClients(admission, true).SetCookieSession(w, r, "a/1", Token{Height: 5})
+		if got := w.Header().Get("Set-Cookie"); !strings.HasPrefix(got, "tipcache-session-a_1=5; Path=/; HttpOnly") || strings.Contains(got, "; Secure") != tt.want {
 			t.Errorf("%s: Set-Cookie = %q, want Secure: %t", name, got, tt.want)
 		}
 	}
@@ -45,31 +45,37 @@ func TestCookieSessionAboveTipLimitIsIgnored(t *testing.T) {
 	admission := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil)
 	for cookie, want := range map[string]Token{"7": {Height: 7}, "100": {Height: 100}, "101": {}, "x": {}, "": {}} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.Header.Set("Cookie", "tipcache-session="+cookie)
-		expect.Equal(t, NewClients(admission, true).CookieSession(r, node.Tip{Limit: 100}), want, "session of cookie %q", cookie)
-		expect.Equal(t, NewClients(admission, false).CookieSession(r, node.Tip{Limit: 100}), (Token{}), "session of cookie %q without session cookies", cookie)
+		r.Header.Set("Cookie", "tipcache-session-a="+cookie)
+		expect.Equal(t, NewClients(admission, true).CookieSession(r, "a", node.Tip{Limit: 100}), want, "session of cookie %q", cookie)
+		expect.Equal(t, NewClients(admission, true).CookieSession(r, "b", node.Tip{Limit: 100}), (Token{}), "session of cookie %q with another chain", cookie)
+		expect.Equal(t, NewClients(admission, false).CookieSession(r, "a", node.Tip{Limit: 100}), (Token{}), "session of cookie %q without session cookies", cookie)
 	}
 }
 
 func TestNotifiedBlockIsKnownWhileClientListens(t *testing.T) {
 	c := NewClients(limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil), false)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	epoch := int64(1)
 	check := func(height int64, givenUp bool) {
 		t.Helper()
-		if gotHeight, gotGivenUp := c.NotifiedBlock(r); gotHeight != height || gotGivenUp != givenUp {
+		if gotHeight, gotGivenUp := c.NotifiedBlock(r, epoch); gotHeight != height || gotGivenUp != givenUp {
 			t.Errorf("NotifiedBlock = %d, %v, want %d, %v", gotHeight, gotGivenUp, height, givenUp)
 		}
 	}
 	check(0, false)
 	first, second := c.Listen(r), c.Listen(r)
-	first.Announce(5)
+	first.Announce(epoch, 5)
 	check(5, false)
-	c.GiveUpOn(r, 5)
+	c.GiveUpOn(r, epoch, 5)
 	check(5, true)
-	second.Announce(6)
+	second.Announce(epoch, 6)
 	check(6, false)
 	first.Close()
 	check(6, false)
+	epoch++ // a rollback
+	check(0, false)
+	second.Announce(epoch, 4)
+	check(4, false)
 	second.Close()
 	check(0, false)
 }

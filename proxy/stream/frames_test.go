@@ -205,7 +205,7 @@ func TestStreamWaitsForSessionBlock(t *testing.T) {
 			s.chain.read = func(_ string, height int64) (string, error) { return strconv.FormatInt(height, 10), nil }
 			s.setAnswers(nil)
 			s.follow(live("/a", "/b")) // so that there are answers
-			headers := map[bool][]string{false: {"X-Session", "102.00000000"}, true: {"Cookie", "tipcache-session=102"}}
+			headers := map[bool][]string{false: {"X-Session", "102.00000000"}, true: {"Cookie", "tipcache-session-test-1=102"}}
 			for _, cookie := range []bool{false, true} {
 				f := s.follow(target, headers[cookie]...)
 				if got := f.events(); len(got) > 0 {

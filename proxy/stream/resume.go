@@ -77,7 +77,7 @@ func (cl *client) resumeSession(r *http.Request) (reset bool) {
 	tip := cl.h.o.Heights.Tip()
 	seen, _ := session.ParseToken(r.Header.Get(session.Header))
 	if seen.Height == 0 {
-		seen = cl.h.stack.CookieSession(r, tip)
+		seen = cl.h.stack.CookieSession(r, cl.h.o.Heights.ChainID(), tip)
 	}
 	if seen.Height == 0 || seen.Replaced(cl.h.o.Heights) {
 		return seen.Height > 0

@@ -252,6 +252,14 @@ func TestDrainingServerClosesConnections(t *testing.T) {
 	}
 }
 
+func TestRepeatedParameterCostsLinearMemory(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?"+strings.Repeat("&since", 1000), nil)
+	take := func(name, _ string) (as, instead string) { return name, "" }
+	if n := testing.AllocsPerRun(10, func() { web.WithoutParameters(r, take) }); n > 100 {
+		t.Errorf("allocations for 1000 parameters = %v, want at most 100", n)
+	}
+}
+
 func TestParametersAreTakenFromAQuery(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?a=1&my.b=%41+c;my.b=2&%6Dy.b&old=3&z=%zz", nil)
 	got := web.WithoutParameters(r, func(name, _ string) (as, instead string) {

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"encoding/hex"
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -71,12 +70,14 @@ type ParameterFilter func(name, rawValue string) (as, instead string)
 // logs do not have them. RemovedParameters returns them.
 func WithoutParameters(r *http.Request, filters ...ParameterFilter) *http.Request {
 	removed := url.Values{}
-	maps.Copy(removed, RemovedParameters(r))
+	for name, values := range RemovedParameters(r) {
+		removed[name] = slices.Clip(values) // appending must not change the values of the outer request
+	}
 	query, found := EditQuery(r.URL.RawQuery, func(name, rawValue string) (instead string, found bool) {
 		for _, filter := range filters {
 			as, instead := filter(name, rawValue)
 			if as != "" {
-				removed[as] = append(slices.Clip(removed[as]), Unescape(rawValue))
+				removed[as] = append(removed[as], Unescape(rawValue))
 			}
 			if as != "" || instead != "" {
 				return instead, true

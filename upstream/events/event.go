@@ -34,6 +34,7 @@ const kindTag = "tm.event"
 type Event struct {
 	Kind   string
 	Height int64      // of its block; 0 for a consensus event
+	Epoch  int64      // of its block, as in tip.Tip
 	Tags   query.Tags // matched by the queries
 
 	dataType string          // "" derives it from Kind

@@ -140,7 +140,9 @@ func (s *sequencer) announce(b *Block, source string) {
 		s.o.Logger.Error("left out events of a block that cannot be built", "height", b.Height, "events", len(failures), "first", failures[0].kind, "error", failures[0].err)
 	}
 	found, wanted := make(chan struct{}), 0
+	epoch := s.o.Heights.Tip().Epoch
 	for _, e := range built {
+		e.Epoch = epoch
 		if e.Kind == Tx {
 			e.found = found
 		}

@@ -177,7 +177,7 @@ func (a *attacker) do(ctx context.Context, method, target string, body []byte, h
 	}
 	for range a.random.IntN(3) {
 		r.Header.Set(one(a, "X-Block-Height", "X-Min-Block-Height", "X-Min-Evm-Block", "X-Session", "If-None-Match", "Cookie", "X-Forwarded-For", "Range"),
-			one(a, a.height(), a.height()+".0123456789ab", "tipcache-session="+a.height(), "10.0.0.1", a.noise()))
+			one(a, a.height(), a.height()+".0123456789ab", "tipcache-session-"+a.chain.ChainID()+"="+a.height(), "10.0.0.1", a.noise()))
 	}
 	resp, err := a.client.Do(r)
 	if err != nil {

@@ -368,7 +368,7 @@ func TestEventsHaveIDAndQueryOfTheirSubscription(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	expect.NoDiff(t, got, want, "events")
-	height, _ := stack.NotifiedBlock(&http.Request{RemoteAddr: "127.0.0.1:1"})
+	height, _ := stack.NotifiedBlock(&http.Request{RemoteAddr: "127.0.0.1:1"}, 0)
 	expect.Equal(t, height, 101, "height that the client was notified about")
 }
 

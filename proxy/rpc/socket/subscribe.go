@@ -62,7 +62,7 @@ func (c *conn) writeEvents() {
 			c.send(jsonrpc.AppendAnswer(nil, target.id, jsonrpc.Error(jsonrpc.ServerError, "subscription was canceled (reason: "+m.End.Error()+")")))
 			continue
 		}
-		c.listener.Announce(m.Event.Height)
+		c.listener.Announce(m.Event.Epoch, m.Event.Height)
 		c.writeFrame(target.head, m.Event.Data())
 	}
 }
