@@ -1,6 +1,6 @@
--- One row per collection. The key is the address in lower case: it names the
--- row and breaks ties, while the address comes out as it was given. The
--- collation "C" makes ties break by byte, as everywhere else.
+-- One row per collection. The key is the address in lower case. It identifies
+-- the row and breaks ties. Responses have the address as it was given.
+-- The collation "C" compares keys by byte, as SQLite does.
 CREATE TABLE collections (
     key                     text COLLATE "C" NOT NULL PRIMARY KEY,
     address                 text        NOT NULL,
@@ -14,9 +14,9 @@ CREATE TABLE collections (
     updated_at              timestamptz NOT NULL
 );
 
--- Ties ascend in both directions, so a direction cannot be the other one read
--- backwards: each has its index. They carry asset_count so that a page is found,
--- filter included, without touching the table.
+-- In both directions, ties are sorted by ascending key. An index that is read
+-- backwards would reverse them, so each direction has its own index. All indexes
+-- have asset_count, so that a page with a filter is found without the table.
 CREATE INDEX collections_updated_asc   ON collections (updated_at, key) INCLUDE (asset_count);
 CREATE INDEX collections_updated_desc  ON collections (updated_at DESC, key) INCLUDE (asset_count);
 CREATE INDEX collections_assets_asc    ON collections (asset_count, key);
@@ -25,7 +25,7 @@ CREATE INDEX collections_licenses_asc  ON collections (licenses_count, key) INCL
 CREATE INDEX collections_licenses_desc ON collections (licenses_count DESC, key) INCLUDE (asset_count);
 
 -- Counting a million rows takes longer than reading a page of them, so the
--- count is kept. Triggers keep it right whoever writes, a shell included.
+-- total is stored. Triggers update it for every writer, including psql.
 CREATE TABLE collections_state (
     id         integer NOT NULL PRIMARY KEY CHECK (id = 1),
     generation bigint  NOT NULL, -- grows with every change
@@ -59,23 +59,24 @@ CREATE TRIGGER collections_deleted AFTER DELETE ON collections
 CREATE TRIGGER collections_truncated AFTER TRUNCATE ON collections
     FOR EACH STATEMENT EXECUTE FUNCTION collections_changed();
 
--- The last block of the chain whose events are counted: one row once there is
--- one. It moves in the transaction that counts them.
+-- The last block of the chain whose events are counted. The table has at most
+-- one row, and none before the first block. The transaction that counts events
+-- also moves the cursor.
 CREATE TABLE index_cursor (
     id       integer     NOT NULL PRIMARY KEY CHECK (id = 1),
     chain_id bigint      NOT NULL,
     block    bigint      NOT NULL,
     hash     bytea       NOT NULL,
-    time     timestamptz NOT NULL, -- the block's
-    -- The contracts whose events are counted, 20 bytes each: IPAssetRegistry,
-    -- LicensingModule, DisputeModule.
+    time     timestamptz NOT NULL, -- of the block
+    -- The contracts whose events are counted: IPAssetRegistry, LicensingModule and
+    -- DisputeModule, 20 bytes each.
     contracts bytea NOT NULL,
-    -- An execution client left logs out after others of its logs had been counted.
+    -- Whether logs of an execution client that omits some may have been counted.
     incomplete boolean NOT NULL
 );
 
--- The collections of IP accounts, by address, and of disputes, by 32-byte id.
--- Later events carry only these.
+-- The collections of IP accounts (by address) and of disputes (by 32-byte id).
+-- Later events name only the account or the dispute.
 CREATE TABLE index_ips (
     ip         bytea NOT NULL PRIMARY KEY,
     collection bytea NOT NULL
@@ -85,9 +86,10 @@ CREATE TABLE index_disputes (
     collection bytea NOT NULL
 );
 
--- The cursor's latest moves over blocks that counted nothing: where to, and where
--- from. It can go back as far as they follow one another, should a block's hash
--- turn out to have been wrong. What counts something ends them.
+-- The latest moves of the cursor over blocks without counted events: to block,
+-- from from_block. If a block's hash proves to be wrong, the cursor goes back
+-- along moves that follow one another. Counting an event deletes all moves,
+-- because counts cannot be undone.
 CREATE TABLE index_steps (
     block      bigint      NOT NULL PRIMARY KEY,
     hash       bytea       NOT NULL,

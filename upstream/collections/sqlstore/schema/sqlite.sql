@@ -1,5 +1,5 @@
--- One row per collection. The key is the address in lower case: it names the
--- row and breaks ties, while the address comes out as it was given.
+-- One row per collection. The key is the address in lower case. It identifies
+-- the row and breaks ties. Responses have the address as it was given.
 -- Times are microseconds since 1970, UTC.
 CREATE TABLE collections (
     key                     TEXT    NOT NULL PRIMARY KEY,
@@ -14,9 +14,9 @@ CREATE TABLE collections (
     updated_at              INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Ties ascend in both directions, so a direction cannot be the other one read
--- backwards: each has its index. They carry asset_count so that a page is found,
--- filter included, without touching the table.
+-- In both directions, ties are sorted by ascending key. An index that is read
+-- backwards would reverse them, so each direction has its own index. All indexes
+-- have asset_count, so that a page with a filter is found without the table.
 CREATE INDEX collections_updated_asc   ON collections (updated_at, key, asset_count);
 CREATE INDEX collections_updated_desc  ON collections (updated_at DESC, key, asset_count);
 CREATE INDEX collections_assets_asc    ON collections (asset_count, key);
@@ -25,7 +25,7 @@ CREATE INDEX collections_licenses_asc  ON collections (licenses_count, key, asse
 CREATE INDEX collections_licenses_desc ON collections (licenses_count DESC, key, asset_count);
 
 -- Counting a million rows takes longer than reading a page of them, so the
--- count is kept. Triggers keep it right whoever writes, a shell included.
+-- total is stored. Triggers update it for every writer, including sqlite3.
 CREATE TABLE collections_state (
     id         INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
     generation INTEGER NOT NULL, -- grows with every change
@@ -43,23 +43,24 @@ CREATE TRIGGER collections_deleted AFTER DELETE ON collections BEGIN
     UPDATE collections_state SET generation = generation + 1, total = total - 1;
 END;
 
--- The last block of the chain whose events are counted: one row once there is
--- one. It moves in the transaction that counts them.
+-- The last block of the chain whose events are counted. The table has at most
+-- one row, and none before the first block. The transaction that counts events
+-- also moves the cursor.
 CREATE TABLE index_cursor (
     id       INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
     chain_id INTEGER NOT NULL,
     block    INTEGER NOT NULL,
     hash     BLOB    NOT NULL,
-    time     INTEGER NOT NULL, -- the block's, microseconds since 1970, UTC
-    -- The contracts whose events are counted, 20 bytes each: IPAssetRegistry,
-    -- LicensingModule, DisputeModule.
+    time     INTEGER NOT NULL, -- of the block, microseconds since 1970, UTC
+    -- The contracts whose events are counted: IPAssetRegistry, LicensingModule and
+    -- DisputeModule, 20 bytes each.
     contracts BLOB NOT NULL,
-    -- An execution client left logs out after others of its logs had been counted.
+    -- Whether logs of an execution client that omits some may have been counted.
     incomplete INTEGER NOT NULL
 ) STRICT;
 
--- The collections of IP accounts, by address, and of disputes, by 32-byte id.
--- Later events carry only these.
+-- The collections of IP accounts (by address) and of disputes (by 32-byte id).
+-- Later events name only the account or the dispute.
 CREATE TABLE index_ips (
     ip         BLOB NOT NULL PRIMARY KEY,
     collection BLOB NOT NULL
@@ -69,9 +70,10 @@ CREATE TABLE index_disputes (
     collection BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The cursor's latest moves over blocks that counted nothing: where to, and where
--- from. It can go back as far as they follow one another, should a block's hash
--- turn out to have been wrong. What counts something ends them.
+-- The latest moves of the cursor over blocks without counted events: to block,
+-- from from_block. If a block's hash proves to be wrong, the cursor goes back
+-- along moves that follow one another. Counting an event deletes all moves,
+-- because counts cannot be undone.
 CREATE TABLE index_steps (
     block      INTEGER NOT NULL PRIMARY KEY,
     hash       BLOB    NOT NULL,
