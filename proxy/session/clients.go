@@ -79,7 +79,7 @@ func (c *Clients) isSecure(r *http.Request) bool {
 type EventClient struct {
 	clients *Clients
 	network string
-	open    int  // number of connections; guarded by clients.mu
+	open    int // number of connections; guarded by clients.mu
 	seen    Seen
 }
 

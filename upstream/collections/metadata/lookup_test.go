@@ -165,7 +165,7 @@ func TestContractsInBackgroundLeaveHalfOfTheQueueToPages(t *testing.T) {
 		s := openAlchemy(t, provider, metadata.Options{Queue: 120, InFlight: 1, Budget: 5 * time.Second})
 		all := addresses(400)
 		go s.Lookup(t.Context(), all[:1])
-		synctest.Wait() // the provider is busy
+		synctest.Wait()                     // the provider is busy
 		go s.Lookup(t.Context(), all[:390]) // 100 contracts in the foreground
 		synctest.Wait()
 		wantDescribed(t, s, all[390:], 10, false)
