@@ -118,6 +118,9 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	default:
 		err = v.explain(r, rt, e)
 	}
+	if rule != nil && e.FastLane != "" && (rule.Cost > 1 || rule.Rate != limits.Rate{}) {
+		e.FastLane = "no: an access rule limits it"
+	}
 	if err != nil {
 		status, _, body := rt.Render(r, http.Header{}, failure.Of(err))
 		e.Refusal = &Refusal{status, string(body)}
@@ -218,7 +221,7 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	e.Verdict = found.Forecast.String()
 	e.Why = reasoning{q, found, p.Origin, now}.sentence()
 	e.ReadAhead, e.FastLane = found.Ahead, "yes, for repeated requests"
-	if why := s.stack.NoLane(); why != "" {
+	if why := cmp.Or(s.stack.NoLane(), p.NoLane); why != "" {
 		e.FastLane = "no: " + why
 	} else if found.Forecast != cache.Hit || found.Store != "memory" {
 		e.FastLane = "no: memory has no fresh entry"

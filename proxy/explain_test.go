@@ -114,6 +114,23 @@ func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 	}
 }
 
+func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
+	limit := limits.Rule{Rate: limits.Rate{Requests: 9, Per: time.Second, Burst: 9}, Patterns: []string{"/mint/*"}}
+	s := startChain(t, proxy.Options{Web: web.Options{Lane: lane.New(lane.Options{}), Limits: limits.Limits{Access: []limits.Rule{limit}}}})
+	s.chain.byTarget["/new/x?"] = recording{Status: 200, Raw: `{"code":200,"msg":{},"error":""}` + "\n"}
+	for target, want := range map[string]string{
+		poolPath: "yes, for repeated requests", mintPath: "no: an access rule limits it",
+		"/new/x": "no: this server does not know the path", "/staking/validators?statuss=3": "no: a parameter is probably a typo",
+	} {
+		s.get(t, target).expect(t, http.StatusOK)
+		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: target}).FastLane, want, "fast lane of %s", target)
+	}
+	refusal := explain(t, s.proxy, proxy.Inquiry{URL: "/new/x%2fy"}).Refusal
+	if refusal == nil || refusal.Status != http.StatusNotFound {
+		t.Errorf("refusal of a path that is not passed on = %+v, want 404", refusal)
+	}
+}
+
 func TestExplanationEqualsRefusalOfInvalidRequest(t *testing.T) {
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
 		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})

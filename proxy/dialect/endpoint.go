@@ -180,6 +180,9 @@ func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	if err != nil || ep.Class == blocks.Never {
 		return p, err
 	}
+	if q.Typos != "" {
+		plan.NoLane = "a parameter is probably a typo"
+	}
 	if q.RawQuery != "" {
 		plan.Asks += "?" + q.RawQuery
 	}

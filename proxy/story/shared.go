@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -29,9 +30,18 @@ type sharedReads struct {
 
 	mu            sync.Mutex
 	epoch, height int64                   // block of answers
-	answers       map[string]*node.Answer // by path and query
+	answers       map[string]sharedAnswer // by path and query
 	held          *account.Hold
 }
+
+// A sharedAnswer is an answer and when it was read.
+type sharedAnswer struct {
+	*node.Answer
+	at time.Time
+}
+
+// sharedFor limits how long an answer is shared while no block arrives, so that a purge reads the nodes again.
+const sharedFor = 2 * time.Second
 
 // ShareReads returns nodes for the handlers of several shapes of one chain, which read the same request once per block.
 // The answers of a block are kept within a part of the account.
@@ -88,7 +98,11 @@ func (s *sharedReads) answer(tip node.Tip, target string) *node.Answer {
 	if tip.Epoch != s.epoch || tip.Height != s.height {
 		return nil
 	}
-	return s.answers[target]
+	a := s.answers[target]
+	if time.Since(a.at) > sharedFor {
+		return nil
+	}
+	return a.Answer
 }
 
 // keep stores an answer until the next block. It stores no failures.
@@ -103,10 +117,10 @@ func (s *sharedReads) keep(tip node.Tip, target string, a *node.Answer) {
 	}
 	if tip.Epoch != s.epoch || tip.Height != s.height {
 		s.held.Close()
-		s.epoch, s.height, s.answers, s.held = tip.Epoch, tip.Height, map[string]*node.Answer{}, s.memory.Open("", true)
+		s.epoch, s.height, s.answers, s.held = tip.Epoch, tip.Height, map[string]sharedAnswer{}, s.memory.Open("", true)
 	}
 	n := len(a.Body) + len(target) + 512
 	if s.memory.Free(int64(n)) == int64(n) && s.held.Take(n) == nil { // otherwise the other shape reads the node again
-		s.answers[target] = a
+		s.answers[target] = sharedAnswer{a, time.Now()}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/upstream"
@@ -31,6 +33,10 @@ func (n *countedNodes) Fetch(context.Context, node.Request) (*node.Answer, error
 }
 
 func TestRequestIsReadOncePerBlockForAllShapes(t *testing.T) {
+	synctest.Test(t, testSharedReads)
+}
+
+func testSharedReads(t *testing.T) {
 	n := &countedNodes{tip: node.Tip{Height: 100, Epoch: 1, Known: true}}
 	shared := ShareReads(n, account.New(64<<20, nil), slog.New(slog.DiscardHandler))
 	pool := node.Request{Path: "/staking/pool", Height: node.AtTip}
@@ -46,9 +52,10 @@ func TestRequestIsReadOncePerBlockForAllShapes(t *testing.T) {
 		{"at the next block", func() { n.tip.Height++ }, pool, 3},
 		{"the same there", func() {}, pool, 3},
 		{"after a rollback to that height", func() { n.tip.Epoch++ }, pool, 4},
-		{"at a height", func() {}, node.Request{Path: pool.Path, Height: 90}, 5},
-		{"a failure", func() { n.tip.Height++; n.reason = node.Other }, pool, 6},
-		{"after the failure", func() {}, pool, 7},
+		{"after two seconds", func() { time.Sleep(3 * time.Second) }, pool, 5},
+		{"at a height", func() {}, node.Request{Path: pool.Path, Height: 90}, 6},
+		{"a failure", func() { n.tip.Height++; n.reason = node.Other }, pool, 7},
+		{"after the failure", func() {}, pool, 8},
 	} {
 		step.change()
 		a, err := shared.Fetch(t.Context(), step.request)

@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -50,27 +51,47 @@ func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
 		return blocks.ResponseHeaders{Vary: respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader, NoHeight: true}
 	}}
 	if u.Endpoint, err = dialect.NewTable(h.Options, r).Mount(row, anyPath, kind, u); err == nil {
-		u.Mounted.Serve, u.Mounted.Render = u.serve, MissRenderer(h.o.Shape)
+		u.Mounted.Serve, u.Mounted.Render, u.Mounted.Plan = u.serve, MissRenderer(h.o.Shape), u.planAfter(u.Mounted.Plan)
 	}
 	return u, err
 }
 
-func (u *unknown) serve(c *gin.Context, rec *record.Record) error {
-	rec.KeepOutOfLane()
-	if part := ambiguous(c.Request); part != "" {
-		f := u.o.NoSuchPath(c.Request)
+// planAfter returns a function that returns the plan of a request which may be passed to a node.
+func (u *unknown) planAfter(plan func(*http.Request) (web.Plan, error)) func(*http.Request) (web.Plan, error) {
+	return func(r *http.Request) (p web.Plan, err error) {
+		if _, err = u.read(r); err == nil {
+			p, err = plan(r)
+			p.NoLane = "this server does not know the path"
+		}
+		return p, err
+	}
+}
+
+// read parses a request. It fails if the request may not be passed to a node, or if the nodes do not have its path.
+func (u *unknown) read(r *http.Request) (*dialect.RowQuery, error) {
+	if part := ambiguous(r); part != "" {
+		f := u.o.NoSuchPath(r)
 		f.Public += "; a path with " + part + " is not passed to the node"
-		return f
+		return nil, f
 	}
-	if len(c.Request.URL.RawQuery) > maxUnknownQuery {
-		return failure.BadInput("the query is longer than %d bytes; with a path that this server does not know, no longer one is passed to the node", maxUnknownQuery)
+	if len(r.URL.RawQuery) > maxUnknownQuery {
+		return nil, failure.BadInput("the query is longer than %d bytes; with a path that this server does not know, no longer one is passed to the node", maxUnknownQuery)
 	}
-	q, err := u.Parse(c.Request)
+	q, err := u.Parse(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if until, _ := u.absent.GetIfPresent(u.Source([]byte(q.Path))); time.Now().Before(until) {
-		return u.o.NoSuchPath(c.Request)
+		return nil, u.o.NoSuchPath(r)
+	}
+	return q, nil
+}
+
+func (u *unknown) serve(c *gin.Context, rec *record.Record) error {
+	rec.KeepOutOfLane()
+	q, err := u.read(c.Request)
+	if err != nil {
+		return err
 	}
 	leave, err := u.waiters.Enter(&rec.Client, time.Second)
 	if err != nil {

@@ -84,6 +84,7 @@ type Plan struct {
 	Asks   string // what the origin reads
 	Origin string // its name
 	Query  cache.Query
+	NoLane string // why the fast lane never answers it; "" if it may
 }
 
 // maxEcho bounds how much client input a response repeats, in bytes.
