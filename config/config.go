@@ -32,7 +32,7 @@ type Config struct {
 
 	Chain       Chain             `yaml:"chain"`
 	Classes     Classes           `yaml:"classes"`
-	Routes      map[string]*Class `yaml:"routes" reload:"true" doc:"Freshness of single routes, by route name, which tipcache explain URL prints. Keys that are not set come from the class of the route."`
+	Routes      map[string]*Class `yaml:"routes" reload:"true" doc:"Freshness of single routes, by route name, which tipcache explain URL prints. Keys that are not set come from classes.params if the route has that class, and else from classes.live. Data that never changes, such as a transaction, stays fresh."`
 	Cache       Cache             `yaml:"cache"`
 	Redis       Redis             `yaml:"redis"`
 	Collections Collections       `yaml:"collections"`

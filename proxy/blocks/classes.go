@@ -60,7 +60,7 @@ func (c Classes) WithDefaults() Classes {
 	return Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
 }
 
-// of returns the policy of a class. A fixed answer that is not there yet is read again at the next block.
+// of returns the policy of a class.
 func (c Classes) of(class Class) cache.Policy {
 	p := c.Live
 	switch {
@@ -69,9 +69,17 @@ func (c Classes) of(class Class) cache.Policy {
 	case class == Unknown:
 		return cache.Policy{Fresh: p.Fresh}
 	case class.Fixed():
-		p.StaleBlocks, p.Stale = p.FreshBlocks, p.Fresh
-		p.Immutable, p.ImmutableIfOK, p.Keep = true, true, c.Pinned.Keep
+		p.Keep = c.Pinned.Keep
+		return c.fixed(p)
 	}
+	return p
+}
+
+// fixed returns p for answers that never change once they are found. They are kept for p.Keep or c.Pinned.Keep, whichever
+// is longer. A missing answer is read again at the next block.
+func (c Classes) fixed(p cache.Policy) cache.Policy {
+	p.StaleBlocks, p.Stale = p.FreshBlocks, p.Fresh
+	p.Immutable, p.ImmutableIfOK, p.Keep = true, true, max(p.Keep, c.Pinned.Keep)
 	return p
 }
 
@@ -86,8 +94,11 @@ func (r *Reader) SetClasses(classes Classes, overrides map[string]cache.Policy) 
 	classes = classes.WithDefaults()
 	for _, k := range r.kinds {
 		policy, ok := overrides[k.Name]
-		if !ok {
+		switch {
+		case !ok:
 			policy = classes.of(k.Class)
+		case k.fixed:
+			policy = classes.fixed(policy)
 		}
 		k.setPolicy(policy)
 	}

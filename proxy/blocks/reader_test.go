@@ -329,6 +329,22 @@ func TestClassesCanBeReplacedWhileServing(t *testing.T) {
 	})
 }
 
+func TestFixedAnswersOutlastBlocksWithTheirOwnPolicy(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		kind := d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
+		own := cache.Policy{StaleBlocks: 5, ErrorBlocks: 1000, Stale: 15 * time.Second, StaleIfError: 24 * time.Hour, Keep: 24 * time.Hour}
+		expect.NoError(t, d.SetClasses(blocks.Classes{}, map[string]cache.Policy{"tx": own}))
+		outcome := func() string {
+			t.Helper()
+			return expect.Value(d.answer(t, &blocks.Query{Key: "test/tx", Kind: kind, Origin: searchRead{read{d.nodes}, true, true}}))(t).Outcome.String()
+		}
+		expect.Equal(t, outcome(), "miss", "first outcome")
+		d.nodes.grow(2000)
+		time.Sleep(23 * time.Hour)
+		expect.Equal(t, outcome(), "hit", "outcome 2000 blocks and 23 hours later")
+	})
+}
+
 // A key whose policy permits older entries is not read ahead at each block because one caller needs the newest.
 func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 	never := blocks.Snapshot{}
