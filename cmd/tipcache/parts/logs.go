@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
+	"golang.org/x/time/rate"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -62,16 +63,24 @@ func NewLogs(w io.Writer, cfg config.Log) Logs {
 // SetLevel changes the level.
 func (l Logs) SetLevel(cfg config.Log) { l.level.Set(levelOf(cfg)) }
 
-// ServerLog returns the ErrorLog of an http.Server. It logs panics as errors, and the failures that clients cause, such as
-// failed handshakes, at debug level.
-func ServerLog(l *slog.Logger) *log.Logger { return log.New(serverLog{l}, "", 0) }
+// ServerLog returns the ErrorLog of an http.Server. It logs panics as errors, failures to accept connections as warnings, at
+// most one per minute, and the failures that clients cause, such as failed handshakes, at debug level.
+func ServerLog(l *slog.Logger) *log.Logger {
+	return log.New(&serverLog{Logger: l, accepting: rate.Sometimes{Interval: time.Minute}}, "", 0)
+}
 
-type serverLog struct{ *slog.Logger }
+type serverLog struct {
+	*slog.Logger
+	accepting rate.Sometimes // limits the warnings: the server tries again in at most a second
+}
 
-func (l serverLog) Write(line []byte) (int, error) {
+func (l *serverLog) Write(line []byte) (int, error) {
 	level := slog.LevelDebug
-	if bytes.Contains(line, []byte(": panic")) {
+	switch {
+	case bytes.Contains(line, []byte(": panic")):
 		level = slog.LevelError
+	case bytes.HasPrefix(line, []byte("http: Accept error")): // such as "too many open files"
+		l.accepting.Do(func() { level = slog.LevelWarn })
 	}
 	l.Log(context.Background(), level, "http server", "error", string(bytes.TrimSpace(line)))
 	return len(line), nil

@@ -104,12 +104,16 @@ func TestRequestsAreLoggedAsText(t *testing.T) {
 	expect.Equal(t, w.String(), want, "log")
 }
 
-func TestServerLogKeepsOnlyPanicsAtInfo(t *testing.T) {
+func TestServerLogTellsServerFaultsFromClientFaults(t *testing.T) {
 	var w bytes.Buffer
 	l := ServerLog(NewLogger(&w, config.Log{Level: "info", Format: "auto"})) // JSON, because w is no terminal
 	l.Print("http: TLS handshake error from 10.0.0.9:1: EOF")
 	l.Print("http: panic serving 10.0.0.9:1: boom")
-	if text := w.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"level":"ERROR","msg":"http server","error":"http: panic serving`) {
-		t.Errorf("log = %s, want only the panic, as an error", text)
+	for range 9 {
+		l.Print("http: Accept error: accept tcp [::]:1: too many open files; retrying in 5ms")
 	}
+	text := w.String()
+	expect.Equal(t, strings.Count(text, "\n"), 2, "lines for a failed handshake, a panic and nine times too many open files")
+	expect.Contains(t, text, `"level":"ERROR","msg":"http server","error":"http: panic serving`, "log")
+	expect.Contains(t, text, `"level":"WARN","msg":"http server","error":"http: Accept error`, "log")
 }
