@@ -57,6 +57,22 @@ func TestEachMountAnswersInItsShape(t *testing.T) {
 	}
 }
 
+func TestDoubledSlashesInBasePathCountAsOne(t *testing.T) {
+	s := startChain(t, proxy.Options{Mounts: []proxy.Mount{{Path: "/api/v1"}}})
+	want := s.get(t, "/api/v1/staking/validators/"+val5)
+	want.expect(t, http.StatusOK)
+	for _, base := range []string{"//api/v1", "/api//v1", "/api/v1/", "///api//v1//"} {
+		for _, path := range []string{"/staking/validators/" + val5, "/%73taking/validators/" + val5} {
+			got := s.get(t, base+path)
+			expect.Equal(t, got.status, http.StatusOK, "status of %s%s", base, path)
+			expect.Equal(t, got.body, want.body, "body of %s%s", base, path)
+		}
+	}
+	for _, path := range []string{"/ap/i/v1", "/apiv1", "/api/v1x"} {
+		s.get(t, path+poolPath).expect(t, http.StatusNotFound)
+	}
+}
+
 func TestDocumentDescribesMountAtPath(t *testing.T) {
 	for _, m := range bothShapes() {
 		text := expect.Value(proxy.Document(proxy.Options{Mounts: bothShapes()}, m.Path))(t)

@@ -91,9 +91,8 @@ func (s *Server) mounted(r *http.Request) (*router, *http.Request) {
 		if v.base == "" {
 			return v, r
 		}
-		rest, below := strings.CutPrefix(r.URL.Path, v.base)
-		if below && (rest == "" || rest[0] == '/') && !s.root.isListing(r.URL.Path) {
-			return v, respond.Below(r, v.base)
+		if below, ok := respond.Below(r, v.base); ok && !s.root.isListing(r.URL.Path) {
+			return v, below
 		}
 	}
 	return s.root, r

@@ -185,8 +185,8 @@ func TestResponseHasTheHeadersOfItsKind(t *testing.T) {
 	if respond.SetHeight(h, 7, extra); h.Get("X-A") != "b" || h.Get("X-H") != "7" || h.Get("X-Block-Height") != "7" {
 		t.Errorf("headers of SetHeight = %v", h)
 	}
-	r := respond.Below(httptest.NewRequest(http.MethodGet, "/base", nil), "/base")
-	if r.URL.Path != "/" || respond.BaseOf(r) != "/base" || r.RequestURI != "/base" {
+	r, ok := respond.Below(httptest.NewRequest(http.MethodGet, "/base", nil), "/base")
+	if !ok || r.URL.Path != "/" || respond.BaseOf(r) != "/base" || r.RequestURI != "/base" {
 		t.Errorf("Below = %s below %s", r.URL.Path, respond.BaseOf(r))
 	}
 }
