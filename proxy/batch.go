@@ -182,7 +182,8 @@ func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 		if contents[i].Status == http.StatusNotImplemented { // from a node that does not have the path
 			return b.refusal("no such path: " + web.Short(m.path))
 		}
-		if size += len(contents[i].Body); size > blocks.MaxBatchBytes {
+		size += len(contents[i].Body)
+		if contents[i] == blocks.TooLarge {
 			return b.refusal(fmt.Sprintf("the responses are larger than %d bytes together; request fewer paths or smaller pages", blocks.MaxBatchBytes))
 		}
 	}

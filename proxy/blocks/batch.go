@@ -27,9 +27,12 @@ const (
 type Batch struct {
 	Parts []*Query // reads of state, without heights; none is a batch
 	// Compose makes the content of a batch from the entries of the parts, in their order. It may be called after the
-	// request has ended.
+	// request has ended. A part with which the bodies would exceed MaxBatchBytes has the content TooLarge.
 	Compose func(height int64, parts []*cache.Entry) *cache.Content
 }
+
+// TooLarge is the content in place of a body for which a batch has no room.
+var TooLarge = &cache.Content{Status: http.StatusRequestEntityTooLarge}
 
 // errDifferentBlocks is returned if the parts of a batch could not be read at one block in time.
 var errDifferentBlocks = &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Expected: true, Public: "the answers cannot be read at one block at present"}
@@ -189,15 +192,32 @@ func (t *batchRead) begin() (which []int) {
 // least minHeight. A part keeps its result if the new read fails.
 func (t *batchRead) readParts(ctx context.Context, which []int, at, minHeight int64) {
 	var reads sync.WaitGroup
+	var mu sync.Mutex
 	for _, i := range which {
 		reads.Go(func() {
 			res, err := t.readPart(ctx, t.parts[i], at, minHeight)
+			mu.Lock()
+			defer mu.Unlock()
 			if err == nil || t.reads[i].Entry == nil {
+				t.reads[i] = partRead{}
+				if err == nil && t.size()+len(res.Entry.Body) > MaxBatchBytes {
+					res.Entry = &cache.Entry{Content: TooLarge, Height: res.Entry.Height, ReadAt: res.Entry.ReadAt, Expires: res.Entry.Expires}
+				}
 				t.reads[i] = partRead{res, err}
 			}
 		})
 	}
 	reads.Wait()
+}
+
+// size returns the size of the bodies read so far.
+func (t *batchRead) size() (n int) {
+	for i := range t.reads {
+		if e := t.reads[i].Entry; e != nil {
+			n += len(e.Body)
+		}
+	}
+	return n
 }
 
 func (t *batchRead) readPart(ctx context.Context, q *Query, at, minHeight int64) (cache.Result, error) {

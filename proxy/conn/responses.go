@@ -17,7 +17,7 @@ type responses struct {
 	mu       sync.Mutex
 	list     [][]byte
 	storage  [1][]byte    // initial storage of list
-	reserved atomic.Int64 // bytes that HoldResponse has reserved
+	reserved atomic.Int64 // bytes of all HeldResponses
 }
 
 // MaxUncounted is the maximum length of a response body, in bytes, that BeginBody need not record: it is copied into a
@@ -57,22 +57,54 @@ func (m *Memory) HoldResponse(r *http.Request, n int) (release func(), err error
 	if n <= MaxUncounted {
 		return func() {}, nil
 	}
-	if !m.account.Reserve(account.Unread, int64(n)) {
-		return nil, &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many responses have not been read", Err: account.ErrFull}
-	}
-	c := Of(r)
-	if c != nil {
-		c.responses.reserved.Add(int64(n))
-	}
-	return func() {
-		if c != nil {
-			c.responses.reserved.Add(-int64(n))
-		}
-		m.account.Release(account.Unread, int64(n))
-	}, nil
+	h := m.OpenResponse(r)
+	return h.Release, h.Take(n)
 }
 
-// HeldBytes returns the bytes that HoldResponse has reserved for the connection.
+// A HeldResponse is the memory of a response that only one client gets, and whose parts arrive one by one. It is safe for
+// concurrent use.
+type HeldResponse struct {
+	memory *Memory
+	conn   *Conn // nil if unknown
+
+	mu   sync.Mutex
+	held int64
+	err  error // of the first Take that failed
+}
+
+// OpenResponse returns the empty memory of the response to a request.
+func (m *Memory) OpenResponse(r *http.Request) *HeldResponse {
+	return &HeldResponse{memory: m, conn: Of(r)}
+}
+
+// Take reserves n more bytes. After a failure, which is a *failure.Failure, all later calls fail.
+func (h *HeldResponse) Take(n int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil && !h.memory.account.Reserve(account.Unread, int64(n)) {
+		h.err = &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many responses have not been read", Err: account.ErrFull}
+	}
+	if h.err == nil {
+		h.add(int64(n))
+	}
+	return h.err
+}
+
+// Release releases the memory.
+func (h *HeldResponse) Release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.memory.account.Release(account.Unread, h.held)
+	h.add(-h.held)
+}
+
+func (h *HeldResponse) add(n int64) {
+	if h.held += n; h.conn != nil {
+		h.conn.responses.reserved.Add(n)
+	}
+}
+
+// HeldBytes returns the bytes that are reserved for responses of the connection.
 func (c *Conn) HeldBytes() int64 { return c.responses.reserved.Load() }
 
 // StreamBytes returns the memory of the connection's streams except the first, in bytes. Streams whose handlers have

@@ -30,8 +30,13 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 		}
 	}
 	d.chargeCalls(c.Request, rec, pending)
-	d.run(c.Request, rec, pending)
-	size := 2
+	held := d.reader.Stack.OpenResponse(c.Request)
+	defer held.Release()
+	d.run(c.Request, rec, pending, held)
+	if err := held.Take(0); err != nil { // the answers do not fit into the memory
+		return err
+	}
+	size := 1
 	for i, k := range pending {
 		if k.err != nil {
 			f := failure.Of(k.err)
@@ -40,20 +45,28 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 				rec.Err = k.err
 			}
 		}
-		size += len(k.member) + len(calls[i].ID) + 32
-	}
-	release, err := d.reader.Stack.HoldResponse(c.Request, size)
-	if err != nil {
-		return err
-	}
-	defer release()
-	b, next := make([]byte, 0, size), byte('[')
-	for i, one := range calls {
-		b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, pending[i].member), ','
+		size += 1 + len(jsonrpc.Begin(nil, calls[i].ID)) + len(k.member) + 1
 	}
 	d.describe(c, rec, pending)
 	adviseRetry(c.Writer.Header(), rec, pending...)
-	respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, append(b, ']'))
+	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {
+		b, next := make([]byte, 0, partSize), byte('[')
+		for i, one := range calls {
+			b, next = jsonrpc.Begin(append(b, next), one.ID), ','
+			if member := pending[i].member; len(member) > partSize {
+				write(b)
+				write(member)
+				b = b[:0]
+			} else {
+				b = append(b, member...)
+			}
+			if b = append(b, '}'); len(b) > partSize {
+				write(b)
+				b = b[:0]
+			}
+		}
+		write(append(b, ']'))
+	})
 	return nil
 }
 

@@ -224,7 +224,7 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 	k := cmp.Or(refuseWait(d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})), &pendingCall{})
 	serve := func(rec *record.Record) (int, error) {
 		a.Height = 0 // of an earlier answer
-		if d.run(from, rec, []*pendingCall{k}); k.answer != nil {
+		if d.run(from, rec, []*pendingCall{k}, nil); k.answer != nil {
 			d.reader.Show(rec, k.answer)
 			if k.query.Pinned == 0 && !k.query.Kind.Class.Fixed() {
 				a.Height = k.answer.Entry.Height

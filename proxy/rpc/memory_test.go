@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -42,4 +43,33 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	want("a batch without memory", batch(100), http.StatusServiceUnavailable, `"error":{"code":-32000,"message":"Server error","data":"too little memory is free for this request`)
 	want("a batch with memory for one call at a time", batch(20), http.StatusOK, `"id":7,"result":{"response"`)
 	expect.Eventually(t, "release of all responses", func() bool { return c.Account().Used() == used })
+}
+
+func TestBatchStopsReadingWhenItsAnswersExceedMemory(t *testing.T) {
+	n := newRecordedNode(t)
+	calls := make([]string, rpc.MaxBatch)
+	for i := range calls {
+		n.calls[fmt.Sprintf(`block_results{"height":"%d"}`, i+1)] = `"result":"` + strings.Repeat("x", 64<<10) + `"`
+		calls[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"block_results","params":{"height":"%d"}}`, i+1, i+1)
+	}
+	c := expect.Value(cache.New(cache.Options{MemoryBytes: 4 << 20}))(t) // room for 28 answers
+	defer c.Close()
+	server, _ := newHandlerWith(t, c, n, rpc.Options{})
+	resp, _ := post(t, server.URL, "["+strings.Join(calls, ",")+"]")
+	if read := len(n.order); resp.StatusCode != http.StatusServiceUnavailable || read > 60 {
+		t.Errorf("batch of %d large answers: status = %d after %d reads, want 503 after at most 60", rpc.MaxBatch, resp.StatusCode, read)
+	}
+	resp, text := post(t, server.URL, "["+strings.Join(calls[:20], ",")+"]")
+	var answers []struct {
+		ID     int
+		Result string
+	}
+	expect.NoError(t, json.Unmarshal([]byte(text), &answers))
+	for i, a := range answers {
+		if a.ID != i+1 || len(a.Result) != 64<<10 {
+			t.Errorf("answer %d has id %d and %d bytes, want id %d and 65536 bytes", i, a.ID, len(a.Result), i+1)
+		}
+	}
+	expect.Equal(t, len(answers), 20, "answers with status %d", resp.StatusCode)
+	expect.Eventually(t, "release of all answers", func() bool { return c.Account().Used() == 0 })
 }

@@ -111,7 +111,7 @@ func (k *pendingCall) answerOnly(c *gin.Context, rec *record.Record) error {
 	if err := k.await(c, rec); err != nil {
 		return err
 	}
-	k.run(c.Request, rec, []*pendingCall{k})
+	k.run(c.Request, rec, []*pendingCall{k}, nil)
 	adviseRetry(c.Writer.Header(), rec, k)
 	return k.err
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
@@ -20,8 +21,9 @@ const (
 	goroutineCost = 12 << 10
 )
 
-// run answers calls at one tip: concurrently, except for exclusive ones.
-func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pendingCall) {
+// run answers calls at one tip: concurrently, except for exclusive ones. held has the memory of the answers; nil means that
+// the caller counts it.
+func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pendingCall, held *conn.HeldResponse) {
 	workers := min(len(pending), maxConcurrent)
 	release, err := d.reader.Stack.HoldStream(int64(workers-1) * goroutineCost)
 	if err != nil {
@@ -37,10 +39,18 @@ func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pending
 	}
 	tip, err := d.reader.AwaitBlock(ctx, from, rec, first)
 	answer := func(i int) {
-		if k := pending[i]; k.call != nil {
-			if k.err = err; err == nil {
-				k.err = k.answerAt(ctx, from, rec, tip)
-			}
+		k := pending[i]
+		if k.call == nil {
+			return
+		}
+		if k.err = err; k.err == nil && held != nil {
+			k.err = held.Take(0) // fails if the answers so far do not fit
+		}
+		if k.err == nil {
+			k.err = k.answerAt(ctx, from, rec, tip)
+		}
+		if held != nil && held.Take(len(k.member)) != nil {
+			k.member, k.answer = nil, nil
 		}
 	}
 	for begin := 0; begin < len(pending); {
