@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,7 @@ import (
 
 func checkCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "check", Short: "validate the configuration and report all problems", Args: operands,
+		Use: "check", Short: "validate the configuration and report its problems, also those on this machine", Args: operands,
 	}
 	reach := c.Flags().Bool("connect", false, "also connect to nodes, Redis, collection store, metadata provider and execution clients, and report the results")
 	settings := addSettingFlags(c.Flags())
@@ -33,8 +34,12 @@ func checkCommand(std streams) *cobra.Command {
 		if *reach {
 			return connect.Check(c.Context(), cfg, std.out)
 		}
-		for _, problem := range connect.Local(c.Context(), cfg) {
-			fmt.Fprintf(std.out, "Problem on this machine: %v\n", problem)
+		warnings, problems := connect.Local(c.Context(), cfg)
+		for _, warning := range warnings {
+			fmt.Fprintf(std.out, "Warning: %v\n", warning)
+		}
+		if len(problems) > 0 {
+			return fmt.Errorf("problems on this machine:\n%w", errors.Join(problems...))
 		}
 		return nil
 	}

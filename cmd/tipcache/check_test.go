@@ -2,6 +2,7 @@ package main
 
 import (
 	"database/sql"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -113,6 +114,23 @@ func TestCheckReportsErrorsOfServe(t *testing.T) {
 				t.Error("check --connect succeeded, want an error")
 			}
 		})
+	}
+}
+
+func TestCheckFailsForRedisURLThatServeRefuses(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"redis://user:secret@127.0.0.1:1/prod": "problems on this machine:\nredis.url: not understood",
+		"redis://user:secret@127.0.0.1:1/0":    "", // nothing listens there, which does not keep serve from starting
+	} {
+		args := []string{"--node", "none", "--listen", "127.0.0.1:0", "--admin", "none", "--redis", url, "--chain-id", "test-1"}
+		out, err := runCommand(t, append([]string{"check"}, args...)...)
+		if (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("check with %s = %v, want %q", url, err, want)
+		}
+		if text := fmt.Sprint(out, err); strings.Contains(text, "secret") {
+			t.Errorf("check with %s = %s, want no password", url, text)
+		}
 	}
 }
 

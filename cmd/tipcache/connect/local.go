@@ -12,22 +12,37 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/listener"
 )
 
-// Local checks what serve needs on this machine: addresses of listeners, certificate and store file. It
-// returns one error per problem.
-func Local(ctx context.Context, cfg config.Config) (problems []error) {
+// Local checks what serve needs on this machine: addresses of listeners, certificate, store file and URL of Redis. It
+// connects to nothing. An address in use is a warning, because it may be free when serve starts.
+func Local(ctx context.Context, cfg config.Config) (warnings, problems []error) {
 	for _, p := range localProbes(cfg) {
 		if p.find == nil {
 			continue
 		}
-		if _, err := p.run(ctx); err != nil {
-			problems = append(problems, fmt.Errorf("%s %s: %w", p.part, p.address, err))
+		_, err := p.run(ctx)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("%s %s: %w", p.part, p.address, err)
+		if isWarning(err) || errors.Is(err, syscall.EADDRINUSE) {
+			warnings = append(warnings, err)
+		} else {
+			problems = append(problems, err)
 		}
 	}
-	return problems
+	client, err := parts.OpenRedis(cfg.Redis)
+	switch {
+	case err != nil:
+		problems = append(problems, err)
+	case client != nil:
+		_ = client.Close()
+	}
+	return warnings, problems
 }
 
 func localProbes(cfg config.Config) []probe {
