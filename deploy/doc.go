@@ -1,3 +1,3 @@
 // Package deploy holds what operators install: image, compose file, chart, unit, dashboard and
-// alerts. It has tests alone, and this file, so that it builds like every other package.
+// alerts. Besides this file, it has only tests as Go code.
 package deploy

@@ -1,16 +1,17 @@
 vcl 4.1;
-# Varnish as an edge in front of tipcache on 127.0.0.1:8080, tried with 7.1: see deploy/docs/networks.md.
+# Varnish as an edge in front of tipcache on 127.0.0.1:8080, tested with Varnish 7.1. See deploy/docs/networks.md.
 #
 #   varnishd -a 127.0.0.1:8111 -f varnish.vcl -s malloc,512m -p default_grace=0 \
 #     -p thread_pool_add_delay=0.05 -p thread_pool_timeout=10 -p thread_queue_limit=20000
 #
-# The last three are for many clients that wait for one poll. Its response wakes all of them at once, and a few threads
-# with a queue take a third of the CPU of thousands of threads. If thousands of streams are piped, set thread_pool_min to
-# their number, because each has a thread.
+# The last three parameters are for many clients that wait for one poll. Its response wakes all of them at once, and a
+# few threads with a queue take a third of the CPU of thousands of threads. If thousands of streams are piped, set
+# thread_pool_min to their number, because each stream needs a thread.
 #
-# It caches responses as Cache-Control says: for a day if the URL names their block; for the rest of the block in whole
-# seconds (s-maxage) if they are from the newest block; and for a second, whatever their status, if they answer a poll
-# (?since=), of which one is sent for all clients.
+# It caches responses as Cache-Control says:
+#   - for a day if the URL names their block;
+#   - until the next block in whole seconds (s-maxage) if they are from the newest block;
+#   - for a second, with any status, if they answer a poll (?since=). It sends one poll for all clients.
 import std;
 backend tipcache {
   .host = "127.0.0.1"; .port = "8080";
@@ -24,7 +25,7 @@ sub vcl_recv {
   if (req.http.X-Block-Height || req.http.X-Min-Block-Height || req.http.X-Min-Evm-Block
       || req.http.X-Cosmos-Block-Height || req.http.Grpc-Metadata-X-Cosmos-Block-Height
       || req.http.X-Api-Key || req.http.Authorization) { return (pass); }
-  return (hash);                              # also with cookies: no response depends on them
+  return (hash);                              # also with cookies: no response that is stored depends on them
 }
 sub vcl_pipe { set bereq.http.Connection = "close"; }
 sub vcl_backend_response {
@@ -33,7 +34,7 @@ sub vcl_backend_response {
   if (beresp.http.Cache-Control ~ "(?i)(no-store|private|no-cache)" || beresp.http.Set-Cookie) {
     return (pass(1s));
   }
-  # The rest of the block: Varnish would subtract Age, as from max-age.
+  # s-maxage is the time to the next block. Varnish would subtract Age from it.
   if (beresp.http.Cache-Control ~ "s-maxage=[0-9]+") {
     set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, "^.*s-maxage=([0-9]+).*$", "\1s"), 0s);
   }

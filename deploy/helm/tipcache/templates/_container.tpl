@@ -8,7 +8,7 @@ that depends on this one puts them into its pod with the subchart's context:
     {{- include "tipcache.volumes" .Subcharts.tipcache | nindent 4 }}
 
 Such a pod needs enableServiceLinks: false as well. Otherwise a Service whose
-name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
+name begins with tipcache becomes TIPCACHE_... variables, which tipcache rejects.
 */}}
 
 {{- define "tipcache.config" -}}
@@ -58,8 +58,8 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
     - {name: tipcache-grpc, containerPort: {{ . }}}
     {{- end }}
   {{- if eq .Values.mode "sidecar" }}
-  # The pod is one node: while that is not in step, others should be asked. It
-  # may take hours to be, so the start does not wait for it.
+  # The pod has one node. While the node cannot be used, clients must use other
+  # pods. Catching up may take hours, so the startup probe does not wait for it.
   startupProbe:
     httpGet: {path: /healthz, port: tipcache-admin, scheme: {{ $scheme }}}
     periodSeconds: 1
@@ -70,8 +70,8 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
     timeoutSeconds: 2
     failureThreshold: 2
   {{- else }}
-  # A new replica waits until it could answer everything. What it loses later,
-  # the nodes or the store, all replicas lose at once: it stays ready.
+  # A new replica waits until it can serve. If the nodes or the store fail later,
+  # they fail for all replicas, so one that can still serve stays ready.
   startupProbe:
     httpGet: {path: /readyz, port: tipcache-admin, scheme: {{ $scheme }}}
     periodSeconds: 2
@@ -118,12 +118,12 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
 {{- end }}
 {{- end }}
 
-{{/* Longer than the drain, so that it is not cut off. */}}
+{{/* Longer than the drain, so that Kubernetes does not kill the process before its end. */}}
 {{- define "tipcache.gracePeriod" -}}
 {{ add .Values.drain.delaySeconds .Values.drain.graceSeconds }}
 {{- end }}
 
-{{/* Another configuration makes other pods. */}}
+{{/* A changed configuration changes the annotation, and so replaces the pods. */}}
 {{- define "tipcache.annotations" -}}
 checksum/tipcache: {{ include "tipcache.config" . | sha256sum }}
 {{- with .Values.podAnnotations }}

@@ -20,7 +20,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* The pods that answer: those of the Deployment, or the node's. */}}
+{{/* Labels of the pods behind the Services: the pods of the Deployment, or those of the node. */}}
 {{- define "tipcache.pods" -}}
 {{- if eq .Values.mode "sidecar" -}}
 {{ toYaml .Values.sidecar.selector }}
