@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A pageResponse has the parts of a response that a page can read.
@@ -112,6 +113,18 @@ func TestStatusPageShowsMetrics(t *testing.T) {
 	if got := page.consoleErrors(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
 	}
+}
+
+func TestStatusPageShowsThatIndexerRunsOnIncompleteStore(t *testing.T) {
+	d, url := newDevnet(t, devnet.Options{}), sqliteURL(t)
+	d.Halt()
+	indexAll(t, d, url)
+	store := openURL(t, url)
+	expect.NoError(t, store.MarkIncomplete(t.Context()))
+	r := startRunning(t, d, indexing(d, url))
+	page := openTab(t, r.admin+"/")
+	const pill = `[...document.querySelectorAll('#parts li')].find((li) => li.textContent.startsWith('Indexer'))?.lastChild.outerHTML`
+	page.until("showing that the indexer runs", pill+` === '<span class="pill warn">runs, counts too low</span>'`)
 }
 
 func TestManualWorksInBrowser(t *testing.T) {

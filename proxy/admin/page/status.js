@@ -230,6 +230,9 @@ function drawRoutes() {
 const breakerTone = { closed: "good", ok: "good", off: "", "half-open": "warn", trying: "warn", open: "bad", failing: "bad", unauthorized: "bad" };
 const breakerText = { closed: "ok", ok: "ok", off: "off", "half-open": "retrying", trying: "retrying", open: "failing, not used", failing: "failing", rate_limited: "rate limited", unauthorized: "API key rejected" };
 
+const indexerTone = { running: "good", unverified: "good", waiting: "good", incomplete: "warn" };
+const indexerText = { running: "runs here", unverified: "runs here", waiting: "runs elsewhere", incomplete: "runs, counts too low" };
+
 const interfaceNames = { rest: "REST", rpc: "CometBFT RPC", grpc: "gRPC", grpc_web: "gRPC-Web" };
 
 function drawParts(state) {
@@ -248,7 +251,7 @@ function drawParts(state) {
     const days = Math.floor((Date.parse(state.certificate.expires) - Date.now()) / 86400e3);
     part("Certificate", { ok: "good", expiring: "warn" }[state.certificate.state] ?? "bad", state.certificate.state === "expired" ? "expired" : `expires in ${days} d`);
   }
-  if (state.index) part("Indexer", state.index.error ? "bad" : "good", state.index.error ? "stopped" : state.index.running ? "runs here" : "runs elsewhere");
+  if (state.index) part("Indexer", indexerTone[state.index.state] ?? "bad", indexerText[state.index.state] ?? state.index.state.replaceAll("_", " "));
   $("parts").replaceChildren(...rows);
   $("parts-card").hidden = rows.length === 0;
 }
