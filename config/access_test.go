@@ -155,3 +155,26 @@ func TestAccessRules(t *testing.T) {
 	}
 	wantProblem(t, "chain: {nodes: [http://n:1317], comet: [none]}\naccess: [deny tx, let tx]", `access[1]: "let tx" does not begin with`)
 }
+
+func TestMappedNetworksAreNetworksOfIPv4(t *testing.T) {
+	for text, want := range map[string]string{
+		"::ffff:10.1.2.3":      "10.1.2.3/32",
+		"::ffff:10.1.2.3/104":  "10.0.0.0/8",
+		"::ffff:10.1.2.3/128":  "10.1.2.3/32",
+		"10.1.2.3/8":           "10.0.0.0/8",
+		"fd00::1/8":            "fd00::/8",
+		"::ffff:10.1.2.3/95":   "",
+		"::ffff:10.1.2.3/1000": "",
+	} {
+		network, err := config.ParseNetwork(text)
+		if want == "" {
+			if err == nil {
+				t.Errorf("ParseNetwork(%s) = %v, want an error", text, network)
+			}
+			continue
+		}
+		if err != nil || network.String() != want {
+			t.Errorf("ParseNetwork(%s) = %v, %v; want %s", text, network, err, want)
+		}
+	}
+}

@@ -294,12 +294,16 @@ func parseNode(line string) (e node.Endpoint, err error) {
 
 var errNodeForm = errors.New("expected URL, optionally followed by priority N (at least 1) and header NAME=VALUE")
 
-// ParseNetwork parses a network such as 10.0.0.0/8, or an address.
+// ParseNetwork parses a network such as 10.0.0.0/8, or an address. IPv4-mapped IPv6 means IPv4, as in the addresses of clients.
 func ParseNetwork(s string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(s); err == nil {
+		addr = addr.Unmap()
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
 	}
 	network, err := netip.ParsePrefix(s)
+	if err == nil && network.Addr().Is4In6() {
+		network, err = network.Addr().Unmap().Prefix(network.Bits() - 96)
+	}
 	if err != nil {
 		return netip.Prefix{}, fmt.Errorf("%q is neither a network such as 10.0.0.0/8 nor an address", s)
 	}
