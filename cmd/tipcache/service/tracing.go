@@ -75,17 +75,25 @@ func newExporter(ctx context.Context, cfg config.Tracing, transport http.RoundTr
 		u.Path = "/v1/traces"
 	}
 	e := &exporter{log: log, hide: upstream.NewRedactor(u, headerSecrets(os.Environ())...)}
-	o := []otlptracehttp.Option{
-		otlptracehttp.WithEndpointURL(u.String()),
-		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: exportTimeout}),
-	}
 	if password, ok := u.User.Password(); ok {
-		basic := &http.Request{Header: http.Header{}}
-		basic.SetBasicAuth(u.User.Username(), password)
-		o = append(o, otlptracehttp.WithHeaders(map[string]string{"Authorization": basic.Header.Get("Authorization")}))
+		transport = authorized{transport, u.User.Username(), password}
 	}
-	e.SpanExporter, err = otlptracehttp.New(ctx, o...)
+	e.SpanExporter, err = otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()),
+		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: exportTimeout}))
 	return e, err
+}
+
+// authorized adds credentials to requests. WithHeaders of the exporter would drop the headers that
+// OTEL_EXPORTER_OTLP_HEADERS names.
+type authorized struct {
+	http.RoundTripper
+	user, password string
+}
+
+func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.SetBasicAuth(a.user, a.password)
+	return a.RoundTripper.RoundTrip(r)
 }
 
 // ExportSpans logs failures and returns nil.
