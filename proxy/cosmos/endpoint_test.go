@@ -208,6 +208,40 @@ func TestLatestIsReadAtTheTipOfARestartedNode(t *testing.T) {
 	}
 }
 
+// answeringNode returns an answer to each read.
+type answeringNode struct {
+	atTip
+	answer node.Answer
+}
+
+func (n *answeringNode) Fetch(context.Context, node.Request) (*node.Answer, error) {
+	return &n.answer, nil
+}
+
+func TestHeadersNameCodecOfTheLastAnswerOfTheState(t *testing.T) {
+	const before, now = "application/grpc", "application/grpc+proto"
+	for name, tt := range map[string]struct {
+		answer node.Answer
+		want   string
+	}{
+		"a value":                    {node.Answer{Reason: node.OK, Height: 90, Codec: now}, now},
+		"a value without a codec":    {node.Answer{Reason: node.OK, Height: 90}, ""},
+		"a refusal":                  {node.Answer{Reason: node.Refused, Height: 90, Codec: now}, now},
+		"a refusal without a codec":  {node.Answer{Reason: node.Refused, Height: 90}, before},
+		"a value of no known height": {node.Answer{Reason: node.OK, Codec: now}, before},
+		"a failure without a height": {node.Answer{Reason: node.Other}, before},
+	} {
+		nodes := &answeringNode{answer: node.Answer{Reason: node.OK, Height: 90, Codec: before}}
+		h := handlerFor(t, nodes)
+		_, q := h.parse(staking+"/params", "")
+		for _, a := range []node.Answer{nodes.answer, tt.answer} {
+			nodes.answer = a
+			expect.Value(q.Origin.Fetch(t.Context(), node.Request{Height: node.AtTip}, nil))(t)
+		}
+		expect.Equal(t, h.lines(http.StatusOK)[0].Value, tt.want, "codec after %s", name)
+	}
+}
+
 func TestFailuresAreMarkedAndExpireSoon(t *testing.T) {
 	h := handlerOf(t)
 	_, q := h.parse(staking+"/params", "")

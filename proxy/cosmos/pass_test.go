@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -23,17 +24,29 @@ type postNodes struct {
 	blocks.Nodes
 	answers []*node.Answer // nil fails
 	bodies  []string
+	last    node.Request
 }
 
 func (p *postNodes) Tip() node.Tip { return atTip{}.Tip() }
 
 func (p *postNodes) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
-	p.bodies = append(p.bodies, string(r.Post.Body))
+	p.bodies, p.last = append(p.bodies, string(r.Post.Body)), r
 	a := p.answers[len(p.bodies)-1]
 	if a == nil {
 		return nil, errors.New("gone")
 	}
 	return a, nil
+}
+
+// servePost serves a POST of the body "tx" to a path.
+func servePost(t *testing.T, nodes *postNodes, path string, header http.Header) (*httptest.ResponseRecorder, error) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	c, _ := gin.CreateTestContext(w)
+	c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("tx"))
+	c.Request.Header = header
+	route, _ := handlerFor(t, nodes).Route(c.Request)
+	return w, route.Serve(c, &record.Record{})
 }
 
 func TestPostIsRetriedOnlyIfItReadsState(t *testing.T) {
@@ -54,16 +67,63 @@ func TestPostIsRetriedOnlyIfItReadsState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := &postNodes{answers: tt.answers}
-			h := handlerFor(t, nodes)
-			w := httptest.NewRecorder()
-			c, _ := gin.CreateTestContext(w)
-			c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, tt.path, strings.NewReader("tx"))
-			route, _ := h.Route(c.Request)
-			err := route.Serve(c, &record.Record{})
+			w, err := servePost(t, nodes, tt.path, http.Header{})
 			if (err != nil) != tt.fails || w.Body.String() != tt.body {
 				t.Errorf("body = %q, error = %v; want %q, an error: %t", w.Body, err, tt.body, tt.fails)
 			}
 			expect.NoDiff(t, nodes.bodies, slices.Repeat([]string{"tx"}, tt.sent), "posted bodies")
 		})
+	}
+}
+
+func TestOnlyPostThatReadsStateIsReadAtAHeight(t *testing.T) {
+	const verify = "/ibc/core/client/v1/verify_membership"
+	for name, tt := range map[string]struct {
+		path, height string
+		read         int64 // 0 sends nothing
+		unpinned     bool
+		status       int // of the failure, 0 for none
+	}{
+		"a read":                       {verify, "", node.AtTip, false, 0},
+		"a read at a height":           {verify, "90", 90, false, 0},
+		"a read at a malformed height": {verify, "x", 0, false, 400},
+		"a transaction":                {txs + "/txs", "x", node.AtTip, true, 0},
+		"a form":                       {"form", "", 0, false, 501},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := &postNodes{answers: []*node.Answer{{NodeStatus: 200, Body: []byte("done")}}}
+			header := http.Header{respond.HeightHeader: {tt.height}}
+			if tt.path == "form" {
+				tt.path = verify
+				header.Set("Content-Type", gin.MIMEPOSTForm)
+			}
+			_, err := servePost(t, nodes, tt.path, header)
+			if nodes.last.Height != tt.read || nodes.last.Unpinned != tt.unpinned {
+				t.Errorf("node request at height %d, unpinned: %t; want %d, %t", nodes.last.Height, nodes.last.Unpinned, tt.read, tt.unpinned)
+			}
+			if (err != nil) != (tt.status > 0) || err != nil && failure.Of(err).Status != tt.status {
+				t.Errorf("error = %v, want status %d", err, tt.status)
+			}
+		})
+	}
+}
+
+func TestResponseToPostHasHeightOfTheState(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer node.Answer
+		want   string
+		lines  int // of the node's headers
+	}{
+		"a value":             {node.Answer{NodeStatus: 200, Reason: node.OK, Height: 90}, "90", 2},
+		"a value of no block": {node.Answer{NodeStatus: 200, Reason: node.OK}, "", 0},
+		"a refusal":           {node.Answer{NodeStatus: 400, Reason: node.Refused, Height: 90}, "90", 0},
+		"a pruned block":      {node.Answer{NodeStatus: 400, Reason: node.Pruned, Height: 90}, "", 0},
+		"a future block":      {node.Answer{NodeStatus: 400, Reason: node.FutureHeight, Height: 90}, "", 0},
+	} {
+		w, err := servePost(t, &postNodes{answers: []*node.Answer{&tt.answer}}, txs+"/simulate", http.Header{})
+		h := w.Header()
+		if err != nil || w.Code != tt.answer.NodeStatus || h.Get(respond.HeightHeader) != tt.want || len(h[cosmosHeader])+len(h[metadataHeader]) != tt.lines {
+			t.Errorf("%s: response = %d %v, %v; want height %q and %d header lines of the node", name, w.Code, h, err, tt.want, tt.lines)
+		}
 	}
 }
