@@ -9,16 +9,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A client that is gone without a word is found as on a listener of package net.
+// Clients that disappear without closing the connection are detected as by a listener of package net.
 func TestKeepAliveHasValuesOfPackageNet(t *testing.T) {
 	ours := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{}))(t)
 	defer ours.Close()
 	theirs := expect.Value((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer theirs.Close()
-	expect.Equal(t, keepAliveOf(t, ours), keepAliveOf(t, theirs), "keep-alive (on, idle, interval, count)")
+	expect.Equal(t, readKeepAlive(t, ours), readKeepAlive(t, theirs), "keep-alive (on, idle, interval, count)")
 }
 
-func keepAliveOf(t *testing.T, l net.Listener) (is [4]int) {
+func readKeepAlive(t *testing.T, l net.Listener) (values [4]int) {
 	t.Helper()
 	client := expect.Value((&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String()))(t)
 	defer client.Close()
@@ -26,17 +26,15 @@ func keepAliveOf(t *testing.T, l net.Listener) (is [4]int) {
 	defer accepted.Close()
 	raw, err := accepted.(syscall.Conn).SyscallConn()
 	expect.NoError(t, err)
-	if err := raw.Control(func(fd uintptr) {
+	expect.NoError(t, raw.Control(func(fd uintptr) {
 		for i, o := range [...][2]int{
 			{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE},
 			{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT},
 		} {
-			if is[i], err = syscall.GetsockoptInt(int(fd), o[0], o[1]); err != nil {
+			if values[i], err = syscall.GetsockoptInt(int(fd), o[0], o[1]); err != nil {
 				t.Error(err)
 			}
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return is
+	}))
+	return values
 }

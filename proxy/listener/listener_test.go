@@ -24,15 +24,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// service answers "hello", and to /slow only once the test lets it.
+// A service responds with "hello", and to /slow only once slow is closed.
 type service struct {
 	*testing.T
 	address  string
 	isTLS    bool
 	registry *prometheus.Registry
 	slow     chan struct{}
-	idle     atomic.Int64 // times that a connection became idle
-	busy     atomic.Int64 // and busy
+	idle     atomic.Int64 // how often a connection became idle
+	busy     atomic.Int64 // how often a connection became busy
 	log      logtest.Log
 }
 
@@ -41,7 +41,7 @@ func start(t *testing.T, o listener.Options) *service {
 	return startOn(t, "127.0.0.1:0", o, (*http.Server).Serve)
 }
 
-// startOn serves at an address, by one of a server's methods.
+// startOn serves at an address with a method of http.Server.
 func startOn(t *testing.T, address string, o listener.Options, serve func(*http.Server, net.Listener) error) *service {
 	t.Helper()
 	s := &service{T: t, registry: prometheus.NewPedanticRegistry(), slow: make(chan struct{})}
@@ -60,15 +60,13 @@ func startOn(t *testing.T, address string, o listener.Options, serve func(*http.
 	go func() { ended <- serve(server, l) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
-		}
+		expect.ErrorIs(t, <-ended, http.ErrServerClosed, "Serve")
 	})
 	return s
 }
 
 func (s *service) serve(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/other" { // protocol, spoken until the test lets it end
+	if r.URL.Path == "/other" { // another protocol, until slow is closed
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			s.Error(err)
@@ -92,7 +90,7 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "hello")
 }
 
-// A client is a connection that a test writes to by hand.
+// A client is a connection to which a test writes requests by hand.
 type client struct {
 	*testing.T
 	net.Conn
@@ -111,14 +109,14 @@ func (s *service) dial(from string) client {
 	return client{s.T, c, bufio.NewReader(c)}
 }
 
-func (c client) ask(path string) {
+func (c client) request(path string) {
 	c.Helper()
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
 		c.Error(err)
 	}
 }
 
-func (c client) answered() bool {
+func (c client) receivesOK() bool {
 	res, err := http.ReadResponse(c.read, nil)
 	if err != nil {
 		return false
@@ -128,40 +126,37 @@ func (c client) answered() bool {
 	return err == nil && res.StatusCode == http.StatusOK
 }
 
-func (s *service) greet(from string) client {
+func (s *service) connect(from string) client {
 	s.Helper()
 	c := s.dial(from)
-	s.greetAgain(c)
+	s.requestAndWaitUntilIdle(c)
 	return c
 }
 
-func (s *service) greetAgain(c client) {
+func (s *service) requestAndWaitUntilIdle(c client) {
 	s.Helper()
 	before := s.idle.Load()
-	if c.ask("/"); !c.answered() {
-		s.Fatal("no answer")
+	if c.request("/"); !c.receivesOK() {
+		s.Fatal("GET / failed, want 200")
 	}
-	for s.idle.Load() == before {
-		time.Sleep(time.Millisecond)
-	}
+	expect.Eventually(s, "connection idle", func() bool { return s.idle.Load() > before })
 }
 
-// occupy has a connection wait for its answer.
+// occupy sends a request to which the service does not respond yet.
 func (s *service) occupy(c client) {
 	s.Helper()
 	before := s.busy.Load()
-	for c.ask("/slow"); s.busy.Load() == before; {
-		time.Sleep(time.Millisecond)
-	}
+	c.request("/slow")
+	expect.Eventually(s, "connection busy", func() bool { return s.busy.Load() > before })
 }
 
-func (c client) ended() bool {
+func (c client) isClosed() bool {
 	_, err := c.read.ReadByte()
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// counted are the values of a metric that are not zero, by their label.
-func (s *service) counted(name string) map[string]int {
+// metric returns the values of a metric other than 0 by label.
+func (s *service) metric(name string) map[string]int {
 	s.Helper()
 	found := map[string]int{}
 	for label, n := range expect.Metrics(s, s.registry, name) {
@@ -172,36 +167,34 @@ func (s *service) counted(name string) map[string]int {
 	return found
 }
 
-func (s *service) closed() map[string]int { return s.counted("tipcache_http_connections_closed_total") }
+func (s *service) closedConnections() map[string]int {
+	return s.metric("tipcache_http_connections_closed_total")
+}
 
-func (s *service) become(open int) {
+func (s *service) waitForConnections(open int) {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); s.counted("tipcache_http_connections")[""] != open; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("%v connections, want %d", s.counted("tipcache_http_connections"), open)
-		}
-	}
+	expect.Eventually(s, fmt.Sprintf("%d open connections", open), func() bool { return s.metric("tipcache_http_connections")[""] == open })
 }
 
 func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
 	s := start(t, listener.Options{Most: 3})
-	first, second := s.greet("127.0.0.1"), s.greet("127.0.0.1")
-	silent := s.dial("127.0.0.1") // and says nothing at all
-	s.become(3)
-	s.greetAgain(first) // the second is idle for longest now
-	s.greet("127.0.0.1")
-	if !second.ended() {
+	first, second := s.connect("127.0.0.1"), s.connect("127.0.0.1")
+	silent := s.dial("127.0.0.1") // sends nothing
+	s.waitForConnections(3)
+	s.requestAndWaitUntilIdle(first) // second has now been idle for longest
+	s.connect("127.0.0.1")
+	if !second.isClosed() {
 		t.Error("longest idle connection still open, want it closed for the new one")
 	}
-	s.greet("127.0.0.1")
-	if !silent.ended() {
+	s.connect("127.0.0.1")
+	if !silent.isClosed() {
 		t.Error("silent connection still open, want it closed for the new one")
 	}
-	if first.ask("/"); !first.answered() {
+	if first.request("/"); !first.receivesOK() {
 		t.Error("most recently used connection was closed, want the longest idle one")
 	}
-	expect.NoDiff(t, s.closed(), map[string]int{"idle": 2}, "closed")
-	expect.Equal(t, strings.Count(s.log.String(), "connections are short"), 1, "log lines in a minute (%s)", s.log.String())
+	expect.NoDiff(t, s.closedConnections(), map[string]int{"idle": 2}, "closed connections")
+	expect.Equal(t, strings.Count(s.log.String(), "connections are short"), 1, "log lines in a minute about the lack of slots (%s)", s.log.String())
 }
 
 func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
@@ -211,85 +204,83 @@ func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
 		s.occupy(c)
 	}
 	waiting := s.dial("127.0.0.1") // in the kernel's queue
-	waiting.ask("/")
-	for len(s.counted("tipcache_http_connections_waits_total")) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	waiting.request("/")
+	expect.Eventually(t, "a wait for a slot", func() bool { return len(s.metric("tipcache_http_connections_waits_total")) > 0 })
 	close(s.slow)
 	for _, c := range busy {
-		if !c.answered() {
-			t.Error("connection closed before its response")
+		if !c.receivesOK() {
+			t.Error("request in progress failed, want 200")
 		}
 	}
-	if !waiting.answered() {
-		t.Error("waiting client got no response")
+	if !waiting.receivesOK() {
+		t.Error("request of the waiting client failed, want 200")
 	}
 }
 
 func TestHijackedConnectionIsNotIdle(t *testing.T) {
 	s := start(t, listener.Options{Most: 2})
 	other := s.dial("127.0.0.1")
-	if other.ask("/other"); !other.answered() {
-		t.Fatal("no response")
+	if other.request("/other"); !other.receivesOK() {
+		t.Fatal("GET /other failed, want 200")
 	}
-	idle := s.greet("127.0.0.1")
-	s.greet("127.0.0.1")
-	if !idle.ended() {
+	idle := s.connect("127.0.0.1")
+	s.connect("127.0.0.1")
+	if !idle.isClosed() {
 		t.Error("idle connection still open, want it closed for the new one")
 	}
 	_ = other.SetReadDeadline(time.Now())
-	if other.ended() {
-		t.Error("connection of the other client was closed")
+	if other.isClosed() {
+		t.Error("hijacked connection was closed, want it open")
 	}
 	close(s.slow)
 }
 
-func TestAddressIsLimitedToShareOfSlots(t *testing.T) {
+func TestAddressIsLimitedToItsShareOfSlots(t *testing.T) {
 	const flood, honest = "127.0.0.2", "127.0.0.3"
 	s := start(t, listener.Options{Most: 10, Share: 3, Exempt: func(a netip.Addr) bool { return a.String() == "127.0.0.4" }})
 	var flooding []client
 	for range 6 { // half of the slots, and one more
-		flooding = append(flooding, s.greet(flood))
+		flooding = append(flooding, s.connect(flood))
 	}
-	if len(s.closed()) > 0 {
-		t.Errorf("below half of the slots: %v", s.closed())
+	if len(s.closedConnections()) > 0 {
+		t.Errorf("closed connections below half of the slots = %v, want none", s.closedConnections())
 	}
-	flooding = append(flooding, s.greet(flood))
-	if !flooding[0].ended() {
+	flooding = append(flooding, s.connect(flood))
+	if !flooding[0].isClosed() {
 		t.Error("client's own idle connection still open, want it closed for the new one")
 	}
 	for _, c := range flooding[1:] {
 		s.occupy(c)
 	}
-	if refused := s.dial(flood); !refused.ended() {
-		t.Error("connection admitted beyond the client's share")
+	if refused := s.dial(flood); !refused.isClosed() {
+		t.Error("connection beyond the client's share still open, want it refused")
 	}
 	for range 3 {
-		s.greet(honest)
+		s.connect(honest)
 	}
-	others := s.closed()
-	for range 6 { // of a proxy with many clients behind it
-		s.greet("127.0.0.4")
+	others := s.closedConnections()
+	for range 6 { // an exempt proxy with many clients
+		s.connect("127.0.0.4")
 	}
 	if others["share"] == 0 || others["refused"] == 0 || others["idle"] > 0 {
-		t.Errorf("closed %v", others)
+		t.Errorf("closed connections = %v, want some of the reasons share and refused, and none idle", others)
 	}
-	if now := s.closed(); now["refused"] != others["refused"] || now["share"] != others["share"] {
-		t.Errorf("an exempt address has a share: %v, then %v", others, now)
+	if now := s.closedConnections(); now["refused"] != others["refused"] || now["share"] != others["share"] {
+		t.Errorf("closed connections after those of an exempt address = %v, want share and refused unchanged: %v", now, others)
 	}
 }
 
 func TestReleasedSlotsDoNotCountAgainstTheShare(t *testing.T) {
 	s := start(t, listener.Options{Most: 6, Share: 2, Exempt: func(netip.Addr) bool { return false }})
 	for range 3 {
-		_ = s.greet("127.0.0.2").Close()
-		s.become(0)
+		_ = s.connect("127.0.0.2").Close()
+		s.waitForConnections(0)
 	}
 	for _, other := range []string{"127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.2"} {
-		s.greet(other)
+		s.connect(other)
 	}
-	if closed := s.closed(); len(closed) > 0 {
-		t.Errorf("closed = %v, want none", closed)
+	if closed := s.closedConnections(); len(closed) > 0 {
+		t.Errorf("closed connections = %v, want none", closed)
 	}
 }
 
@@ -300,10 +291,8 @@ func TestCloseEndsWaitForSlot(t *testing.T) {
 	go func() { ended <- server.Serve(l) }()
 	s := &service{T: t, address: l.Addr().String()}
 	for range 2 {
-		s.dial("127.0.0.1").ask("/slow")
+		s.dial("127.0.0.1").request("/slow")
 	}
 	expect.NoError(t, server.Close())
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
-	}
+	expect.ErrorIs(t, <-ended, http.ErrServerClosed, "Serve")
 }

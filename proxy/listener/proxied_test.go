@@ -27,10 +27,10 @@ func header(t *testing.T, version byte, client string) string {
 	return b.String()
 }
 
-// from returns the client address that the server sees, on the connection and in the request.
-func (c client) from() string {
+// readAddress returns the client address that the server sees, on the connection and in the request.
+func (c client) readAddress() string {
 	c.Helper()
-	c.ask("/from")
+	c.request("/from")
 	res, err := http.ReadResponse(c.read, nil)
 	if err != nil {
 		return err.Error()
@@ -67,10 +67,10 @@ func TestClientAddressIsTakenFromProxyHeader(t *testing.T) {
 				c.send(tt.header[:5])
 				c.send(tt.header[5:])
 				if s.isTLS {
-					c = secured(c)
+					c = withTLS(c)
 				}
 				for range 2 {
-					if got := c.from(); !strings.HasPrefix(got, tt.want) {
+					if got := c.readAddress(); !strings.HasPrefix(got, tt.want) {
 						t.Errorf("client = %q, want %q (TLS: %t)", got, tt.want, s.isTLS)
 					}
 				}
@@ -88,16 +88,16 @@ func TestConnectionWithoutTrustedProxyHeaderIsClosed(t *testing.T) {
 	} {
 		c := s.dial("127.0.0.2")
 		c.send(text)
-		if !c.ended() {
+		if !c.isClosed() {
 			t.Errorf("%s: connection open, want it closed", name)
 		}
 	}
-	stranger := s.dial("127.0.0.3")
-	_, _ = io.WriteString(stranger, header(t, 1, "192.0.2.7:1")+"GET / HTTP/1.1\r\nHost: x\r\n\r\n") // it may be closed already
-	if !stranger.ended() {
-		t.Error("a stranger with a header: connection open, want it closed")
+	untrusted := s.dial("127.0.0.3")
+	_, _ = io.WriteString(untrusted, header(t, 1, "192.0.2.7:1")+"GET / HTTP/1.1\r\nHost: x\r\n\r\n") // it may be closed already
+	if !untrusted.isClosed() {
+		t.Error("header of an untrusted peer: connection open, want it closed")
 	}
-	expect.NoDiff(t, s.closed(), map[string]int{"proxy": 4}, "closed")
+	expect.NoDiff(t, s.closedConnections(), map[string]int{"proxy": 4}, "closed connections")
 }
 
 func TestShareCountsAgainstClientInProxyHeader(t *testing.T) {
@@ -105,15 +105,15 @@ func TestShareCountsAgainstClientInProxyHeader(t *testing.T) {
 	open := func(from string) client {
 		c := s.dial("127.0.0.2")
 		c.send(header(t, 2, from))
-		s.greetAgain(c)
+		s.requestAndWaitUntilIdle(c)
 		return c
 	}
 	first := open("192.0.2.7:1")
 	for _, from := range []string{"192.0.2.7:2", "192.0.2.8:1", "192.0.2.9:1", "192.0.2.7:3"} {
 		open(from)
 	}
-	if !first.ended() {
+	if !first.isClosed() {
 		t.Error("first connection of a client over its share is open, want it closed")
 	}
-	expect.NoDiff(t, s.closed(), map[string]int{"share": 1}, "closed")
+	expect.NoDiff(t, s.closedConnections(), map[string]int{"share": 1}, "closed connections")
 }

@@ -19,7 +19,7 @@ func certificates() []tls.Certificate {
 	return s.TLS.Certificates
 }
 
-// startTLS serves with TLS, HTTP/1 alone, for a test writes requests by hand.
+// startTLS serves TLS with HTTP/1 only, because tests write requests by hand.
 func startTLS(t *testing.T, o listener.Options) *service {
 	t.Helper()
 	o.TLS = &tls.Config{Certificates: certificates(), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
@@ -28,93 +28,93 @@ func startTLS(t *testing.T, o listener.Options) *service {
 	return s
 }
 
-// secured is a client's connection with TLS over it.
-func secured(c client) client {
-	over := tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // of a test
-	return client{c.T, over, bufio.NewReader(over)}
+// withTLS returns a client that uses TLS over the connection of c.
+func withTLS(c client) client {
+	conn := tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // the certificate of a test
+	return client{c.T, conn, bufio.NewReader(conn)}
 }
 
-// greetTLS makes sure that a connection is accepted, and then idle.
-func (s *service) greetTLS(from string) client {
+// connectTLS opens a connection and waits until it is idle after a request.
+func (s *service) connectTLS(from string) client {
 	s.Helper()
-	c := secured(s.dial(from))
-	s.greetAgain(c)
+	c := withTLS(s.dial(from))
+	s.requestAndWaitUntilIdle(c)
 	return c
 }
 
 func TestLongestIdleTLSConnectionIsClosedForNewOne(t *testing.T) {
 	s := startTLS(t, listener.Options{Most: 3})
-	first, second := s.greetTLS("127.0.0.1"), s.greetTLS("127.0.0.1")
-	s.greetTLS("127.0.0.1")
-	s.greetAgain(first) // the second is idle for longest now
-	s.greetTLS("127.0.0.1")
-	if !second.ended() {
+	first, second := s.connectTLS("127.0.0.1"), s.connectTLS("127.0.0.1")
+	s.connectTLS("127.0.0.1")
+	s.requestAndWaitUntilIdle(first) // second has now been idle for longest
+	s.connectTLS("127.0.0.1")
+	if !second.isClosed() {
 		t.Error("longest idle connection still open, want it closed for the new one")
 	}
-	if first.ask("/"); !first.answered() {
+	if first.request("/"); !first.receivesOK() {
 		t.Error("most recently used connection was closed, want the longest idle one")
 	}
-	expect.NoDiff(t, s.closed(), map[string]int{"idle": 1}, "closed")
+	expect.NoDiff(t, s.closedConnections(), map[string]int{"idle": 1}, "closed connections")
 }
 
 func TestConnectionStalledInHandshakeIsClosedForNewOne(t *testing.T) {
-	for name, says := range map[string][]byte{"before it": nil, "in its midst": {22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}} {
+	for name, sent := range map[string][]byte{"before its first byte": nil, "after its first bytes": {22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}} {
 		t.Run(name, func(t *testing.T) {
 			s := startTLS(t, listener.Options{Most: 2})
 			for range 2 {
-				expect.Value(s.dial("127.0.0.1").Write(says))(t)
+				expect.Value(s.dial("127.0.0.1").Write(sent))(t)
 			}
-			s.become(2)
-			s.greetTLS("127.0.0.1")
-			expect.NoDiff(t, s.closed(), map[string]int{"idle": 1}, "closed")
+			s.waitForConnections(2)
+			s.connectTLS("127.0.0.1")
+			expect.NoDiff(t, s.closedConnections(), map[string]int{"idle": 1}, "closed connections")
 		})
 	}
 }
 
-func TestAddressIsLimitedToShareOfSlotsWithTLS(t *testing.T) {
+func TestAddressIsLimitedToItsShareOfSlotsWithTLS(t *testing.T) {
 	const flood, honest = "127.0.0.2", "127.0.0.3"
 	s := startTLS(t, listener.Options{Most: 10, Share: 3, Exempt: func(netip.Addr) bool { return false }})
 	var flooding []client
 	for range 6 { // half of the slots, and one more
-		flooding = append(flooding, s.greetTLS(flood))
+		flooding = append(flooding, s.connectTLS(flood))
 	}
 	for _, c := range flooding {
 		s.occupy(c)
 	}
-	if refused := s.dial(flood); !refused.ended() {
-		t.Error("connection admitted beyond the client's share")
+	if refused := s.dial(flood); !refused.isClosed() {
+		t.Error("connection beyond the client's share still open, want it refused")
 	}
 	for range 3 {
-		s.greetTLS(honest)
+		s.connectTLS(honest)
 	}
-	if got := s.closed(); got["refused"] != 1 || got["idle"] > 0 {
-		t.Errorf("closed %v", got)
+	if got := s.closedConnections(); got["refused"] != 1 || got["idle"] > 0 {
+		t.Errorf("closed connections = %v, want 1 refused and none idle", got)
 	}
 }
 
-// Of a /64 a machine has ::1 at least.
+// The test uses one address of a /64, because a machine may have only ::1.
 func TestIPv6NetworkIsLimitedToShareOfSlots(t *testing.T) {
 	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
-		t.Skip("this machine has no ::1, and slots_test.go holds the rest")
-	} else if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Skip("this machine has no ::1")
+	} else {
+		expect.NoError(t, l.Close())
 	}
 	s := startOn(t, "[::]:0", listener.Options{Most: 10, Share: 3, Exempt: func(netip.Addr) bool { return false }}, (*http.Server).Serve)
 	_, port, err := net.SplitHostPort(s.address)
 	expect.NoError(t, err)
-	six, four := net.JoinHostPort("::1", port), net.JoinHostPort("127.0.0.1", port)
-	s.address = six
+	ipv6, ipv4 := net.JoinHostPort("::1", port), net.JoinHostPort("127.0.0.1", port)
+	s.address = ipv6
 	for range 6 {
 		s.occupy(s.dial("::1"))
 	}
-	if refused := s.dial("::1"); !refused.ended() {
-		t.Error("connection admitted beyond the client's share")
+	if refused := s.dial("::1"); !refused.isClosed() {
+		t.Error("connection beyond the client's share still open, want it refused")
 	}
-	s.address = four // IPv4, on the same socket
+	s.address = ipv4 // on the same socket
 	for range 3 {
-		s.greet("127.0.0.1")
+		s.connect("127.0.0.1")
 	}
-	if got := s.closed(); got["refused"] != 1 || got["share"] > 0 {
-		t.Errorf("closed %v", got)
+	if got := s.closedConnections(); got["refused"] != 1 || got["share"] > 0 {
+		t.Errorf("closed connections = %v, want 1 refused and none of the reason share", got)
 	}
 }
