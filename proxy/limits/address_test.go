@@ -10,21 +10,21 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func TestAddressIsLastOneThatIsNoTrustedProxy(t *testing.T) {
+func TestAddressIsLastOneThatIsNotATrustedProxy(t *testing.T) {
 	for name, tt := range map[string]struct {
 		peer      string
 		forwarded []string
 		want      string
 	}{
 		"no proxy":                        {"192.0.2.1:5000", nil, "192.0.2.1"},
-		"a header of a stranger":          {"192.0.2.1:5000", []string{"203.0.113.9"}, "192.0.2.1"},
+		"a header of an untrusted peer":   {"192.0.2.1:5000", []string{"203.0.113.9"}, "192.0.2.1"},
 		"a trusted proxy":                 {"10.0.0.1:5000", []string{"203.0.113.9"}, "203.0.113.9"},
-		"a trusted proxy, and no header":  {"10.0.0.1:5000", nil, "10.0.0.1"},
-		"what the client has made up":     {"10.0.0.1:5000", []string{"1.1.1.1, 203.0.113.9"}, "203.0.113.9"},
+		"a trusted proxy, without header": {"10.0.0.1:5000", nil, "10.0.0.1"},
+		"an address forged by the client": {"10.0.0.1:5000", []string{"1.1.1.1, 203.0.113.9"}, "203.0.113.9"},
 		"two trusted proxies":             {"10.0.0.1:5000", []string{"203.0.113.9, 10.0.0.2"}, "203.0.113.9"},
 		"two lines":                       {"10.0.0.1:5000", []string{"203.0.113.9", "10.0.0.2"}, "203.0.113.9"},
-		"trusted proxies alone":           {"10.0.0.1:5000", []string{"10.0.0.3,10.0.0.2"}, "10.0.0.3"},
-		"what is no address":              {"10.0.0.1:5000", []string{"unknown, 10.0.0.2"}, "10.0.0.2"},
+		"only trusted proxies":            {"10.0.0.1:5000", []string{"10.0.0.3,10.0.0.2"}, "10.0.0.3"},
+		"an element that is no address":   {"10.0.0.1:5000", []string{"unknown, 10.0.0.2"}, "10.0.0.2"},
 		"empty elements of the list":      {"10.0.0.1:5000", []string{"203.0.113.9, ,", ""}, "203.0.113.9"},
 		"an address with a port":          {"10.0.0.1:5000", []string{"203.0.113.9:4711"}, "203.0.113.9"},
 		"an IPv6 address with a port":     {"10.0.0.1:5000", []string{"[2001:db8::1]:4711"}, "2001:db8::1"},
@@ -46,7 +46,7 @@ func TestAddressIsLastOneThatIsNoTrustedProxy(t *testing.T) {
 
 func TestClientIsNamedByKeyOrNetwork(t *testing.T) {
 	a := newAdmission(limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
-	for _, tt := range []struct{ peer, tenant, want string }{
+	for _, tt := range []struct{ peer, key, want string }{
 		{"192.0.2.1:5000", "", "192.0.2.1"},
 		{"[2001:db8::7:1]:5000", "", "2001:db8::/64"},
 		{"192.0.2.1:5000", "one", "key one"},
@@ -54,10 +54,10 @@ func TestClientIsNamedByKeyOrNetwork(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = tt.peer
 		c := a.ClientOf(r)
-		c.Key.Name = tt.tenant
-		expect.Equal(t, c.Name(), tt.want, "name of %s with the key %q", tt.peer, tt.tenant)
+		c.Key.Name = tt.key
+		expect.Equal(t, c.Name(), tt.want, "name of %s with the key %q", tt.peer, tt.key)
 	}
-	if !a.Trusts(netip.MustParseAddr("10.1.2.3")) || a.Trusts(client) {
-		t.Error("trusted proxies differ from the configuration")
+	for address, want := range map[netip.Addr]bool{netip.MustParseAddr("10.1.2.3"): true, client: false} {
+		expect.Equal(t, a.Trusts(address), want, "Trusts(%s)", address)
 	}
 }

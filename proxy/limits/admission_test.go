@@ -20,7 +20,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// newAdmission returns an admission with limits and keys of this process alone.
+// newAdmission returns an admission whose limits are not shared with other processes.
 func newAdmission(l limits.Limits, keys ...limits.Key) *limits.Admission {
 	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	a.Limits.Store(&l)
@@ -32,7 +32,7 @@ func keyOf(name, secret string) limits.Key {
 	return limits.Key{Name: name, SHA256: sha256.Sum256([]byte(secret))}
 }
 
-func withKey(secret string) *http.Request {
+func requestWithKey(secret string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	if secret != "" {
 		r.Header.Set(limits.KeyHeader, secret)
@@ -40,7 +40,7 @@ func withKey(secret string) *http.Request {
 	return r
 }
 
-// verdict is the status, the wait and the text of a refusal, or "admitted".
+// verdict returns the status, the wait and the text of a refusal, or "admitted".
 func verdict(err error) string {
 	if err == nil {
 		return "admitted"
@@ -63,10 +63,10 @@ func TestAddressOverItsRateIsRefusedUntilRetryAfter(t *testing.T) {
 		a := newAdmission(limits.Limits{Address: limits.Rate{Requests: 4, Per: time.Minute, Burst: 2}})
 		const refused = "429 after 15s: too many requests: the limit of this address is 4 in 1m0s, at most 2 at once"
 		for i, step := range []struct {
-			after    time.Duration
-			from     netip.Addr
-			want     string
-			standing string
+			after  time.Duration
+			from   netip.Addr
+			want   string
+			status string // the RateLimit header
 		}{
 			{0, client, "admitted", `"address";r=1;t=15`},
 			{0, client, "admitted", `"address";r=0;t=30`},
@@ -80,7 +80,7 @@ func TestAddressOverItsRateIsRefusedUntilRetryAfter(t *testing.T) {
 			time.Sleep(step.after)
 			answer := http.Header{}
 			expect.Equal(t, verdict(a.Admit(t.Context(), &limits.Client{Address: step.from}, answer)), step.want, "step %d", i)
-			want := http.Header{limits.StatusHeader: {step.standing}, limits.PolicyHeader: {`"address";q=2;w=30`}}
+			want := http.Header{limits.StatusHeader: {step.status}, limits.PolicyHeader: {`"address";q=2;w=30`}}
 			expect.NoDiff(t, answer, want, "step %d: headers", i)
 		}
 	})
@@ -104,29 +104,29 @@ func TestOnlyConfiguredKeysAreAdmitted(t *testing.T) {
 		want      string
 		admitted  string // name of the key
 	}{
-		"a configured key":              {[]limits.Key{keyOf("one", "secret"), keyOf("two", "hidden")}, "secret", "admitted", "one"},
-		"another configured key":        {[]limits.Key{keyOf("one", "secret"), keyOf("two", "hidden")}, "hidden", "admitted", "two"},
-		"an unknown key":                {[]limits.Key{keyOf("one", "secret")}, "guess", invalid, ""},
-		"the beginning of a key":        {[]limits.Key{keyOf("one", "secret")}, "secre", invalid, ""},
-		"the key in other letters":      {[]limits.Key{keyOf("one", "secret")}, "SECRET", invalid, ""},
-		"a long key":                    {[]limits.Key{keyOf("one", strings.Repeat("x", 100))}, strings.Repeat("x", 100), "admitted", "one"},
-		"no key":                        {[]limits.Key{keyOf("one", "secret")}, "", missing, ""},
-		"no key, with an empty digest":  {[]limits.Key{keyOf("one", "")}, "", missing, ""},
-		"a key where none is set":       {nil, "secret", "401 after 0s: this route is closed because no API key is configured: the operator adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none", ""},
-		"an earlier one of equal keys":  {[]limits.Key{keyOf("old", "secret"), keyOf("new", "secret")}, "secret", "admitted", "new"},
-		"a key before the one that fit": {[]limits.Key{keyOf("one", "secret"), keyOf("two", "other")}, "secret", "admitted", "one"},
+		"a configured key":               {[]limits.Key{keyOf("one", "secret"), keyOf("two", "hidden")}, "secret", "admitted", "one"},
+		"another configured key":         {[]limits.Key{keyOf("one", "secret"), keyOf("two", "hidden")}, "hidden", "admitted", "two"},
+		"an unknown key":                 {[]limits.Key{keyOf("one", "secret")}, "guess", invalid, ""},
+		"the beginning of a key":         {[]limits.Key{keyOf("one", "secret")}, "secre", invalid, ""},
+		"a key in another case":          {[]limits.Key{keyOf("one", "secret")}, "SECRET", invalid, ""},
+		"a long key":                     {[]limits.Key{keyOf("one", strings.Repeat("x", 100))}, strings.Repeat("x", 100), "admitted", "one"},
+		"no key":                         {[]limits.Key{keyOf("one", "secret")}, "", missing, ""},
+		"no key, with an empty digest":   {[]limits.Key{keyOf("one", "")}, "", missing, ""},
+		"a key where none is configured": {nil, "secret", "401 after 0s: this route is closed because no API key is configured: the operator adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none", ""},
+		"the last one of equal keys":     {[]limits.Key{keyOf("old", "secret"), keyOf("new", "secret")}, "secret", "admitted", "new"},
+		"a key before another one":       {[]limits.Key{keyOf("one", "secret"), keyOf("two", "other")}, "secret", "admitted", "one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, answer := newAdmission(limits.Limits{}, tt.keys...), http.Header{}
-			key, err := a.AdmitKey(withKey(tt.presented), answer)
+			key, err := a.AdmitKey(requestWithKey(tt.presented), answer)
 			if got := verdict(err); !strings.HasPrefix(got, tt.want[:min(len(tt.want), 60)]) || key.Name != tt.admitted {
-				t.Errorf("got %q as %q, want %q as %q", got, key.Name, tt.want, tt.admitted)
+				t.Errorf("AdmitKey = %q as %q, want %q as %q", got, key.Name, tt.want, tt.admitted)
 			}
 			if len(answer) > 0 {
-				t.Errorf("headers = %v without a limit, want none", answer)
+				t.Errorf("headers without a limit = %v, want none", answer)
 			}
 			if found, known := a.KeyOf(tt.presented); known != (tt.admitted != "") || known && found.Name != tt.admitted {
-				t.Errorf("KeyOf = %q, %t; want %q", found.Name, known, tt.admitted)
+				t.Errorf("KeyOf = %q, %t; want %q, %t", found.Name, known, tt.admitted, tt.admitted != "")
 			}
 		})
 	}
@@ -136,17 +136,17 @@ func TestReplacedKeysApplyToTheNextRequest(t *testing.T) {
 	keys := []limits.Key{keyOf("one", "secret")}
 	a := newAdmission(limits.Limits{}, keys...)
 	keys[0] = keyOf("one", "changed by the caller")
-	if _, err := a.AdmitKey(withKey("secret"), http.Header{}); err != nil {
-		t.Errorf("the admission does not keep its own copy of the keys: %v", err)
+	if _, err := a.AdmitKey(requestWithKey("secret"), http.Header{}); err != nil {
+		t.Errorf("AdmitKey after the caller changed its slice = %v, want nil", err)
 	}
 	a.SetKeys([]limits.Key{keyOf("one", "newer")})
-	if _, err := a.AdmitKey(withKey("secret"), http.Header{}); err == nil {
-		t.Error("revoked key admitted")
+	if _, err := a.AdmitKey(requestWithKey("secret"), http.Header{}); err == nil {
+		t.Error("AdmitKey of a revoked key = nil, want an error")
 	}
-	expect.Value(a.AdmitKey(withKey("newer"), http.Header{}))(t)
+	expect.Value(a.AdmitKey(requestWithKey("newer"), http.Header{}))(t)
 }
 
-func TestKeysOfOneNameShareRateAndOwnRateWins(t *testing.T) {
+func TestKeysOfOneNameShareRateUnlessTheyHaveTheirOwn(t *testing.T) {
 	own := keyOf("own", "three")
 	own.Rate = limits.Rate{Requests: 3, Per: time.Hour, Burst: 3}
 	a := newAdmission(limits.Limits{Key: perHour}, keyOf("shared", "one"), keyOf("shared", "two"), own)
@@ -154,15 +154,15 @@ func TestKeysOfOneNameShareRateAndOwnRateWins(t *testing.T) {
 	for range 5 {
 		for _, secret := range []string{"one", "two", "three"} {
 			answer := http.Header{}
-			if _, err := a.AdmitKey(withKey(secret), answer); err == nil {
+			if _, err := a.AdmitKey(requestWithKey(secret), answer); err == nil {
 				admitted[secret]++
 			}
 			if got := answer.Get(limits.StatusHeader); !strings.HasPrefix(got, `"key";r=`) {
-				t.Errorf("%s = %q, want one of a key", limits.StatusHeader, got)
+				t.Errorf("%s = %q, want the status of the key's limit", limits.StatusHeader, got)
 			}
 		}
 	}
-	expect.NoDiff(t, admitted, map[string]int{"one": 1, "two": 1, "three": 3}, "admitted")
+	expect.NoDiff(t, admitted, map[string]int{"one": 1, "two": 1, "three": 3}, "admitted requests")
 }
 
 func TestBatchCountsAgainstEveryLimit(t *testing.T) {
@@ -172,26 +172,26 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 		n            int
 		limited      bool
 		want         string
-		standing     []string
+		status       []string // the RateLimit header
 	}{
-		"no limit":             {n: 9, want: "admitted"},
-		"within the address's": {address: bucket(10), n: 9, limited: true, want: "admitted", standing: []string{`"address";r=1;t=3240`}},
-		"within both":          {address: bucket(10), key: bucket(20), n: 9, limited: true, want: "admitted", standing: []string{`"address";r=1;t=3240`, `"key";r=11;t=1620`}},
-		"beyond any bucket":    {address: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this address never admits more than 9 at once"},
-		"beyond the key's":     {address: bucket(20), key: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this key never admits more than 9 at once", standing: []string{`"address";r=11;t=1620`}},
+		"no limit":                   {n: 9, want: "admitted"},
+		"within the address's limit": {address: bucket(10), n: 9, limited: true, want: "admitted", status: []string{`"address";r=1;t=3240`}},
+		"within both limits":         {address: bucket(10), key: bucket(20), n: 9, limited: true, want: "admitted", status: []string{`"address";r=1;t=3240`, `"key";r=11;t=1620`}},
+		"beyond the address's burst": {address: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this address never admits more than 9 at once"},
+		"beyond the key's burst":     {address: bucket(20), key: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this key never admits more than 9 at once", status: []string{`"address";r=11;t=1620`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAdmission(limits.Limits{Address: tt.address, Key: tt.key})
-				answer := http.Header{limits.StatusHeader: {"of the first"}, limits.PolicyHeader: {"of the first"}}
-				if !tt.limited || tt.want[:3] == "400" && tt.standing == nil {
-					tt.standing = []string{"of the first"}
+				answer := http.Header{limits.StatusHeader: {"of the first request"}, limits.PolicyHeader: {"of the first request"}}
+				if !tt.limited || tt.want[:3] == "400" && tt.status == nil {
+					tt.status = []string{"of the first request"}
 				}
 				limited, err := a.AdmitMore(t.Context(), &limits.Client{Address: client, Key: limits.Key{Name: "one"}}, tt.n, http.StatusBadRequest, answer)
 				if got := verdict(err); got != tt.want || limited != tt.limited {
-					t.Errorf("got %q, limited %t; want %q, %t", got, limited, tt.want, tt.limited)
+					t.Errorf("AdmitMore = %q, limited %t; want %q, %t", got, limited, tt.want, tt.limited)
 				}
-				expect.NoDiff(t, answer[limits.StatusHeader], tt.standing, "%s", limits.StatusHeader)
+				expect.NoDiff(t, answer[limits.StatusHeader], tt.status, "%s", limits.StatusHeader)
 			})
 		})
 	}
@@ -202,22 +202,22 @@ func TestWouldAdmitCountsNothing(t *testing.T) {
 	free, keyed := limits.Client{Address: client}, limits.Client{Address: client, Key: limits.Key{Name: "one"}}
 	for range 5 {
 		if !a.WouldAdmit(&keyed, time.Now()) || a.Delay(&keyed, time.Now()) != 0 {
-			t.Fatal("WouldAdmit counted a request")
+			t.Fatal("WouldAdmit = false or Delay > 0 for the first request, want true and 0")
 		}
 	}
-	var standing limits.Statuses
-	if !a.AdmitRepeated(&standing, &keyed, time.Now()) || !standing[0].Limited() || !standing[1].Limited() {
-		t.Errorf("AdmitRepeated refuses within the limits, or leaves out a standing: %+v", standing)
+	var statuses limits.Statuses
+	if !a.AdmitRepeated(&statuses, &keyed, time.Now()) || !statuses[0].Limited() || !statuses[1].Limited() {
+		t.Errorf("AdmitRepeated = false, or without the status of a limit: %+v; want true with both", statuses)
 	}
-	expect.Equal(t, string(standing[1].AppendText(nil)), `"key";r=0;t=3600`, "the key's standing")
-	if a.WouldAdmit(&keyed, time.Now()) || a.AdmitRepeated(&standing, &keyed, time.Now()) {
-		t.Error("WouldAdmit = true beyond the key's limit")
+	expect.Equal(t, string(statuses[1].AppendText(nil)), `"key";r=0;t=3600`, "status of the key's limit")
+	if a.WouldAdmit(&keyed, time.Now()) || a.AdmitRepeated(&statuses, &keyed, time.Now()) {
+		t.Error("WouldAdmit or AdmitRepeated = true beyond the key's limit, want false")
 	}
 	if wait := a.Delay(&keyed, time.Now()); wait < 59*time.Minute || wait > time.Hour {
-		t.Errorf("the key is told to wait %v, want nearly an hour", wait)
+		t.Errorf("Delay of the key = %v, want 59m to 1h", wait)
 	}
 	if a.WouldAdmit(&free, time.Now()) {
-		t.Error("third request of the address admitted, want it refused")
+		t.Error("WouldAdmit of a third request of the address = true, want false")
 	}
 }
 
@@ -237,17 +237,17 @@ func TestStreamsSpendLimitOfClient(t *testing.T) {
 
 func TestRenewFailsOnceKeyIsRemoved(t *testing.T) {
 	a := newAdmission(limits.Limits{}, keyOf("one", "secret"))
-	r := withKey("secret")
+	r := requestWithKey("secret")
 	r.RemoteAddr = "192.0.2.1:50000"
 	if c, err := a.Renew(r, true); err != nil || c.Key.Name != "one" || c.Address != client {
-		t.Errorf("got %+v, %v", c, err)
+		t.Errorf("Renew with the key = %+v, %v; want the client with its key", c, err)
 	}
 	if c, err := a.Renew(r, false); err != nil || c.Key.Name != "" {
-		t.Errorf("a client that was admitted without a key is renewed as %+v, %v", c, err)
+		t.Errorf("Renew of a client without a key = %+v, %v; want no key", c, err)
 	}
 	a.SetKeys(nil)
 	if _, err := a.Renew(r, true); verdict(err)[:3] != "401" {
-		t.Errorf("a revoked key is renewed: %v", err)
+		t.Errorf("Renew with a revoked key = %v, want 401", err)
 	}
 }
 
@@ -259,14 +259,14 @@ func TestVerdictsAreCountedByLimitAndStore(t *testing.T) {
 	for range 3 {
 		_ = a.Admit(t.Context(), &limits.Client{Address: client}, http.Header{})
 	}
-	_, _ = a.AdmitKey(withKey("secret"), http.Header{})
+	_, _ = a.AdmitKey(requestWithKey("secret"), http.Header{})
 	want := map[string]float64{
 		"address|memory|allowed": 2, "address|memory|refused": 1, "key|memory|allowed": 1,
 	}
 	expect.NoDiff(t, expect.Metrics(t, metrics, "tipcache_proxy_limits_total"), want, "verdicts")
 }
 
-// A flood of addresses must not make this process forget who has spent its limit.
+// A flood of addresses must not evict the bucket of a client that has used up its limit.
 func TestFloodOfAddressesDoesNotRefillActiveClient(t *testing.T) {
 	a := newAdmission(limits.Limits{Address: perHour})
 	admitted := 0

@@ -19,25 +19,25 @@ import (
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
-// replicasOf share the limit of each address in a Redis.
-func replicasOf(t *testing.T, address string, each limits.Rate) (replicas [2]*limits.Admission) {
+// newReplicas returns two admissions that share the limit of each address in Redis.
+func newReplicas(t *testing.T, address string, limit limits.Rate) (replicas [2]*limits.Admission) {
 	t.Helper()
 	for i := range replicas {
 		client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
 		t.Cleanup(func() { _ = client.Close() })
 		replicas[i] = limits.New(limits.Shared{Redis: client}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		replicas[i].Limits.Store(&limits.Limits{Address: each})
+		replicas[i].Limits.Store(&limits.Limits{Address: limit})
 	}
 	return replicas
 }
 
-// realRedis is the address of a Redis that runs as long as the test, which is skipped
-// without one.
-func realRedis(t *testing.T) (address string) {
+// startRedis runs a redis-server until the test ends, and returns its address. It skips the test if redis-server is not
+// installed.
+func startRedis(t *testing.T) (address string) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		t.Skip("install redis-server to run this test: it has to be on the PATH")
+		t.Skip("install redis-server to run this test: it must be on the PATH")
 	}
 	address = porttest.Address(t)
 	_, port, _ := net.SplitHostPort(address)
@@ -46,19 +46,17 @@ func realRedis(t *testing.T) (address string) {
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 	client := redis.NewClient(&redis.Options{Addr: address})
 	t.Cleanup(func() { _ = client.Close() })
-	for client.Ping(t.Context()).Err() != nil {
-		time.Sleep(10 * time.Millisecond)
-	}
+	expect.Eventually(t, "response of Redis", func() bool { return client.Ping(t.Context()).Err() == nil })
 	return address
 }
 
 func TestBatchIsCountedInRedisAsAWhole(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]func(t *testing.T) string{
-		"a real one": realRedis, "as tests have it": func(t *testing.T) string { t.Helper(); return miniredis.RunT(t).Addr() },
+		"redis-server": startRedis, "miniredis": func(t *testing.T) string { t.Helper(); return miniredis.RunT(t).Addr() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			replicas := replicasOf(t, address(t), limits.Rate{Requests: 10, Per: time.Hour, Burst: 10})
+			replicas := newReplicas(t, address(t), limits.Rate{Requests: 10, Per: time.Hour, Burst: 10})
 			who := limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
 			var got []string
 			for i, n := range []int{0, 4, 4, 3, 2, 1, 10} {
@@ -67,42 +65,42 @@ func TestBatchIsCountedInRedisAsAWhole(t *testing.T) {
 				got = append(got, fmt.Sprintf("%d: %t %.13s", n, err == nil, answer.Get(limits.StatusHeader)))
 			}
 			want := []string{"0: true ", `4: true "address";r=6`, `4: true "address";r=2`, `3: false "address";r=0`, `2: true "address";r=0`, `1: false "address";r=0`, "10: false "}
-			expect.NoDiff(t, got, want, "values")
+			expect.NoDiff(t, got, want, "admitted requests with the status of the limit")
 		})
 	}
 }
 
-func TestEventsAreTakenFromRedisInBatchesWithinSharedLimit(t *testing.T) {
+func TestEventsAreCountedInRedisInBatchesWithinSharedLimit(t *testing.T) {
 	server := miniredis.RunT(t)
 	const burst = 320
-	replicas := replicasOf(t, server.Addr(), limits.Rate{Requests: burst, Per: 100 * time.Hour, Burst: burst})
+	replicas := newReplicas(t, server.Addr(), limits.Rate{Requests: burst, Per: 100 * time.Hour, Burst: burst})
 	who := limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
 	if wait := replicas[0].Spend(t.Context(), &who); wait > 0 {
-		t.Fatalf("the first waits %v", wait)
+		t.Fatalf("wait of the first event = %v, want 0", wait)
 	}
-	paid, before := 1, server.CommandCount()
+	admitted, before := 1, server.CommandCount()
 	for range burst {
 		for _, a := range replicas {
 			if a.Spend(t.Context(), &who) == 0 {
-				paid++
+				admitted++
 			}
 		}
-		if paid == 101 {
+		if admitted == 101 {
 			if calls := server.CommandCount() - before; calls > 40 {
-				t.Errorf("100 events cost %d commands of Redis", calls)
+				t.Errorf("Redis commands for 100 events = %d, want at most 40", calls)
 			}
 		}
 	}
-	expect.Equal(t, paid, burst, "events paid for")
+	expect.Equal(t, admitted, burst, "admitted events")
 }
 
-// Streams pay for each event at each block.
+// Streams count each event of each block against the limit.
 func TestEventOfClientWithoutLimitsAllocatesNothing(t *testing.T) {
 	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	c := limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
 	if n := testing.AllocsPerRun(100, func() {
 		expect.Equal(t, a.Spend(t.Context(), &c), 0, "wait")
 	}); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("allocations of Spend = %v, want 0", n)
 	}
 }

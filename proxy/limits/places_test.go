@@ -8,33 +8,33 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// waiting is a set of requests that wait, each of which can leave.
+// waiting holds the waiting requests of each address.
 type waiting struct {
 	*limits.Places
-	left map[string][]func()
+	leavers map[string][]func() // end the wait of a request
 }
 
-// enter has n requests of a client wait, and returns the first refusal.
-func (w *waiting) enter(n int, address, tenant string) error {
+// enter lets n requests of a client wait, and returns the first refusal.
+func (w *waiting) enter(n int, address, key string) error {
 	for range n {
-		leave, err := w.Enter(&limits.Client{Address: netip.MustParseAddr(address), Key: limits.Key{Name: tenant}}, 3*time.Second)
+		leave, err := w.Enter(&limits.Client{Address: netip.MustParseAddr(address), Key: limits.Key{Name: key}}, 3*time.Second)
 		if err != nil {
 			return err
 		}
-		w.left[address] = append(w.left[address], leave)
+		w.leavers[address] = append(w.leavers[address], leave)
 	}
 	return nil
 }
 
 func (w *waiting) leave(address string) {
-	last := len(w.left[address]) - 1
-	w.left[address][last]()
-	w.left[address] = w.left[address][:last]
+	last := len(w.leavers[address]) - 1
+	w.leavers[address][last]()
+	w.leavers[address] = w.leavers[address][:last]
 }
 
 const (
-	all   = 1000 // requests of one interface that may wait
-	share = 50   // of one client, once more than half of all wait
+	all   = 1000 // maximum number of waiting requests of one API
+	share = 50   // maximum of one client once more than half of them are in use
 )
 
 func TestClientIsLimitedToShareOnceHalfOfPlacesAreTaken(t *testing.T) {
@@ -44,21 +44,21 @@ func TestClientIsLimitedToShareOnceHalfOfPlacesAreTaken(t *testing.T) {
 	step := func(what string, err error, want string) {
 		t.Helper()
 		if got := verdict(err); got != want {
-			t.Fatalf("%s: got %q, want %q", what, got, want)
+			t.Fatalf("%s = %q, want %q", what, got, want)
 		}
 	}
-	step("half of the places for one client", w.enter(all/2+1, "192.0.2.1", ""), "admitted")
-	step("one more for it", w.enter(1, "192.0.2.1", ""), tooMany)
-	step("the share of another", w.enter(share, "192.0.2.2", ""), "admitted")
-	step("one more for that", w.enter(1, "192.0.2.2", ""), tooMany)
+	step("more than half of all places for one client", w.enter(all/2+1, "192.0.2.1", ""), "admitted")
+	step("one more of that client", w.enter(1, "192.0.2.1", ""), tooMany)
+	step("the share of a second client", w.enter(share, "192.0.2.2", ""), "admitted")
+	step("one more of the second client", w.enter(1, "192.0.2.2", ""), tooMany)
 	w.leave("192.0.2.2")
-	step("its share again, after one left", w.enter(1, "192.0.2.2", ""), "admitted")
-	step("one more, with the rest still there", w.enter(1, "192.0.2.2", ""), tooMany)
-	step("a key has a share of its own, wherever it is used", w.enter(share, "192.0.2.2", "one"), "admitted")
-	step("no more than that", w.enter(1, "192.0.2.3", "one"), tooMany)
-	step("clients behind a trusted proxy have none", w.enter(2*share, "10.0.0.1", ""), "admitted")
-	step("clients of this machine have none", w.enter(all-all/2-1-share-share-2*share, "127.0.0.1", ""), "admitted")
+	step("another one after one left", w.enter(1, "192.0.2.2", ""), "admitted")
+	step("one more while its share is in use", w.enter(1, "192.0.2.2", ""), tooMany)
+	step("the share of a key", w.enter(share, "192.0.2.2", "one"), "admitted")
+	step("one more of the key from another address", w.enter(1, "192.0.2.3", "one"), tooMany)
+	step("more than a share from a trusted proxy", w.enter(2*share, "10.0.0.1", ""), "admitted")
+	step("more than a share from this machine", w.enter(all-all/2-1-share-share-2*share, "127.0.0.1", ""), "admitted")
 	step("beyond all places", w.enter(1, "127.0.0.1", ""), "503 after 3s: too many requests wait for a block")
 	w.leave("127.0.0.1")
-	step("the place of one that left", w.enter(1, "192.0.2.4", ""), "admitted")
+	step("another one after one of them left", w.enter(1, "192.0.2.4", ""), "admitted")
 }

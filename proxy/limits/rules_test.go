@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -41,7 +39,7 @@ func TestNodeInternalsAreDeniedUnlessARuleAllowsThem(t *testing.T) {
 	denied := []string{"net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_flush_mempool", "dial_peers", "cometbft.services.pruning.v1.PruningService/SetBlockRetainHeight"}
 	for _, operation := range denied {
 		if got, want := verdict(a.Denied(operation)), "403 after 0s: access to "+operation+" is denied here"; got != want {
-			t.Errorf("got %q, want %q", got, want)
+			t.Errorf("Denied(%s) = %q, want %q", operation, got, want)
 		}
 	}
 	for _, operation := range []string{"status", "health", "num_unconfirmed_txs", "/cosmos/base/tendermint/v1beta1/node_info", "/net_info"} {
@@ -83,7 +81,7 @@ func TestRateOfRuleIsPerClientForAllMatchingOperations(t *testing.T) {
 			_, err = b.AdmitOperation(t.Context(), &one, "tx", http.Header{})
 		}
 		if got, want := verdict(err), "the limit of this rule is 1 in 1h0m0s, at most 2 at once"; !strings.HasSuffix(got, want) {
-			t.Errorf("verdict = %q, want the burst: %q", got, want)
+			t.Errorf("verdict = %q, want it to end with %q", got, want)
 		}
 	})
 }
@@ -102,9 +100,7 @@ func TestCostOfRuleCountsAgainstLimitOfClient(t *testing.T) {
 		}
 		got = append(got, verdict(err)[:8])
 	}
-	if diff := cmp.Diff([]string{"admitted", "admitted", "429 afte"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, []string{"admitted", "admitted", "429 afte"}, "verdicts")
 }
 
 func TestCostAboveBurstIsForbidden(t *testing.T) {
@@ -114,7 +110,5 @@ func TestCostAboveBurstIsForbidden(t *testing.T) {
 	})
 	_, err := a.AdmitOperation(t.Context(), &limits.Client{Address: client}, "block_search", http.Header{})
 	want := "403 after 0s: this request counts as 100 requests, and the limit of this address never admits more than 30 at once"
-	if got := verdict(err); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	expect.Equal(t, verdict(err), want, "AdmitOperation")
 }
