@@ -14,6 +14,8 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -40,6 +42,30 @@ func TestManualShowsEveryOperation(t *testing.T) {
 		}
 	}
 	expect.Equal(t, strings.Count(text, "curl 'https://host/"), len(all(`(<article id="[a-z_]+")`, page)), "curl commands, one for each operation")
+}
+
+func TestDocumentsDescribeRowsOfTheOperator(t *testing.T) {
+	rows := []dialect.Row{
+		expect.Value(cosmos.ParseRow("prices /oracle/{path=**} never cheap *"))(t),
+		expect.Value(cosmos.ParseRow("shares /x/v1/pools/{poolId}/{pool2}/shares live cheap"))(t),
+	}
+	for name, o := range map[string]proxy.Options{"Story": {}, "the SDK": {Dialect: node.Cosmos}} {
+		o.Chain.Rows = rows
+		p, _ := newChainProxy(t, o)
+		d, page := readContract(t, p), html.UnescapeString(serveGET(p, "/docs", "").Body.String())
+		for id, want := range map[string][]string{"prices": {"path"}, "shares": {"poolId", "pool2"}} {
+			op := d.operation(t, id)
+			var got []string
+			for _, parameter := range op.body["parameters"].([]any) {
+				if d.at(parameter, "in") == "path" {
+					got = append(got, d.at(parameter, "name").(string))
+				}
+			}
+			expect.NoDiff(t, got, want, "%s: path parameters of %s", name, id)
+			expect.Contains(t, page, `<article id="`+id+`"`, "%s: manual", name)
+		}
+		expect.Equal(t, d.operation(t, "shares").path, "/x/v1/pools/{poolId}/{pool2}/shares", "%s: path of shares", name)
+	}
 }
 
 func TestManualDocumentsMinimumBlocks(t *testing.T) {

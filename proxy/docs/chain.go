@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,8 +40,11 @@ func (d *description) addChain() error {
 	return nil
 }
 
-// addRow adds the operation of a row of either dialect's table.
+// addRow adds the operation of a row of either dialect's table, and its tag.
 func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *huma.Response, examples map[string]string) {
+	if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == tag }) {
+		d.Tags = append(d.Tags, &huma.Tag{Name: tag, Description: "Queries of " + tag + "."})
+	}
 	op := &huma.Operation{
 		Method: http.MethodGet, Path: variable.ReplaceAllString(row.Pattern, "{$1}"), OperationID: row.Name, Tags: []string{tag},
 		Summary: summary, Description: doc,
@@ -61,7 +65,7 @@ func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *
 var textValue = huma.Schema{Type: huma.TypeString}
 
 // variable matches a variable of a pattern.
-var variable = regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)
+var variable = regexp.MustCompile(`\{([^:=}]+)[^}]*\}`)
 
 // parameters returns the parameters of the row, then those that all rows have.
 func (d *description) parameters(row dialect.Row, examples map[string]string) []*huma.Param {

@@ -1,11 +1,11 @@
 package docs
 
 import (
+	"cmp"
 	_ "embed" // examples
 	"encoding/json"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -35,13 +35,9 @@ func (d *description) addCosmos() error {
 	}
 	d.addRefusals()
 	for _, row := range d.o.Cosmos {
-		parts := version.FindStringSubmatch(row.Pattern)
-		if parts == nil { // the row for all other paths
+		parts := module.FindStringSubmatch(row.Pattern)
+		if parts == nil || row.Name == dialect.Other { // a row without a path, and the row for all other paths
 			continue
-		}
-		module := strings.ReplaceAll(parts[1], "/", ".")
-		if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == module }) {
-			d.Tags = append(d.Tags, &huma.Tag{Name: module, Description: "Queries of " + module + "."})
 		}
 		given, values := d.sdk.of(row)
 		d.examples[row.Name] = given
@@ -49,13 +45,13 @@ func (d *description) addCosmos() error {
 		if name := messages[row.Method]; name != "" {
 			answer.Content[respond.JSON].Schema.Ref = schemaRefs + name
 		}
-		d.addRow(row, module, parts[2], d.parts.Classes[row.Class], answer, values)
+		d.addRow(row, strings.ReplaceAll(parts[1], "/", "."), cmp.Or(parts[2], row.Name), d.parts.Classes[row.Class], answer, values)
 	}
 	return nil
 }
 
-// version matches a path by its module, with the version, and the rest.
-var version = regexp.MustCompile(`^/([a-z_/]+/v[0-9][a-z0-9]*)/(.+)$`)
+// module matches a path by its module, with the version, and the rest. Without a version, the module is the first segment.
+var module = regexp.MustCompile(`^/([a-z_/]+/v[0-9][a-z0-9]*|[^/]+)(?:/(.+))?$`)
 
 // sdkExamples has the values for the examples of a Cosmos SDK chain. The accounts exist on the simulated chain.
 type sdkExamples struct {
