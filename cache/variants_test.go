@@ -137,7 +137,7 @@ func readLongPage(t *testing.T, c *cache.Cache, tip int64) *cache.Content {
 
 func TestFrequentlyRequestedBodyIsEncodedAtRefresh(t *testing.T) {
 	for requests, want := range map[int]bool{1: false, 2: true} {
-		c := newCache(t, cache.Options{EncodeAtOnce: true})
+		c := newCache(t, cache.Options{EncodeAtOnce: true, Patience: time.Minute})
 		c.Encoded("k", readLongPage(t, c, 100), codings.Brotli, true, false)
 		for range requests - 1 {
 			readLongPage(t, c, 100)
@@ -166,7 +166,7 @@ func TestBodyReadAheadIsEncodedAtRefresh(t *testing.T) {
 }
 
 func TestUnrequestedCodingIsNotEncodedAtRefresh(t *testing.T) {
-	c := newCache(t, cache.Options{EncodeAtOnce: true})
+	c := newCache(t, cache.Options{EncodeAtOnce: true, Patience: time.Minute})
 	c.Encoded("k", readLongPage(t, c, 100), codings.Brotli, false, false)
 	for block, want := range []int{1, 2, 2, 2} {
 		for range 2 {

@@ -12,8 +12,11 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// grpcWarnings returns a warning if gRPC is served without a node's gRPC.
-func (c Config) grpcWarnings() (warnings []error) {
+// servingWarnings returns a warning if nothing is served, or gRPC without a node's gRPC.
+func (c Config) servingWarnings() (warnings []error) {
+	if len(c.Chain.Nodes) == 0 && c.Collections.Auth == "closed" {
+		warnings = append(warnings, Problem{Key: "chain.nodes", Text: "no node is configured, and collections are not served"})
+	}
 	if c.GRPC.Listen != "" && !c.ReadsGRPC() {
 		warnings = append(warnings, Problem{Key: "grpc.listen", Text: "without chain.grpc, only reads of state and methods of the RPC are served"})
 	}

@@ -38,6 +38,7 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 			"{access: [cost 100 tx_search], http: {rate: 10/s burst 30}, collections: {keys: ['partner:" + hexDigest + ":1000/h']}}", nil,
 			[]string{"1: access[0]: cost 100 exceeds the burst of http.rate (30)"},
 		},
+		{"nothing to serve", "chain: {nodes: [none], comet: [none]}", nil, []string{"1: chain.nodes: no node is configured, and collections are not served"}},
 		{"gRPC without a node's gRPC", "{grpc: {listen: ':9090'}}", nil, []string{"1: grpc.listen: without chain.grpc, only reads of state and methods of the RPC are served"}},
 		{"value that a variable overrides", "http: {rate: 10/s}", []string{"TIPCACHE_HTTP_RATE=20/s"}, []string{"1: http.rate: overridden by TIPCACHE_HTTP_RATE"}},
 	} {

@@ -39,7 +39,7 @@ type Explanation struct {
 	Key    string          `json:"key,omitempty"`   // in memory, and in Redis after the chain id
 	Chain  string          `json:"chain,omitempty"` // chain id; "" while it is unknown, when Redis is not used
 	Policy *ExplainedClass `json:"policy,omitempty"`
-	Tip    int64           `json:"tip,omitempty"` // 0 if it is unknown or not used
+	Tip    int64           `json:"tip,omitempty"` // 0 if it is unknown or not used; for collections the edition of the store
 
 	Nodes []ExplainedNode `json:"nodes,omitempty"` // nodes of the chain; set by the caller
 
@@ -86,7 +86,7 @@ type ExplainedClass struct {
 // An ExplainedEntry is the entry in one store.
 type ExplainedEntry struct {
 	State   string `json:"state"`                // fresh, stale, stale_if_error or expired
-	Height  int64  `json:"height,omitempty"`     // newest block at which it is known to be valid; 0 if unknown
+	Height  int64  `json:"height,omitempty"`     // newest block at which it is known to be valid; 0 if unknown, and for collections
 	Age     string `json:"age"`                  // since the upstream last confirmed it
 	Expires string `json:"expires_in,omitempty"` // when it expires regardless of the policy; "" for never
 	Dropped string `json:"dropped_in,omitempty"` // when Redis removes it
@@ -211,6 +211,11 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 		Fresh: q.Policy.Fresh.String(), Stale: q.Policy.Stale.String(), StaleIfError: q.Policy.StaleIfError.String(), Immutable: q.Policy.Immutable,
 	}
 	e.Memory, e.Redis = explainEntry(found.Memory, now), explainEntry(found.Shared, now)
+	for _, entry := range []*ExplainedEntry{e.Memory, e.Redis} {
+		if p.Class == "collections" && entry != nil {
+			entry.Height = 0 // its edition, which is no block
+		}
+	}
 	e.RedisState = found.SharedState
 	if found.SharedErr != nil {
 		e.RedisError = found.SharedErr.Error()

@@ -159,3 +159,9 @@ func TestCheckWarnsOfStoreThatNothingFills(t *testing.T) {
 		}
 	}
 }
+
+func TestServerWithNothingToServeIsNotReady(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := serveFile(t, newDevnet(t, devnet.Options{}), listenAnywhere+"chain: {nodes: [none], comet: [none]}\n")
+	s.get(s.admin+"/readyz").expectStatus(t, http.StatusServiceUnavailable, "no chain node is configured")
+}

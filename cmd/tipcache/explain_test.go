@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/config"
@@ -184,6 +185,17 @@ func TestPurgeRemovesSelectedEntries(t *testing.T) {
 			t.Errorf("purge %s = %s, want an error", selection, out)
 		}
 	}
+}
+
+func TestPurgeWithoutRedisReportsPurgedMemory(t *testing.T) {
+	t.Parallel()
+	shared := miniredis.RunT(t)
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), func(c *config.Config) { c.Redis.URL = "redis://" + shared.Addr() })
+	r.eventually("use of Redis", func() bool {
+		return r.get(r.base+"/staking/pool").status == http.StatusOK && len(shared.Keys()) > 0
+	})
+	shared.Close()
+	r.purge("all=true").expectStatus(t, http.StatusBadGateway, `"memory":1`)
 }
 
 func TestImportOfMissingFileOpensNoStore(t *testing.T) {

@@ -29,7 +29,11 @@ func (h *Handler) guard(next http.Handler) http.Handler {
 			return
 		case !isPage && !h.admits(r):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="tipcache admin"`)
-			WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": "the admin token is required: Authorization: Bearer TOKEN"})
+			problem := "the admin token (setting admin_token) is required: Authorization: Bearer TOKEN"
+			if r.Header.Get("Authorization") != "" {
+				problem = "Authorization does not have the admin token (setting admin_token)"
+			}
+			WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": problem})
 			return
 		}
 		next.ServeHTTP(w, r)

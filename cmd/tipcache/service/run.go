@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -160,7 +161,7 @@ const leadAgain = 2 * time.Second
 // KeepIndexing fills a store while this process has the lock, until ctx ends or an error that a retry
 // cannot fix.
 func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Indexer, log *slog.Logger) error {
-	for {
+	for last := ""; ; { // the last logged error
 		err := store.Lead(ctx, x.Run)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -168,7 +169,13 @@ func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Inde
 		if x.Status().Ended || errors.Is(err, collections.ErrNotIndexed) {
 			return err
 		}
-		log.Warn("waiting for the indexer lock", "error", err)
+		level := slog.LevelWarn
+		if text := fmt.Sprint(err); text == last {
+			level = slog.LevelDebug
+		} else {
+			last = text
+		}
+		log.Log(ctx, level, "indexing interrupted, trying again", "error", err)
 		if err := upstream.Sleep(ctx, leadAgain); err != nil {
 			return err
 		}
