@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -58,6 +59,21 @@ func TestTextOfURIThatIsNotOneJSONStringIsRefused(t *testing.T) {
 		expect.Response(t, text, resp.StatusCode, body, http.StatusBadRequest, "the parameters of abci_query cannot be read")
 	}
 	expect.Equal(t, n.countCalls("abci_query"), 0, "node requests")
+}
+
+func TestDeniedSubscriptionIsRefused(t *testing.T) {
+	server, metrics := newHandler(t, newRecordedNode(t), rpc.Options{}, denyRules("subscribe"))
+	handler := server.Config.Handler.(*rpc.Handler)
+	for method, want := range map[string]string{
+		"subscribe":   `"error":{"code":-32601,"message":"Method not found","data":"access to subscribe is denied here"}`,
+		"unsubscribe": "",
+	} {
+		answered := false
+		refusal := handler.Subscription(httptest.NewRequest(http.MethodGet, "/websocket", nil), method, func() int { answered = true; return 1 })
+		expect.Equal(t, string(refusal), want, "refusal of %s", method)
+		expect.Equal(t, answered, want == "", "whether %s was answered", method)
+		expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "rpc "+method), 1, "counted requests of %s", method)
+	}
 }
 
 func TestKeysOfAMethodAreSelected(t *testing.T) {

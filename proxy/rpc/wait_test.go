@@ -1,0 +1,56 @@
+package rpc_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
+)
+
+func TestCallOfATransactionWaitsForIt(t *testing.T) {
+	const hash = "0A0A"
+	n := newRecordedNode(t)
+	n.setAnswer(`tx{"hash":"`+hash+`"}`, `"result":{"hash":"`+hash+`"}`)
+	var waits []string
+	server, _ := newHandler(t, n, rpc.Options{AwaitItem: func(_ *gin.Context, _ *record.Record, feed func() (web.Feed, error), access string, values []string) error {
+		waits = append(waits, append([]string{access}, values...)...)
+		if values[0] == "1h" {
+			return failure.BadInput("too long")
+		}
+		_, err := feed()
+		return err
+	}})
+	for call, tt := range map[string]struct {
+		waits []string
+		body  string
+	}{
+		`{"id":1,"method":"tx","params":{"hash":"0A0A","wait":"5s"}}`:                              {[]string{"tx", "5s"}, `"result":{"hash":`},
+		`{"id":1,"method":"tx","params":{"hash":"0A0A","wait":5}}`:                                 {[]string{"tx", "5"}, `"result":{"hash":`},
+		`{"id":1,"method":"tx","params":{"hash":"0A0A","wait":"1h"}}`:                              {[]string{"tx", "1h"}, `too long`},
+		`{"id":1,"method":"tx","params":{"hash":"0A0A"}}`:                                          {nil, `"result":{"hash":`},
+		`[{"id":1,"method":"tx","params":{"hash":"0A0A","wait":"5s"}},{"id":2,"method":"health"}]`: {nil, "wait is accepted in a single call"},
+	} {
+		waits = nil
+		_, body := post(t, server.URL, call)
+		expect.NoDiff(t, waits, tt.waits, "waits for %s", call)
+		expect.Contains(t, body, tt.body, "response to %s", call)
+	}
+	for _, wait := range []string{"5s", "%225s%22"} {
+		waits = nil
+		get(t, server.URL+"/tx?hash=0x0A0A&wait="+wait)
+		if !slices.Equal(waits, []string{"tx", "5s"}) {
+			t.Errorf("waits with %s in a URI = %q, want 5s for tx", wait, waits)
+		}
+	}
+	answer := server.Config.Handler.(*rpc.Handler).Call(httptest.NewRequest(http.MethodGet, "/websocket", nil), "tx", json.RawMessage(`{"hash":"0A0A","wait":"5s"}`))
+	expect.Contains(t, string(answer.Member), "wait is accepted in a single call", "answer over a socket")
+}
