@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -115,5 +116,16 @@ func TestFailedCallKeepsTheHeadersOfTheNode(t *testing.T) {
 	}
 	if status.Code(r.err) != codes.NotFound {
 		t.Errorf("status = %v, want NotFound", r.err)
+	}
+}
+
+func TestOnlyMetadataThatActsOnNothingIsAccepted(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"x-cosmos-block-height": true, "grpc-status-details-bin": true, "x_1.y": true,
+		"": false, "X-Upper": false, "x y": false, "grpc-status": false, "access-control-allow-origin": false, "content-type": false, "vary": false,
+	} {
+		if err := grpc.CheckWebMetadata(name); (err == nil) != ok {
+			t.Errorf("CheckWebMetadata(%q) = %v, want success %t", name, err, ok)
+		}
 	}
 }

@@ -142,3 +142,36 @@ func TestBytesAfterTheMessageAreDropped(t *testing.T) {
 	expect.Eventually(t, "the node gets the request", func() bool { return n.requests("gRPC "+params) > 0 })
 	r.sendPieces(stream)
 }
+
+// The client ends its half of the stream only, so it can receive the status.
+func TestCallWhoseMessageBreaksOffEndsWithInternal(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true)
+	for name, tt := range map[string]struct {
+		flag byte
+		size int
+	}{
+		"small": {0, 1 << 9}, "large": {0, 1 << 16}, "compressed": {1, 1 << 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := d.dialRaw(t, "127.0.0.1")
+			r.encoding = "gzip"
+			stream := r.startCall()
+			message := gzipZeros(t, tt.size)
+			head := binary.BigEndian.AppendUint32([]byte{tt.flag}, uint32(tt.size))
+			expect.NoError(t, r.WriteData(stream, true, append(head, message[:len(message)/2]...)))
+			r.readUntil("grpc-status 13 with the text of the library", func(f http2.Frame) bool {
+				h, ok := f.(*http2.MetaHeadersFrame)
+				if ok && h.StreamEnded() {
+					for _, want := range []hpack.HeaderField{{Name: "grpc-status", Value: "13"}, {Name: "grpc-message", Value: "unexpected EOF"}} {
+						if !slices.Contains(h.Fields, want) {
+							t.Errorf("%s message that breaks off: headers = %v, want %v", name, h.Fields, want)
+						}
+					}
+				}
+				return ok && h.StreamEnded()
+			})
+			expect.Eventually(t, "all memory is released", func() bool { return d.cache.Account().Used() == 0 })
+		})
+	}
+}
