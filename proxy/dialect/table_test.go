@@ -44,6 +44,23 @@ func TestFirstRowThatMatchesServesThePath(t *testing.T) {
 	}
 }
 
+func TestKeysOfARowAreSelectedByItsName(t *testing.T) {
+	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
+	table := NewTable(Options{Prefix: "test", Manner: Strict}, r)
+	for _, row := range []Row{{Name: "things", Pattern: "/things"}, {Name: "thing", Pattern: "/things/{id}"}} {
+		expect.Value(table.Mount(row, lookup, &blocks.Kind{}, nil))(t)
+	}
+	for name, want := range map[string]string{"things": "test/things", "thing": "test/things/*"} {
+		got, err := table.SelectRoute(name)
+		if err != nil || got.Path != want {
+			t.Errorf("SelectRoute(%s) = %+v, %v; want path %s", name, got, err, want)
+		}
+	}
+	if got, err := table.SelectRoute("thinks"); err == nil || !strings.Contains(err.Error(), "things") {
+		t.Errorf("SelectRoute(thinks) = %+v, %v; want an error that names things", got, err)
+	}
+}
+
 func TestRequestsWithBodyAreRefused(t *testing.T) {
 	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
 	for body, ok := range map[string]bool{"": true, "x": false} {

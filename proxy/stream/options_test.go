@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestOptionsAreRemovedFromURLInEveryEncoding(t *testing.T) {
@@ -31,6 +32,26 @@ func TestOptionsAreRemovedFromURLInEveryEncoding(t *testing.T) {
 		if r.RequestURI != want || r.URL.RequestURI() != want {
 			t.Errorf("options removed from %s: RequestURI = %s, URL = %s, want %s", target, r.RequestURI, r.URL.RequestURI(), want)
 		}
+	}
+}
+
+func TestOptionsReplaceHeadersThatTheClientDoesNotSend(t *testing.T) {
+	for target, want := range map[string]http.Header{
+		"/a": {"X-Session": {"sent"}},
+		"/a?stream.api_key=k&stream.block_height=7&stream.min_block_height=8&stream.min_evm_block=9": {
+			"X-Session": {"sent"}, "X-Api-Key": {"k"}, "X-Block-Height": {"7"}, "X-Min-Block-Height": {"8"}, "X-Min-Evm-Block": {"9"},
+		},
+		"/a?stream.session=s&stream.last_event_id=3":                     {"X-Session": {"sent"}, "Last-Event-Id": {"3"}},
+		"/a?lastEventId=4":                                               {"X-Session": {"sent"}, "Last-Event-Id": {"4"}},
+		"/a?stream.api_key=&stream.block_height=7&stream.block_height=8": {"X-Session": {"sent"}, "X-Block-Height": {"7"}},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+		r.Header = http.Header{"X-Session": {"sent"}}
+		expect.NoDiff(t, stream.OptionsAsHeaders(web.WithoutParameters(r, stream.FilterOption)).Header, want, "headers of %s", target)
+		expect.Equal(t, len(r.Header), 1, "headers of the client's request")
+	}
+	for query, want := range map[string]string{"": "", "x=1": "", "x=1&Stream.Blocks=true": "Stream.Blocks", "since=1": "since", "lastEventId=1": "lastEventId"} {
+		expect.Equal(t, stream.OptionIn(query), want, "OptionIn(%q)", query)
 	}
 }
 
