@@ -113,6 +113,13 @@ func (c catchingUpChain) WaitHeight(ctx context.Context, height int64) error {
 func TestReadAheadWaitsForTheNextBlockWhileNodesCatchUp(t *testing.T) {
 	t.Parallel()
 	chain := catchingUpChain{newFakeChain(t), make(chan int64)}
-	runServer(t, expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: chain}, ReadAhead: readAhead}))(t))
-	expect.Equal(t, <-chain.waits, chain.Tip().Height+1, "height that is waited for")
+	o := proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: chain}, ReadAhead: readAhead}
+	o.ReadAhead.Share = proxy.DefaultReadAhead // below 1, as in the program
+	runServer(t, expect.Value(proxy.New(o))(t))
+	select {
+	case height := <-chain.waits:
+		expect.Equal(t, height, chain.Tip().Height+1, "height that is waited for")
+	case <-time.After(time.Minute):
+		t.Error("no wait for a block within 1m, want one")
+	}
 }
