@@ -12,19 +12,19 @@ func TestPagesThatMayReadResponsesMayOpenWebSockets(t *testing.T) {
 		name    string
 		origins []string
 		sent    []string
-		may     bool
+		want    bool
 	}{
-		{"no browser", []string{"none"}, nil, true},
-		{"any page", []string{"*"}, []string{"https://evil.example"}, true},
-		{"a page that is allowed", []string{"https://App.example"}, []string{"https://app.example"}, true},
-		{"another page", []string{"https://app.example"}, []string{"https://evil.example"}, false},
-		{"a page of our own host", []string{"none"}, []string{"http://Tip.example:8080"}, true},
+		{"a client other than a browser", []string{"none"}, nil, true},
+		{"any page where all are allowed", []string{"*"}, []string{"https://evil.example"}, true},
+		{"a page of an allowed origin", []string{"https://App.example"}, []string{"https://app.example"}, true},
+		{"a page of another origin", []string{"https://app.example"}, []string{"https://evil.example"}, false},
+		{"a page of the requested host", []string{"none"}, []string{"http://Tip.example:8080"}, true},
 		{"a page of another port", []string{"none"}, []string{"http://tip.example:8081"}, false},
 		{"a page without an origin", []string{"https://app.example"}, []string{"null"}, false},
 		{"two origins", []string{"https://app.example"}, []string{"https://app.example", "https://app.example"}, false},
 	} {
 		r := &http.Request{Host: "tip.example:8080", Header: http.Header{"Origin": tt.sent}}
 		c := newCORS(tt.origins, nil)
-		expect.Equal(t, c.Connects(r), tt.may, "%s: may open a socket", tt.name)
+		expect.Equal(t, c.Connects(r), tt.want, "Connects for %s", tt.name)
 	}
 }

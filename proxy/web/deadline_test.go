@@ -21,14 +21,14 @@ func TestContextsDerivedFromLazyDeadlineEndWithItWithoutGoroutines(t *testing.T)
 			defer cancel()
 			derived = append(derived, ctx)
 		}
-		if more := runtime.NumGoroutine() - before; more > len(derived)/2 { // others may begin some
-			t.Errorf("%d goroutines for %d contexts", more, len(derived))
+		if more := runtime.NumGoroutine() - before; more > len(derived)/2 { // other tests may start some
+			t.Errorf("goroutines for %d contexts = %d, want none of their own", len(derived), more)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		for _, ctx := range derived {
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				t.Fatalf("%v after the deadline", ctx.Err())
+				t.Fatalf("Err after the deadline = %v, want %v", ctx.Err(), context.DeadlineExceeded)
 			}
 		}
 	})

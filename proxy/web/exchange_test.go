@@ -16,26 +16,27 @@ func TestPanicInExchangeIsReturnedAsError(t *testing.T) {
 	s := New(Options{}, nil)
 	err := s.Exchange(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil), "rpc block", func(*record.Record) (int, error) { panic("a defect") })
 	if err == nil || !strings.Contains(err.Error(), "a defect") || failure.Of(err).Public != "internal error" {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Exchange = %v, want an internal error caused by a defect", err)
 	}
 }
 
-type slot struct{ put int }
+// A slot counts the requests that the fast lane gets.
+type slot struct{ requests int }
 
-func (s *slot) Put(*http.Request, *record.Record) { s.put++ }
+func (s *slot) Put(*http.Request, *record.Record) { s.requests++ }
 
 type replayer struct{}
 
 func (replayer) Replay(*record.Record, *respond.Response) bool { return false }
 
-func TestLaneGetsOnlyHitsOfMemory(t *testing.T) {
+func TestLaneGetsOnlyHitsFromMemory(t *testing.T) {
 	for name, change := range map[string]func(*record.Record) error{
-		"a hit":            func(*record.Record) error { return nil },
-		"a miss":           func(rec *record.Record) error { rec.Outcome = "miss"; return nil },
-		"a hit of Redis":   func(rec *record.Record) error { rec.Store = "redis"; return nil },
-		"without replayer": func(rec *record.Record) error { rec.Replayer = nil; return nil },
-		"kept out":         func(rec *record.Record) error { rec.KeepOutOfLane(); return nil },
-		"a failure":        func(*record.Record) error { return failure.BadInput("bad") },
+		"a hit":                func(*record.Record) error { return nil },
+		"a miss":               func(rec *record.Record) error { rec.Outcome = "miss"; return nil },
+		"a hit from Redis":     func(rec *record.Record) error { rec.Store = "redis"; return nil },
+		"without replayer":     func(rec *record.Record) error { rec.Replayer = nil; return nil },
+		"kept out of the lane": func(rec *record.Record) error { rec.KeepOutOfLane(); return nil },
+		"a failure":            func(*record.Record) error { return failure.BadInput("bad") },
 	} {
 		lane, want := &slot{}, 0
 		if name == "a hit" {
@@ -47,6 +48,6 @@ func TestLaneGetsOnlyHitsOfMemory(t *testing.T) {
 			rec.Outcome, rec.Store, rec.Replayer = "hit", "memory", replayer{}
 			return 0, change(rec)
 		})
-		expect.Equal(t, lane.put, want, "%q: requests at the lane", name)
+		expect.Equal(t, lane.requests, want, "requests that the lane gets for %s", name)
 	}
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// newServer serves /ok, /open (without a key), /denied (which no rule allows), /fail, /panic, and /late, which fails
-// after it has answered. Its log is written to lines.
+// newServer returns a handler for /ok, /open (without a key), /denied (which no rule allows), /fail, /panic, and /late,
+// which fails after its response. The access log is written to lines.
 func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler) {
 	o.AccessLog, o.Logger = lines, slog.New(slog.NewTextHandler(io.Discard, nil))
 	s := web.New(o, nil)
@@ -60,7 +60,7 @@ func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler)
 	return s, engine
 }
 
-func TestRequestPassesTheMiddleware(t *testing.T) {
+func TestMiddlewareAppliesToRequests(t *testing.T) {
 	var log strings.Builder
 	_, handler := newServer(web.Options{
 		CORSOrigins: []string{"https://App.example"}, HeightHeaders: []string{"X-Height"},
@@ -76,25 +76,25 @@ func TestRequestPassesTheMiddleware(t *testing.T) {
 		body         string
 		origin       string // Access-Control-Allow-Origin
 	}{
-		"with a key":                 {"GET", "/ok", map[string]string{"X-Api-Key": "key"}, 200, "ok", ""},
-		"by HEAD":                    {"HEAD", "/ok", map[string]string{"X-Api-Key": "key"}, 200, "", ""},
-		"without a key":              {"GET", "/ok", nil, 401, "the X-Api-Key header is required", ""},
-		"with another key":           {"GET", "/ok", map[string]string{"X-Api-Key": "x"}, 401, "the X-Api-Key is not valid", ""},
-		"where none is needed":       {"GET", "/open", nil, 200, "ok", ""},
-		"of a page":                  {"GET", "/open", map[string]string{"Origin": page}, 200, "ok", page},
-		"of another page":            {"GET", "/open", map[string]string{"Origin": "https://evil.example"}, 200, "ok", ""},
-		"a failure for a page":       {"GET", "/ok", map[string]string{"Origin": page}, 401, "the X-Api-Key header is required", page},
-		"a preflight":                {"OPTIONS", "/ok", preflight, 204, "", page},
-		"a preflight of an outsider": {"OPTIONS", "/ok", map[string]string{"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}, 204, "", ""},
-		"no preflight":               {"OPTIONS", "/open", map[string]string{"Origin": page}, 200, "ok", page},
-		"against the rules":          {"GET", "/denied", map[string]string{"X-Api-Key": "key"}, 403, "/denied is denied by access.rules", ""},
-		"a failure":                  {"GET", "/fail", map[string]string{"X-Api-Key": "key"}, 400, "bad", ""},
-		"a panic":                    {"GET", "/panic", map[string]string{"X-Api-Key": "key"}, 500, "internal error", ""},
-		"a failure after the answer": {"GET", "/late", map[string]string{"X-Api-Key": "key"}, 202, "late", ""},
-		"the longest target":         {"GET", "/open?" + strings.Repeat("x", web.MaxURL-len("/open?")), nil, 200, "ok", ""},
-		"a longer target":            {"GET", "/open?" + strings.Repeat("x", web.MaxURL-len("/open?")+1), nil, 414, "the request target is longer than 8192 bytes", ""},
-		"the largest headers":        {"GET", "/open", map[string]string{"X": strings.Repeat("x", web.MaxHeader-1)}, 200, "ok", ""},
-		"larger headers":             {"GET", "/open", map[string]string{"X": strings.Repeat("x", web.MaxHeader)}, 431, "the request headers are larger than 16384 bytes", ""},
+		"with a key":                         {"GET", "/ok", map[string]string{"X-Api-Key": "key"}, 200, "ok", ""},
+		"HEAD":                               {"HEAD", "/ok", map[string]string{"X-Api-Key": "key"}, 200, "", ""},
+		"without a key":                      {"GET", "/ok", nil, 401, "the X-Api-Key header is required", ""},
+		"with another key":                   {"GET", "/ok", map[string]string{"X-Api-Key": "x"}, 401, "the X-Api-Key is not valid", ""},
+		"open without a key":                 {"GET", "/open", nil, 200, "ok", ""},
+		"from an allowed origin":             {"GET", "/open", map[string]string{"Origin": page}, 200, "ok", page},
+		"from another origin":                {"GET", "/open", map[string]string{"Origin": "https://evil.example"}, 200, "ok", ""},
+		"a failure for an allowed origin":    {"GET", "/ok", map[string]string{"Origin": page}, 401, "the X-Api-Key header is required", page},
+		"a preflight":                        {"OPTIONS", "/ok", preflight, 204, "", page},
+		"a preflight from another origin":    {"OPTIONS", "/ok", map[string]string{"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}, 204, "", ""},
+		"OPTIONS without a preflight header": {"OPTIONS", "/open", map[string]string{"Origin": page}, 200, "ok", page},
+		"denied by a rule":                   {"GET", "/denied", map[string]string{"X-Api-Key": "key"}, 403, "/denied is denied by access.rules", ""},
+		"a failure":                          {"GET", "/fail", map[string]string{"X-Api-Key": "key"}, 400, "bad", ""},
+		"a panic":                            {"GET", "/panic", map[string]string{"X-Api-Key": "key"}, 500, "internal error", ""},
+		"a failure after the response":       {"GET", "/late", map[string]string{"X-Api-Key": "key"}, 202, "late", ""},
+		"the longest target":                 {"GET", "/open?" + strings.Repeat("x", web.MaxURL-len("/open?")), nil, 200, "ok", ""},
+		"a longer target":                    {"GET", "/open?" + strings.Repeat("x", web.MaxURL-len("/open?")+1), nil, 414, "the request target is longer than 8192 bytes", ""},
+		"the largest headers":                {"GET", "/open", map[string]string{"X": strings.Repeat("x", web.MaxHeader-1)}, 200, "ok", ""},
+		"larger headers":                     {"GET", "/open", map[string]string{"X": strings.Repeat("x", web.MaxHeader)}, 431, "the request headers are larger than 16384 bytes", ""},
 	} {
 		r, w := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, nil), httptest.NewRecorder()
 		for header, value := range tt.headers {
@@ -110,10 +110,10 @@ func TestRequestPassesTheMiddleware(t *testing.T) {
 			t.Errorf("%s: header = %v, want origin %q", name, h, tt.origin)
 		}
 		if allowed := h.Get("Access-Control-Allow-Headers"); (allowed != "") != (name == "a preflight") || allowed != "" && !strings.Contains(allowed, ", X-Height") {
-			t.Errorf("%s: Access-Control-Allow-Headers = %q", name, allowed)
+			t.Errorf("%s: Access-Control-Allow-Headers = %q, want X-Height only for a preflight from an allowed origin", name, allowed)
 		}
 		if stored := h.Get("Cache-Control") == "public"; stored != (tt.status == http.StatusOK) && name != "a preflight" {
-			t.Errorf("%s: Cache-Control = %q", name, h.Get("Cache-Control"))
+			t.Errorf("%s: Cache-Control = %q, want public only for status 200", name, h.Get("Cache-Control"))
 		}
 		var line struct {
 			Status, Bytes int
@@ -181,12 +181,12 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 			t.Errorf("Call with a long target = %v, want 414", err)
 		}
 
-		payer, err := s.Limiter(opened, rec)
-		if err != nil || !payer.Allows() || payer.Name != "streams of "+rec.Client.Name() {
-			t.Errorf("Limiter = %+v, %v, want one with remaining requests", payer, err)
+		limiter, err := s.Limiter(opened, rec)
+		if err != nil || !limiter.Allows() || limiter.Name != "streams of "+rec.Client.Name() {
+			t.Errorf("Limiter = %+v, %v, want one with remaining requests", limiter, err)
 		}
-		if first, second := payer.Spend(t.Context()), payer.Spend(t.Context()); first != 0 || second != 30*time.Second || payer.Allows() {
-			t.Errorf("Pay = %s, %s, Allows = %t, want 0s, 30s, false", first, second, payer.Allows())
+		if first, second := limiter.Spend(t.Context()), limiter.Spend(t.Context()); first != 0 || second != 30*time.Second || limiter.Allows() {
+			t.Errorf("Spend = %s, %s, Allows = %t; want 0s, 30s, false", first, second, limiter.Allows())
 		}
 		rec.Client.Key = key
 		s.SetKeys(nil)
@@ -196,7 +196,7 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 	})
 }
 
-func TestBlockOfAHeaderIsAPositiveInteger(t *testing.T) {
+func TestBlockHeaderMustBeAPositiveInteger(t *testing.T) {
 	for _, tt := range []struct {
 		values []string
 		want   int64
@@ -207,12 +207,12 @@ func TestBlockOfAHeaderIsAPositiveInteger(t *testing.T) {
 	} {
 		got, err := web.ReadBlock("X-Block-Height", tt.values)
 		if got != tt.want || (err == nil) != tt.ok {
-			t.Errorf("ReadBlock(%q) = %d, %v, want %d", tt.values, got, err, tt.want)
+			t.Errorf("ReadBlock(%q) = %d, %v; want %d, accepted %t", tt.values, got, err, tt.want, tt.ok)
 		}
 	}
 }
 
-func TestBaseURLIsPublicOrTheHost(t *testing.T) {
+func TestBaseURLIsPublicURLOrRequestedHost(t *testing.T) {
 	for _, tt := range []struct {
 		public, host string
 		tls          bool
@@ -249,19 +249,19 @@ func TestDrainingServerClosesConnections(t *testing.T) {
 		t.Errorf("Deadline = %s after the start, want 15s", s.Deadline(now).Sub(now))
 	}
 	if ctx := web.AtEachBlock(t.Context()); !web.IsAtEachBlock(ctx) || web.IsAtEachBlock(context.Background()) {
-		t.Error("IsAtEachBlock is not what AtEachBlock sets")
+		t.Error("IsAtEachBlock with and without AtEachBlock are not true and false")
 	}
 }
 
 func TestRepeatedParameterCostsLinearMemory(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?"+strings.Repeat("&since", 1000), nil)
-	take := func(name, _ string) (as, instead string) { return name, "" }
-	if n := testing.AllocsPerRun(10, func() { web.WithoutParameters(r, take) }); n > 100 {
+	remove := func(name, _ string) (as, instead string) { return name, "" }
+	if n := testing.AllocsPerRun(10, func() { web.WithoutParameters(r, remove) }); n > 100 {
 		t.Errorf("allocations for 1000 parameters = %v, want at most 100", n)
 	}
 }
 
-func TestParametersAreTakenFromAQuery(t *testing.T) {
+func TestParametersAreRemovedFromQuery(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?a=1&my.b=%41+c;my.b=2&%6Dy.b&old=3&z=%zz", nil)
 	got := web.WithoutParameters(r, func(name, _ string) (as, instead string) {
 		switch name {
@@ -273,13 +273,13 @@ func TestParametersAreTakenFromAQuery(t *testing.T) {
 		return "", ""
 	})
 	if got.RequestURI != "/x?a=1&new=4&z=%zz" || got.URL.RawQuery != "a=1&new=4&z=%zz" || fmt.Sprintf("%q", web.RemovedParameters(got)["my.b"]) != `["A c" "2" ""]` {
-		t.Errorf("request = %s with %q taken", got.RequestURI, web.RemovedParameters(got))
+		t.Errorf("request = %s without %q, want /x?a=1&new=4&z=%%zz without the three values of my.b", got.RequestURI, web.RemovedParameters(got))
 	}
 	if more := web.WithoutParameters(got, func(name, _ string) (as, instead string) { return "all." + name, "" }); more.RequestURI != "/x" || len(web.RemovedParameters(more)) != 4 || len(web.RemovedParameters(got)) != 1 {
-		t.Errorf("request = %s with %q taken, and %q before", more.RequestURI, web.RemovedParameters(more), web.RemovedParameters(got))
+		t.Errorf("request = %s without %q, and %q before; want /x without 4 parameters, and 1 before", more.RequestURI, web.RemovedParameters(more), web.RemovedParameters(got))
 	}
 	if same := web.WithoutParameters(r, func(string, string) (as, instead string) { return "", "" }); same != r {
-		t.Errorf("request = %s, want the same one", same.RequestURI)
+		t.Errorf("request without removed parameters = %s, want the same *http.Request", same.RequestURI)
 	}
 	for text, want := range map[string]string{"%41%4": "A%4", "%": "%", "%4g+": "%4g ", "a%2B": "a+"} {
 		expect.Equal(t, web.Unescape(text), want, "Unescape(%q)", text)
@@ -306,7 +306,7 @@ func TestNearestCandidateIsSuggested(t *testing.T) {
 	}
 	for size, want := range map[int]int{64: 64, 65: 64} {
 		if got := web.Short(strings.Repeat("x", size)); len(got) != want || strings.HasSuffix(got, "…") != (size > want) {
-			t.Errorf("Short of %d bytes = %s", size, got)
+			t.Errorf("Short of %d bytes = %s, want %d bytes, and an ellipsis if it is shorter", size, got, want)
 		}
 	}
 	expect.Equal(t, web.Short(strings.Repeat("x", 60)+"éééé"), strings.Repeat("x", 60)+"…", "Short")
