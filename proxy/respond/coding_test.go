@@ -14,8 +14,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// TestCodingIsTheOneThatTheClientPrefers sends bodies of several sizes, each one twice.
-func TestCodingIsTheOneThatTheClientPrefers(t *testing.T) {
+// The test sends each body twice, because some codings are ready only for the second response.
+func TestCodingIsPreferredByClient(t *testing.T) {
 	c := expect.Value(cache.New(cache.Options{EncodeAtOnce: true}))(t)
 	defer c.Close()
 	const all = "gzip, br, zstd"
@@ -65,13 +65,13 @@ func TestCodingIsTheOneThatTheClientPrefers(t *testing.T) {
 				tag = tag[:len(tag)-1] + "-" + want + `"`
 			}
 			if got := w.Header().Get("Content-Encoding"); got != want || w.Header().Get("Etag") != tag || w.Header().Get("Content-Length") != strconv.Itoa(w.Body.Len()) {
-				t.Errorf("%d bytes with Accept-Encoding %q, time %d: header %v, want coding %q and ETag %s", tt.size, tt.accept, i+1, w.Header(), want, tag)
+				t.Errorf("%d bytes with Accept-Encoding %q, response %d: header = %v, want coding %q and ETag %s", tt.size, tt.accept, i+1, w.Header(), want, tag)
 			}
 		}
 	}
 }
 
-func TestClientThatHasTheContentGets304(t *testing.T) {
+func TestClientWithSameContentGets304(t *testing.T) {
 	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
 	content := cache.NewContent(http.StatusOK, respond.JSON, "", bytes.Repeat([]byte("x"), 2<<10), 0)
@@ -99,7 +99,7 @@ func TestClientThatHasTheContentGets304(t *testing.T) {
 			status, tag = http.StatusOK, inCoding("gzip")
 		}
 		if w.Code != status || w.Header().Get("Etag") != tag {
-			t.Errorf("If-None-Match %v: status %d with ETag %s, want %d with %s", tt.tags, w.Code, w.Header().Get("Etag"), status, tag)
+			t.Errorf("If-None-Match %v: status = %d with ETag %s, want %d with %s", tt.tags, w.Code, w.Header().Get("Etag"), status, tag)
 		}
 		if got, want := w.Header().Get("Vary"), "X-A, Accept-Encoding, X-Session, Origin"; got != want || w.Header().Get("X-Session") != "7" {
 			t.Errorf("Vary, X-Session = %s, %s, want %s, 7", got, w.Header().Get("X-Session"), want)
@@ -107,8 +107,8 @@ func TestClientThatHasTheContentGets304(t *testing.T) {
 	}
 }
 
-// TestHeadersSayHowOldAndFreshAResponseIs describes an entry that was read 3.5 s ago at block 7.
-func TestHeadersSayHowOldAndFreshAResponseIs(t *testing.T) {
+// Each entry was read 3.5 s ago.
+func TestHeadersDescribeAgeAndFreshness(t *testing.T) {
 	now := time.Now()
 	policy := cache.Policy{Fresh: 10 * time.Second}
 	immutable := cache.Policy{Immutable: true, ImmutableIfOK: true}
@@ -118,44 +118,44 @@ func TestHeadersSayHowOldAndFreshAResponseIs(t *testing.T) {
 		expires              time.Duration // 0 for never
 		age, control, detail string        // Age, Cache-Control, and Cache-Status after "tipcache"
 	}{
-		"a hit":                     {respond.Response{Result: cache.Result{Outcome: cache.Hit, Store: "memory"}, Policy: policy}, 200, 0, "3", "public, max-age=9", `; hit; ttl=6; detail="memory"`},
-		"a miss":                    {respond.Response{Result: cache.Result{Outcome: cache.Miss, Forward: "uri-miss"}, Policy: policy}, 200, 0, "", "public, max-age=6", "; fwd=uri-miss; stored; ttl=6"},
-		"a collapsed miss":          {respond.Response{Result: cache.Result{Outcome: cache.Miss, Forward: "uri-miss", Collapsed: true}, Policy: policy}, 200, 0, "3", "public, max-age=9", "; fwd=uri-miss; stored; collapsed; ttl=6"},
-		"a miss that is not stored": {respond.Response{Result: cache.Result{Outcome: cache.Miss, Forward: "uri-miss"}, Policy: policy}, 200, -1, "", "public, max-age=0", "; fwd=uri-miss; ttl=-1"},
-		"an end of its own":         {respond.Response{Until: now.Add(4 * time.Second), Policy: policy, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=7", "; hit; ttl=4"},
-		"an entry that expires":     {respond.Response{Policy: policy, Result: cache.Result{Outcome: cache.Hit}}, 200, 2 * time.Second, "3", "public, max-age=5", "; hit; ttl=2"},
-		"less than a second":        {respond.Response{Until: now.Add(time.Second - 1), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=0", "; hit; ttl=0"},
-		"a second":                  {respond.Response{Until: now.Add(time.Second), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=4", "; hit; ttl=1"},
-		"stale":                     {respond.Response{Until: now.Add(-1), Result: cache.Result{Outcome: cache.StaleHit, Forward: "stale"}}, 200, 0, "3", "public, max-age=0", `; fwd=stale; ttl=-1; detail="stale-while-revalidate"`},
-		"stale because of an error": {respond.Response{Policy: policy, Result: cache.Result{Outcome: cache.StaleError, Store: "redis"}}, 200, 0, "3", "public, max-age=0", `; hit; ttl=6; detail="redis stale-if-error"`},
-		"catching up":               {respond.Response{Policy: policy, CatchingUp: true, Seconds: true, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=0", `; hit; ttl=6; detail="seconds catching-up"`},
-		"unconfirmed and behind":    {respond.Response{Policy: policy, Unconfirmed: true, Behind: 1500 * time.Millisecond, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=0", `; hit; ttl=6; detail="unconfirmed behind=1s"`},
-		"private":                   {respond.Response{Policy: policy, Private: true, SharedUntil: now.Add(time.Second), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "private, max-age=9", "; hit; ttl=6"},
-		"after a rollback":          {respond.Response{Policy: policy, Reset: true, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "private, max-age=9", "; hit; ttl=6"},
-		"shared for less":           {respond.Response{Policy: policy, SharedUntil: now.Add(2 * time.Second), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=9, s-maxage=2", "; hit; ttl=6"},
-		"shared for longer":         {respond.Response{Policy: policy, SharedUntil: now.Add(time.Minute), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=9, s-maxage=6", "; hit; ttl=6"},
-		"shared no longer":          {respond.Response{Policy: policy, SharedUntil: now.Add(-time.Minute), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=9, s-maxage=0", "; hit; ttl=6"},
-		"fixed":                     {respond.Response{Policy: immutable, Immutable: true, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=86403, immutable", "; hit"},
-		"fixed, by another URL":     {respond.Response{Policy: immutable, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=86403", "; hit"},
-		"not fixed":                 {respond.Response{Policy: policy, Immutable: true, Result: cache.Result{Outcome: cache.Hit}}, 404, 0, "3", "public, max-age=9", "; hit; ttl=6"},
-		"a poll":                    {respond.Response{Policy: policy, Next: "/x", Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "", "public, max-age=1", "; hit; ttl=6"},
-		"its own control":           {respond.Response{Policy: policy, Control: "no-cache", Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "no-cache", "; hit; ttl=6"},
+		"a hit":                          {respond.Response{Result: cache.Result{Outcome: cache.Hit, Store: "memory"}, Policy: policy}, 200, 0, "3", "public, max-age=9", `; hit; ttl=6; detail="memory"`},
+		"a miss":                         {respond.Response{Result: cache.Result{Outcome: cache.Miss, Forward: "uri-miss"}, Policy: policy}, 200, 0, "", "public, max-age=6", "; fwd=uri-miss; stored; ttl=6"},
+		"a collapsed miss":               {respond.Response{Result: cache.Result{Outcome: cache.Miss, Forward: "uri-miss", Collapsed: true}, Policy: policy}, 200, 0, "3", "public, max-age=9", "; fwd=uri-miss; stored; collapsed; ttl=6"},
+		"a miss that is not stored":      {respond.Response{Result: cache.Result{Outcome: cache.Miss, Forward: "uri-miss"}, Policy: policy}, 200, -1, "", "public, max-age=0", "; fwd=uri-miss; ttl=-1"},
+		"a response with an end":         {respond.Response{Until: now.Add(4 * time.Second), Policy: policy, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=7", "; hit; ttl=4"},
+		"an entry that expires":          {respond.Response{Policy: policy, Result: cache.Result{Outcome: cache.Hit}}, 200, 2 * time.Second, "3", "public, max-age=5", "; hit; ttl=2"},
+		"fresh for less than 1 s":        {respond.Response{Until: now.Add(time.Second - 1), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=0", "; hit; ttl=0"},
+		"fresh for 1 s":                  {respond.Response{Until: now.Add(time.Second), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=4", "; hit; ttl=1"},
+		"stale":                          {respond.Response{Until: now.Add(-1), Result: cache.Result{Outcome: cache.StaleHit, Forward: "stale"}}, 200, 0, "3", "public, max-age=0", `; fwd=stale; ttl=-1; detail="stale-while-revalidate"`},
+		"stale because of an error":      {respond.Response{Policy: policy, Result: cache.Result{Outcome: cache.StaleError, Store: "redis"}}, 200, 0, "3", "public, max-age=0", `; hit; ttl=6; detail="redis stale-if-error"`},
+		"catching up":                    {respond.Response{Policy: policy, CatchingUp: true, Seconds: true, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=0", `; hit; ttl=6; detail="seconds catching-up"`},
+		"unconfirmed and behind":         {respond.Response{Policy: policy, Unconfirmed: true, Behind: 1500 * time.Millisecond, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=0", `; hit; ttl=6; detail="unconfirmed behind=1s"`},
+		"private":                        {respond.Response{Policy: policy, Private: true, SharedUntil: now.Add(time.Second), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "private, max-age=9", "; hit; ttl=6"},
+		"after a rollback":               {respond.Response{Policy: policy, Reset: true, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "private, max-age=9", "; hit; ttl=6"},
+		"shared for a shorter time":      {respond.Response{Policy: policy, SharedUntil: now.Add(2 * time.Second), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=9, s-maxage=2", "; hit; ttl=6"},
+		"shared for a longer time":       {respond.Response{Policy: policy, SharedUntil: now.Add(time.Minute), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=9, s-maxage=6", "; hit; ttl=6"},
+		"shared no longer":               {respond.Response{Policy: policy, SharedUntil: now.Add(-time.Minute), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=9, s-maxage=0", "; hit; ttl=6"},
+		"immutable":                      {respond.Response{Policy: immutable, Immutable: true, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=86403, immutable", "; hit"},
+		"immutable, but not by this URL": {respond.Response{Policy: immutable, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=86403", "; hit"},
+		"immutable with status 404":      {respond.Response{Policy: policy, Immutable: true, Result: cache.Result{Outcome: cache.Hit}}, 404, 0, "3", "public, max-age=9", "; hit; ttl=6"},
+		"a poll":                         {respond.Response{Policy: policy, Next: "/x", Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "", "public, max-age=1", "; hit; ttl=6"},
+		"another Cache-Control":          {respond.Response{Policy: policy, Control: "no-cache", Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "no-cache", "; hit; ttl=6"},
 	} {
 		entry := &cache.Entry{Content: cache.NewContent(tt.status, respond.JSON, "", []byte("{}"), 0), Height: 7, ReadAt: now.Add(-3500 * time.Millisecond)}
 		if tt.expires != 0 {
 			entry.Expires = now.Add(tt.expires)
 		}
 		tt.a.Now, tt.a.Entry = now, entry
-		expect.Equal(t, string(respond.AppendCacheStatus(nil, &tt.a)), "tipcache"+tt.detail, "%s: CacheStatus of %s", name, tt.detail)
+		expect.Equal(t, string(respond.AppendCacheStatus(nil, &tt.a)), "tipcache"+tt.detail, "%s: AppendCacheStatus", name)
 		w := httptest.NewRecorder()
 		respond.New(nil, false).Respond(w, httptest.NewRequest(http.MethodGet, "/", nil), &tt.a)
 		if h := w.Header(); h.Get("Age") != tt.age || h.Get("Cache-Control") != tt.control || h.Get("Cache-Status") != "tipcache"+tt.detail {
-			t.Errorf("%s: Age %s, Cache-Control %s, Cache-Status %s, want %s, %s, %s", name, h.Get("Age"), h.Get("Cache-Control"), h.Get("Cache-Status"), tt.age, tt.control, tt.detail)
+			t.Errorf("%s: Age, Cache-Control, Cache-Status = %s, %s, %s; want %s, %s, tipcache%s", name, h.Get("Age"), h.Get("Cache-Control"), h.Get("Cache-Status"), tt.age, tt.control, tt.detail)
 		}
 	}
 }
 
-func TestResponseHasTheHeadersOfItsKind(t *testing.T) {
+func TestHeadersFollowKindOfResponse(t *testing.T) {
 	plain := func() *cache.Entry {
 		return &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "<x>", []byte("{}"), 0), Height: 7, ReadAt: time.Now()}
 	}
@@ -168,8 +168,8 @@ func TestResponseHasTheHeadersOfItsKind(t *testing.T) {
 	}{
 		"with heights":     {respond.Response{ExtraHeaders: extra, EVMBlock: 9, Session: session.Token{Height: 7}, Reset: true}, 200, "{}", map[string]string{"X-A": "b", "X-H": "7", "X-Block-Height": "7", "X-Evm-Block": "9", "X-Session": "7", "X-Session-Reset": "true", "Link": "<x>"}},
 		"without a height": {respond.Response{ExtraHeaders: extra, NoHeight: true, Session: session.Token{Height: 7}}, 200, "{}", map[string]string{"X-A": "", "X-Block-Height": "", "X-Evm-Block": "", "X-Session": "", "X-Session-Reset": ""}},
-		"of a poll":        {respond.Response{Next: "/next", Unchanged: true}, 204, "", map[string]string{"Link": `</next>; rel="next"`, "Content-Length": ""}},
-		"of its own body":  {respond.Response{Body: []byte("[1]")}, 200, "[1]", map[string]string{"Content-Length": "3", "Etag": "", "Vary": ""}},
+		"a poll":           {respond.Response{Next: "/next", Unchanged: true}, 204, "", map[string]string{"Link": `</next>; rel="next"`, "Content-Length": ""}},
+		"a derived body":   {respond.Response{Body: []byte("[1]")}, 200, "[1]", map[string]string{"Content-Length": "3", "Etag": "", "Vary": ""}},
 	} {
 		w := httptest.NewRecorder()
 		tt.a.Entry = plain()
@@ -183,10 +183,10 @@ func TestResponseHasTheHeadersOfItsKind(t *testing.T) {
 	}
 	h := http.Header{}
 	if respond.SetHeight(h, 7, extra); h.Get("X-A") != "b" || h.Get("X-H") != "7" || h.Get("X-Block-Height") != "7" {
-		t.Errorf("headers of SetHeight = %v", h)
+		t.Errorf("headers after SetHeight = %v, want X-A: b and the height 7 in X-H and X-Block-Height", h)
 	}
 	r, ok := respond.Below(httptest.NewRequest(http.MethodGet, "/base", nil), "/base")
 	if !ok || r.URL.Path != "/" || respond.BaseOf(r) != "/base" || r.RequestURI != "/base" {
-		t.Errorf("Below = %s below %s", r.URL.Path, respond.BaseOf(r))
+		t.Errorf("Below = path %s, base %s, URI %s, %t; want /, /base, /base, true", r.URL.Path, respond.BaseOf(r), r.RequestURI, ok)
 	}
 }

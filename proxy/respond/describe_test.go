@@ -18,10 +18,10 @@ func TestDerivedBodyIsSentWithItsValidator(t *testing.T) {
 		status, want int
 		tag, body    string
 	}{
-		"the first time":               {"GET", "", 200, 200, tag, "{}"},
-		"to a client that has it":      {"GET", tag, 200, 304, tag, ""},
-		"to a client that has older":   {"GET", `"v0"`, 200, 200, tag, "{}"},
-		"to HEAD":                      {"HEAD", "", 200, 200, tag, ""},
+		"without a tag":                {"GET", "", 200, 200, tag, "{}"},
+		"with its tag":                 {"GET", tag, 200, 304, tag, ""},
+		"with an older tag":            {"GET", `"v0"`, 200, 200, tag, "{}"},
+		"by HEAD":                      {"HEAD", "", 200, 200, tag, ""},
 		"with a status other than 200": {"GET", tag, 500, 500, "", "{}"},
 	} {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), tt.method, "/", nil)
@@ -32,12 +32,12 @@ func TestDerivedBodyIsSentWithItsValidator(t *testing.T) {
 		a := &respond.Response{Result: cache.Result{Entry: &cache.Entry{Content: content, Height: 7, ReadAt: time.Now()}}}
 		responder.SendBody(w, r, a, tt.status, tag, []byte("{}"))
 		if w.Code != tt.want || w.Header().Get("Etag") != tt.tag || w.Body.String() != tt.body || w.Header().Get(respond.HeightHeader) != "7" {
-			t.Errorf("%s: status %d, header %v, body %q; want %d, ETag %q, %q", name, w.Code, w.Header(), w.Body, tt.want, tt.tag, tt.body)
+			t.Errorf("%s: status = %d, header %v, body %q; want %d, ETag %q, %q", name, w.Code, w.Header(), w.Body, tt.want, tt.tag, tt.body)
 		}
 	}
 }
 
-func TestBodyIsSentToGETAlone(t *testing.T) {
+func TestBodyIsSentExceptForHEAD(t *testing.T) {
 	for method, want := range map[string]string{http.MethodGet: "{}", http.MethodHead: ""} {
 		for _, control := range []string{"", "public"} {
 			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, "/", nil)

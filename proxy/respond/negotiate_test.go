@@ -7,7 +7,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func TestAcceptIsReadByRFC9110(t *testing.T) {
+func TestAcceptIsParsedAccordingToRFC9110(t *testing.T) {
 	const typ = "text/event-stream"
 	for name, tt := range map[string]struct {
 		values []string
@@ -15,22 +15,22 @@ func TestAcceptIsReadByRFC9110(t *testing.T) {
 		named  bool
 	}{
 		"no header":                        {nil, 1000, false},
-		"its name":                         {[]string{"text/event-stream"}, 1000, true},
-		"its name in capitals":             {[]string{"Text/Event-Stream"}, 1000, true},
-		"another name that begins with it": {[]string{"text/event-streamx"}, 0, false},
-		"another name that ends with it":   {[]string{"x-text/event-stream"}, 0, false},
+		"the type":                         {[]string{"text/event-stream"}, 1000, true},
+		"the type in another case":         {[]string{"Text/Event-Stream"}, 1000, true},
+		"another type that begins with it": {[]string{"text/event-streamx"}, 0, false},
+		"another type that ends with it":   {[]string{"x-text/event-stream"}, 0, false},
 		"a weight":                         {[]string{"text/html, text/event-stream; q=0.5"}, 500, true},
-		"not at all":                       {[]string{"text/event-stream;q=0"}, 0, true},
-		"not, though all others":           {[]string{"*/*, text/event-stream;q=0.000"}, 0, true},
+		"weight 0":                         {[]string{"text/event-stream;q=0"}, 0, true},
+		"weight 0, but all other types":    {[]string{"*/*, text/event-stream;q=0.000"}, 0, true},
 		"a weight after a parameter":       {[]string{"text/event-stream;charset=utf-8;Q=0.2"}, 200, true},
-		"a weight that is none":            {[]string{"text/event-stream;q=2, text/*;q=0.3"}, 300, false},
-		"the second line":                  {[]string{"text/html", "text/event-stream"}, 1000, true},
-		"a range":                          {[]string{"text/*;q=0.7, */*;q=0.1"}, 700, false},
-		"everything":                       {[]string{"*/*;q=0.1"}, 100, false},
-		"within quotes":                    {[]string{`text/html;x="a,text/event-stream,\",text/event-stream"`}, 0, false},
+		"an invalid weight":                {[]string{"text/event-stream;q=2, text/*;q=0.3"}, 300, false},
+		"a second header line":             {[]string{"text/html", "text/event-stream"}, 1000, true},
+		"a range of types":                 {[]string{"text/*;q=0.7, */*;q=0.1"}, 700, false},
+		"any type":                         {[]string{"*/*;q=0.1"}, 100, false},
+		"the type within quotes":           {[]string{`text/html;x="a,text/event-stream,\",text/event-stream"`}, 0, false},
 	} {
 		if weight, named := respond.Preference(tt.values, typ); weight != tt.weight || named != tt.named {
-			t.Errorf("%s: %d, named %t; want %d, %t", name, weight, named, tt.weight, tt.named)
+			t.Errorf("%s: Preference = %d, named %t; want %d, %t", name, weight, named, tt.weight, tt.named)
 		}
 	}
 }
