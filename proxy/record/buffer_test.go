@@ -13,64 +13,63 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// A slowDisk takes nothing until it is told to.
+// A slowDisk writes nothing until writable is closed.
 type slowDisk struct {
-	goOn    chan struct{}
-	text    bytes.Buffer
-	largest int
+	writable chan struct{}
+	text     bytes.Buffer
+	largest  int
 }
 
 func (d *slowDisk) Write(p []byte) (int, error) {
-	<-d.goOn
+	<-d.writable
 	d.largest = max(d.largest, len(p))
 	return d.text.Write(p)
 }
 
-// A disk that is slow delays no request until the room for lines is full. Then it delays them, and no
-// line is lost.
+// A slow disk delays requests only once the buffer is full, and no line is lost.
 func TestSlowDiskDoesNotDelayRequests(t *testing.T) {
 	const (
 		lineBytes = 1000
-		room      = (4 << 20) / lineBytes
-		most      = 3 * room
+		capacity  = (4 << 20) / lineBytes
+		lines     = 3 * capacity
 	)
 	rest := strings.Repeat("x", lineBytes-7)
 	line := func(n int) string { return fmt.Sprintf("%06d", n) + rest + "\n" }
 	synctest.Test(t, func(t *testing.T) {
-		disk := &slowDisk{goOn: make(chan struct{})}
+		disk := &slowDisk{writable: make(chan struct{})}
 		b := record.NewBuffer(disk)
 		written := 0
 		go func() {
-			for ; written < most; written++ {
+			for ; written < lines; written++ {
 				_, _ = io.WriteString(b, line(written))
 			}
 		}()
 		synctest.Wait()
-		if written < room || written > 2*room {
-			t.Errorf("%d lines were taken while nothing could be written, want %d and what is being written", written, room)
+		if written < capacity || written > 2*capacity {
+			t.Errorf("lines accepted while the disk is blocked = %d, want %d to %d", written, capacity, 2*capacity)
 		}
-		close(disk.goOn)
+		close(disk.writable)
 		synctest.Wait()
-		if written != most {
-			t.Fatalf("%d lines were taken of %d", written, most)
+		if written != lines {
+			t.Fatalf("lines accepted = %d, want %d", written, lines)
 		}
-		_, _ = io.WriteString(b.Unbuffered(), line(most))
+		_, _ = io.WriteString(b.Unbuffered(), line(lines))
 		n := 0
 		for text := range strings.Lines(disk.text.String()) {
 			if text != line(n) {
-				t.Fatalf("line %d is %q", n, text)
+				t.Fatalf("line %d = %q, want %q", n, text, line(n))
 			}
 			n++
 		}
-		if n != most+1 || disk.largest > 4<<20 {
-			t.Errorf("%d lines were written of %d, %d bytes at most at once", n, most+1, disk.largest)
+		if n != lines+1 || disk.largest > 4<<20 {
+			t.Errorf("%d lines written in writes of at most %d bytes, want %d in at most %d bytes", n, disk.largest, lines+1, 4<<20)
 		}
 	})
 }
 
 func TestWaitingLinesUseOneGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := &slowDisk{goOn: make(chan struct{})}
+		disk := &slowDisk{writable: make(chan struct{})}
 		b := record.NewBuffer(disk)
 		before := runtime.NumGoroutine()
 		for range 50 {
@@ -78,32 +77,32 @@ func TestWaitingLinesUseOneGoroutine(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if more := runtime.NumGoroutine() - before; more > 2 {
-			t.Errorf("%d goroutines wait to write", more)
+			t.Errorf("goroutines that wait to write = %d, want at most 2", more)
 		}
-		close(disk.goOn)
+		close(disk.writable)
 		if _ = b.Close(); disk.text.Len() != 50*len("a line\n") {
-			t.Errorf("%d bytes were written", disk.text.Len())
+			t.Errorf("bytes written = %d, want %d", disk.text.Len(), 50*len("a line\n"))
 		}
 	})
 }
 
 func TestCloseWaitsForWritesInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := &slowDisk{goOn: make(chan struct{})}
+		disk := &slowDisk{writable: make(chan struct{})}
 		b := record.NewBuffer(disk)
 		line := strings.Repeat("x", 40<<10) + "\n"
 		_, _ = io.WriteString(b, line)
 		closed := false
 		go func() { _ = b.Close(); closed = true }()
-		synctest.Wait() // which writes that
+		synctest.Wait() // the line is being written
 		_, _ = io.WriteString(b, "the last\n")
 		if closed {
 			t.Error("Close returned before the lines were written")
 		}
-		close(disk.goOn)
+		close(disk.writable)
 		synctest.Wait()
 		if _ = b.Close(); !closed || disk.text.String() != line+"the last\n" {
-			t.Errorf("closed: %t; %d bytes were written", closed, disk.text.Len())
+			t.Errorf("Close returned = %t with %d bytes written, want true with %d", closed, disk.text.Len(), len(line+"the last\n"))
 		}
 	})
 }

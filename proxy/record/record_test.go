@@ -21,7 +21,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// A line is the same whether its request is one of many with the same head, and it escapes what JSON must.
+// The line of a repeated request is built from a prepared part. It must equal the line of a first request, also where JSON
+// escapes characters.
 func TestLineIsTheSameForRepeatedRequests(t *testing.T) {
 	var log bytes.Buffer
 	r := record.New(record.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))})
@@ -54,7 +55,7 @@ func TestLineOfFailureHasLevelAndError(t *testing.T) {
 	r.End(&record.Record{Route: "none", Err: errors.New("node: \"gone\"")}, &record.End{Status: 502}, nil)
 	var got struct{ Level, Error string }
 	if err := json.Unmarshal(log.Bytes(), &got); err != nil || got.Level != "ERROR" || got.Error != "node: \"gone\"" {
-		t.Errorf("line = %s, want one of level ERROR with the error (%v)", log.String(), err)
+		t.Errorf("line = %s, want one of level ERROR with the error of the record (%v)", log.String(), err)
 	}
 }
 
@@ -67,15 +68,15 @@ func TestCachedResponsesAreMeasuredByBlocksOrAge(t *testing.T) {
 		result            *cache.Result
 		pinned            bool
 		tip               int64
-		blocks, ages      uint64  // observations
-		blocksSum, ageSum float64 // and their sums
+		blocks, ages      uint64  // number of observations
+		blocksSum, ageSum float64 // sum of the observations
 	}{
-		"an entry of a block":              {result: &cache.Result{Entry: entry(7)}, tip: 9, blocks: 1, blocksSum: 2},
-		"an entry of no block":             {result: &cache.Result{Entry: entry(0)}, tip: 9, ages: 1, ageSum: 3},
-		"an entry while no tip is known":   {result: &cache.Result{Entry: entry(7)}, ages: 1, ageSum: 3},
-		"an entry at the client's height":  {result: &cache.Result{Entry: entry(7)}, pinned: true, tip: 9},
-		"a response without an entry":      {tip: 9},
-		"an entry of a block ahead of tip": {result: &cache.Result{Entry: entry(10)}, tip: 9, blocks: 1},
+		"an entry from a block":           {result: &cache.Result{Entry: entry(7)}, tip: 9, blocks: 1, blocksSum: 2},
+		"an entry without a block":        {result: &cache.Result{Entry: entry(0)}, tip: 9, ages: 1, ageSum: 3},
+		"an entry while no tip is known":  {result: &cache.Result{Entry: entry(7)}, ages: 1, ageSum: 3},
+		"an entry at the client's height": {result: &cache.Result{Entry: entry(7)}, pinned: true, tip: 9},
+		"a response without an entry":     {tip: 9},
+		"an entry from a block after tip": {result: &cache.Result{Entry: entry(10)}, tip: 9, blocks: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
@@ -123,7 +124,7 @@ func TestServerErrorsAreCountedByFault(t *testing.T) {
 		status int
 		want   string
 	}{
-		"an answer":                         {record.Record{Blameless: true}, 200, ""},
+		"a response":                        {record.Record{Blameless: true}, 200, ""},
 		"an error of the node":              {record.Record{}, 502, "server"},
 		"an error that the input caused":    {record.Record{Blameless: true}, 500, "input"},
 		"a failure that a client can cause": {record.Record{Err: errors.New("late"), Expected: true}, 504, "input"},
@@ -143,7 +144,7 @@ func TestServerErrorsAreCountedByFault(t *testing.T) {
 	}
 }
 
-func TestShareOfSuccessesIsNotLogged(t *testing.T) {
+func TestSkippedSuccessesAreNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	r := record.New(record.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)), SkipLog: 1})
 	for _, status := range []int{200, 399, 400} {
@@ -169,13 +170,13 @@ func TestRequestsAreCountedByKeyName(t *testing.T) {
 	expect.NoDiff(t, expect.Metrics(t, metrics, "tipcache_proxy_key_requests_total"), want, "requests by key")
 }
 
-func TestRepeatedRequestsAreCountedByTheirEndings(t *testing.T) {
+func TestRepeatedRequestsAreCountedByOutcome(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	r := record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: registry})
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a", nil)
-	of := record.NewRepeated("balance", request)
+	repeated := record.NewRepeated("balance", request)
 	for _, outcome := range []string{"hit", "hit", "miss", "hit", "miss"} {
-		r.End(&record.Record{Route: "balance", Outcome: outcome}, &record.End{Head: record.HeadOf(request), Status: http.StatusOK}, of)
+		r.End(&record.Record{Route: "balance", Outcome: outcome}, &record.End{Head: record.HeadOf(request), Status: http.StatusOK}, repeated)
 	}
 	for outcome, want := range map[string]float64{"hit": 3, "miss": 2} {
 		expect.Equal(t, expect.Metric(t, registry, "tipcache_proxy_requests_total", outcome), want, "requests with outcome %s", outcome)
@@ -190,7 +191,7 @@ func TestLineContainsNoAPIKeys(t *testing.T) {
 	request.Header.Set("User-Agent", key)
 	r.End(&record.Record{Route: "none", Err: errors.New("no " + key)}, &record.End{Head: record.HeadOf(request), Status: 502}, nil)
 	if got := log.String(); strings.Contains(got, key) || strings.Count(got, "tipcache_redacted") != 4 {
-		t.Errorf("line = %s, want no key", got)
+		t.Errorf("line = %s, want four redacted keys", got)
 	}
 	log.Reset()
 	r.End(&record.Record{Route: "tipcache_metrics"}, &record.End{Status: 200}, nil)
@@ -202,15 +203,15 @@ func TestLineContainsNoAPIKeys(t *testing.T) {
 func TestValidRequestIDIsKept(t *testing.T) {
 	for id, want := range map[string]bool{"aZ09-_.:": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false, "": false, "a b": false, "a/b": false, "a\nb": false} {
 		if got := record.RequestID(http.Header{"X-Request-Id": {id}}); (got == id) != want || !want && len(got) != 32 {
-			t.Errorf("RequestID of %q = %q, want the same: %t", id, got, want)
+			t.Errorf("RequestID of %q = %q, want the same = %t or 32 digits", id, got, want)
 		}
 	}
 	if got := record.RequestID(nil); len(got) != 32 {
-		t.Errorf("RequestID = %q, want 32 digits", got)
+		t.Errorf("RequestID without a header = %q, want 32 digits", got)
 	}
 }
 
-// slot is a place in the fast lane.
+// A slot is a slot of the fast lane that is never used.
 type slot struct{ record.LaneSlot }
 
 func TestRequestKeptOutOfLaneHasNoSlot(t *testing.T) {
