@@ -79,7 +79,7 @@ func TestDrainEndsAtDeadline(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	r := startRunning(t, d, func(c *config.Config) { c.HTTP.Drain = 300 * time.Millisecond })
-	r.beginPost("/api/v4/collections", "X-Api-Key: "+r.key, 10)
+	beginPost(t, r.Addr(), "/api/v4/collections", "X-Api-Key: "+r.key, 10)
 	r.stop()
 	if err := r.waitForEnd(); err == nil || !strings.Contains(err.Error(), "cut off") {
 		t.Errorf("Run = %v, want an error for the request that was cut off", err)
@@ -87,14 +87,14 @@ func TestDrainEndsAtDeadline(t *testing.T) {
 }
 
 // beginPost sends the headers of a request, and returns its connection once the server reads the body.
-func (r *instance) beginPost(path, header string, contentLength int) net.Conn {
-	r.t.Helper()
-	conn := expect.Value(net.Dial("tcp", r.Addr()))(r.t)
-	r.t.Cleanup(func() { _ = conn.Close() })
+func beginPost(t *testing.T, address, path, header string, contentLength int) net.Conn {
+	t.Helper()
+	conn := expect.Value(net.Dial("tcp", address))(t)
+	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, header, contentLength)
 	line, err := bufio.NewReader(conn).ReadString('\n')
-	expect.NoError(r.t, err)
-	expect.Contains(r.t, line, "100 Continue", "response to POST %s", path)
+	expect.NoError(t, err)
+	expect.Contains(t, line, "100 Continue", "response to POST %s", path)
 	return conn
 }

@@ -80,14 +80,19 @@ func (p *program) waitForEnd() {
 	}
 }
 
-var adminAddress = regexp.MustCompile(`admin["=:]+([0-9.]+:\d+)`)
-
 // admin waits until the program logs the address of its admin listener, and returns its URL.
 func (p *program) admin() string {
 	p.t.Helper()
+	return "http://" + p.address("admin")
+}
+
+// address waits until the program logs the address of a listener, and returns it.
+func (p *program) address(listener string) string {
+	p.t.Helper()
+	address := regexp.MustCompile(listener + `["=:]+([0-9.]+:\d+)`)
 	var found []string
-	p.waitFor("address of the admin listener in the log", func() bool { found = adminAddress.FindStringSubmatch(p.output.String()); return found != nil })
-	return "http://" + found[1]
+	p.waitFor("address "+listener+" in the log", func() bool { found = address.FindStringSubmatch(p.output.String()); return found != nil })
+	return found[1]
 }
 
 // fetch sends a GET request.

@@ -184,9 +184,9 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 func TestSIGHUPDoesNotEndDrain(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
-	p := startProgram(t, []string{"TIPCACHE_HTTP_DRAIN_DELAY=3s", "TIPCACHE_COLLECTIONS_STORE=sqlite::memory:", "TIPCACHE_COLLECTIONS_AUTH=none"}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+	p := startProgram(t, []string{"TIPCACHE_HTTP_DRAIN_DELAY=0s", "TIPCACHE_COLLECTIONS_STORE=sqlite::memory:", "TIPCACHE_COLLECTIONS_AUTH=none"}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"--node", d.NodeURL(), "--comet", d.CometURL())
-	p.admin()
+	request := beginPost(t, p.address("listen"), "/api/v4/collections", "Content-Type: application/json", 2) // keeps the drain going
 	for _, step := range []struct {
 		signal os.Signal
 		logged string
@@ -194,6 +194,7 @@ func TestSIGHUPDoesNotEndDrain(t *testing.T) {
 		expect.NoError(t, p.cmd.Process.Signal(step.signal))
 		p.waitFor("logged "+step.logged, func() bool { return strings.Contains(p.output.String(), step.logged) })
 	}
+	fmt.Fprint(request, "{}")
 	p.waitForEnd()
 	if got := p.cmd.ProcessState; !got.Success() {
 		t.Errorf("serve ended with %s, want success: %s", got, p.output.String())

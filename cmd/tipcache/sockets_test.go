@@ -85,7 +85,7 @@ func TestStoppingServiceClosesWebSockets(t *testing.T) {
 			t.Errorf("message = %s, want it to begin with %s", got, want)
 		}
 	}
-	slow := r.beginPost("/cosmos.bank.v1beta1.Query/Params", "Content-Type: application/grpc-web", 5) // must not delay the WebSocket
+	slow := beginPost(t, r.Addr(), "/cosmos.bank.v1beta1.Query/Params", "Content-Type: application/grpc-web", 5) // must not delay the WebSocket
 	r.stop()
 	if _, _, err := c.conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("WebSocket closed with %v, want status %d", err, websocket.StatusServiceRestart)
