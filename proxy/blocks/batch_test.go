@@ -2,6 +2,7 @@ package blocks_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,6 +60,7 @@ func TestBatchPartsAreReadAtOneBlock(t *testing.T) {
 	}{
 		"the newest block":                     {want: outcome{100, "100 100 100"}},
 		"a height":                             {hs: blocks.Heights{Pinned: 90}, want: outcome{90, "90 90 90"}},
+		"a height that no node has":            {hs: blocks.Heights{Pinned: 90}, prepare: func(_ *testing.T, d *frontend) { d.nodes.pruned = 95 }, want: outcome{0, "  "}},
 		"the first height":                     {hs: blocks.Heights{Pinned: 1}, want: outcome{1, "1 1 1"}},
 		"a block arrives while a part is read": {during: func(d *frontend) { d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
 		"a part was read at an earlier block":  {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.readPart(t); d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
@@ -117,4 +119,60 @@ func TestBatchDoesNotWaitWhileTipIsUnknown(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFirstBatchHasStalePartsWhileNodesAreBusy(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		part := d.query(blocks.Heights{}, blocks.Snapshot{})()
+		expect.Value(d.answer(t, part))(t)
+		d.nodes.expected = time.Hour
+		d.nodes.grow(1)
+		a := expect.Value(d.answer(t, d.batchOf(part)))(t)
+		expect.Equal(t, outcome{a.Entry.Height, a.Outcome.String()}, outcome{100, "miss"}, "outcome")
+	})
+}
+
+// batchOf returns a batch that has the body of its first part.
+func (d *frontend) batchOf(parts ...*blocks.Query) *blocks.Query {
+	compose := func(_ int64, parts []*cache.Entry) *cache.Content {
+		return cache.NewContent(http.StatusOK, respond.JSON, "", parts[0].Body, 0)
+	}
+	return &blocks.Query{Key: "test/batch", Kind: d.kind, Batch: &blocks.Batch{Parts: parts, Compose: compose}}
+}
+
+func TestFailureOfAPartIsTheFailureOfItsBatch(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		batch := func(hs blocks.Heights) (blocks.Result, error) {
+			q := d.batchOf(d.query(blocks.Heights{}, blocks.Snapshot{})())
+			q.Heights = hs
+			return d.answer(t, q)
+		}
+		d.nodes.fails = true
+		for _, hs := range []blocks.Heights{{}, {Pinned: 90}} {
+			if _, err := batch(hs); !errors.Is(err, errGone) {
+				t.Errorf("error of a batch at %+v = %v, want the node's", hs, err)
+			}
+		}
+		d.nodes.fails, d.nodes.age = false, 3*time.Second
+		first := expect.Value(batch(blocks.Heights{}))(t)
+		expect.Equal(t, time.Since(first.Entry.ReadAt), 3*time.Second, "age of the batch")
+		d.nodes.grow(10)
+		d.nodes.fails = true
+		if again, err := batch(blocks.Heights{}); err != nil || again.Entry != first.Entry || again.Outcome != cache.StaleError || !errors.Is(again.Err, errGone) {
+			t.Errorf("batch while the node fails = %v of block %d, %v, %v; want the earlier one and the node's error", again.Outcome, again.Entry.Height, again.Err, err)
+		}
+	})
+}
+
+func TestBatchExpiresWithItsFirstPart(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		d.kind = d.Add(&blocks.Kind{Name: "index", Class: blocks.Latest})
+		search := &blocks.Query{Key: "test/search", Kind: d.kind, Origin: searchRead{read{d.nodes}, true, false}} // expires after 50 ms
+		batch := d.batchOf(d.query(blocks.Heights{}, blocks.Snapshot{})(), search)
+		for i, want := range []string{"miss", "hit", "miss"} {
+			a := expect.Value(d.answer(t, batch))(t)
+			expect.Equal(t, a.Outcome.String(), want, "outcome after %d ms", i*30)
+			time.Sleep(30 * time.Millisecond)
+		}
+	})
 }

@@ -24,6 +24,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+var errGone = errors.New("gone")
+
 // chain has the blocks from above pruned to the tip and answers every read with the height.
 type chain struct {
 	mu         sync.Mutex
@@ -35,6 +37,7 @@ type chain struct {
 	rolledBack string // hash of the blocks that were rolled back
 	raised     int64  // last height reported
 	age        time.Duration
+	expected   time.Duration // of a read
 	moved      chan struct{}
 	requests   []node.Request
 }
@@ -53,7 +56,7 @@ func (c *chain) Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
 	}
 	switch {
 	case c.fails:
-		return nil, errors.New("gone")
+		return nil, errGone
 	case height <= c.pruned:
 		return &node.Answer{Status: http.StatusNotFound, Reason: node.Pruned, Height: height}, nil
 	}
@@ -79,7 +82,7 @@ func (c *chain) Replaced(_ int64, prefix string) bool {
 	return c.rolledBack != "" && prefix == c.rolledBack
 }
 
-func (c *chain) Expected(node.Request) time.Duration { return 0 }
+func (c *chain) Expected(node.Request) time.Duration { return c.expected }
 
 func (c *chain) Moved() <-chan struct{} { return c.moved }
 

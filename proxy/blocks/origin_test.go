@@ -1,0 +1,135 @@
+package blocks_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+func TestContentIsReusedForTheSameAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status         int
+		typ            string
+		source, before uint64
+		isNew          bool
+	}{
+		"the same source":      {200, "text/plain", 7, 7, false},
+		"another source":       {200, "text/plain", 8, 7, true},
+		"another status":       {404, "text/plain", 7, 7, true},
+		"another type":         {200, "text/html", 7, 7, true},
+		"sources that are not": {200, "text/plain", 0, 0, true},
+	} {
+		before := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("old"), tt.before)}
+		e := &cache.Entry{}
+		isNew := blocks.SetContent(e, before, tt.status, tt.typ, []byte("new"), tt.source)
+		if isNew != tt.isNew || (e.Content == before.Content) == tt.isNew || tt.isNew && string(e.Body) != "new" {
+			t.Errorf("%s: SetContent = %t with body %q, want %t", name, isNew, e.Body, tt.isNew)
+		}
+	}
+}
+
+// answerRead is a read with a fixed answer.
+type answerRead struct {
+	read
+	answer node.Answer
+}
+
+func (a *answerRead) Fetch(context.Context, node.Request, *cache.Entry) (*node.Answer, error) {
+	answer := a.answer
+	return &answer, nil
+}
+
+func TestEntryOutlastsAnswersOfNodesThatFail(t *testing.T) {
+	for reason, want := range map[node.Reason][2]string{ // outcomes without and with an entry
+		node.Other:        {"miss", "stale_error"},
+		node.Pruned:       {"internal error", "stale_error"},
+		node.FutureHeight: {"internal error", "stale_error"},
+		node.NotFound:     {"miss", "miss"},
+	} {
+		withFrontend(t, func(t *testing.T, d *frontend) {
+			bad := node.Answer{Status: http.StatusInternalServerError, Reason: reason, Height: 110, Body: []byte("bad")}
+			if source := d.SourceOf(&bad); (source == 0) != (reason != node.NotFound) {
+				t.Errorf("SourceOf(an answer with reason %v) = %d", reason, source)
+			}
+			for i, first := range []node.Answer{bad, {Status: http.StatusOK, Height: 100, Body: []byte("good")}} {
+				origin := &answerRead{read{d.nodes}, first}
+				q := &blocks.Query{Key: "test/" + string(first.Body), Kind: d.kind, Origin: origin}
+				a, err := d.answer(t, q)
+				if i == 1 {
+					d.nodes.grow(10)
+					origin.answer = bad
+					a, err = d.answer(t, q)
+				}
+				got := "internal error"
+				if err == nil {
+					got = a.Outcome.String()
+				}
+				expect.Equal(t, got, want[i], "outcome of reason %v, with an entry: %t", reason, i == 1)
+			}
+		})
+	}
+}
+
+func TestOnlyStateOutlastsFailures(t *testing.T) {
+	for class, want := range map[blocks.Class]string{blocks.Params: "stale_error", blocks.Live: "stale_error", blocks.Unknown: ""} {
+		withFrontend(t, func(t *testing.T, d *frontend) {
+			d.kind = d.Add(&blocks.Kind{Name: "other", Class: class})
+			d.get(t, blocks.Heights{}, blocks.Snapshot{})
+			d.nodes.grow(1000)
+			d.nodes.fails = true
+			a, _ := d.answer(t, d.query(blocks.Heights{}, blocks.Snapshot{})())
+			got := ""
+			if a.Entry != nil {
+				got = a.Outcome.String()
+			}
+			expect.Equal(t, got, want, "outcome of class %s", class)
+		})
+	}
+}
+
+func TestForecastNamesTheBlockOfTheRead(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hs     blocks.Heights
+		walk   blocks.Snapshot
+		class  string
+		pinned int64
+	}{
+		"the newest block":           {class: "live"},
+		"a height":                   {hs: blocks.Heights{Pinned: 90}, class: "pinned", pinned: 90},
+		"a later page of a walk":     {walk: blocks.Snapshot{Height: 97, Epoch: 1}, class: "pinned", pinned: 97},
+		"a walk of an earlier epoch": {walk: blocks.Snapshot{Height: 97}, class: "live"},
+	} {
+		withFrontend(t, func(t *testing.T, d *frontend) {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			p, pinned, err := d.Forecast(r, d.query(tt.hs, tt.walk)(), web.Plan{Route: "pool"})
+			if err != nil || p.Route != "pool" || p.Class != tt.class || pinned != tt.pinned || p.Query.Policy.Immutable != (pinned > 0) {
+				t.Errorf("%s: Forecast = %+v at %d, %v; want class %s at %d", name, p, pinned, err, tt.class, tt.pinned)
+			}
+			if _, _, err := d.Forecast(r, d.query(blocks.Heights{Pinned: 101}, blocks.Snapshot{})(), p); err == nil {
+				t.Error("Forecast of a future block returned no error")
+			}
+		})
+	}
+}
+
+func TestTyposAreReportedAndKeepTheRequestOutOfTheLane(t *testing.T) {
+	for _, typos := range []string{"", "heigth"} {
+		withFrontend(t, func(t *testing.T, d *frontend) {
+			w, rec := httptest.NewRecorder(), &record.Record{LaneSlot: &lane{}, Start: time.Now()}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			expect.NoError(t, d.Serve(w, r, rec, d.query(blocks.Heights{}, blocks.Snapshot{})(), typos))
+			if got := w.Header().Get("X-Unknown-Parameters"); got != typos || w.Body.String() != "100" || (rec.LaneSlot == nil) != (typos != "") {
+				t.Errorf("typos %q: header = %q, body = %s, lane slot %v", typos, got, w.Body, rec.LaneSlot)
+			}
+		})
+	}
+}
