@@ -1,6 +1,7 @@
 package grpc_test
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -48,12 +49,13 @@ type rpcExchange struct {
 
 // A recordedNode answers as the real node did, and counts its requests.
 type recordedNode struct {
-	byGRPC map[string]exchange // by callKey
-	byRPC  map[string]string   // results by rpcKey
-	server *grpc.Server
-	addr   string
-	rpc    *httptest.Server
-	rest   *httptest.Server
+	byGRPC  map[string]exchange // by callKey
+	byRPC   map[string]string   // results by rpcKey
+	failure string              // data of the RPC error for other calls; default "not recorded"
+	server  *grpc.Server
+	addr    string
+	rpc     *httptest.Server
+	rest    *httptest.Server
 
 	mu     sync.Mutex
 	counts map[string]int
@@ -212,7 +214,7 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	} else {
 		n.count("RPC " + c.Method)
 	}
-	member := `"error":{"code":-32603,"message":"Internal error","data":"not recorded"}`
+	member := fmt.Sprintf(`"error":{"code":-32603,"message":"Internal error","data":%q}`, cmp.Or(n.failure, "not recorded"))
 	if result, known := n.byRPC[key]; known {
 		member = `"result":` + result
 	} else if c.Method == "abci_query" {
