@@ -19,7 +19,7 @@ type Sources struct {
 // A loader applies the sources to the defaults, the strongest last.
 type loader struct {
 	cfg      Config
-	values   map[string]error  // errors of the last values, by path of the given settings; nil for a valid value
+	values   map[string]error  // error of the last value of each given setting, by path; nil means that the value is valid
 	places   map[string]string // where settings, sections (chain) and items of lists (chain.nodes[1]) were given
 	inFile   map[string]string // the settings in places once the file was read
 	problems []error           // other problems than the errors in values

@@ -61,7 +61,7 @@ func (c Config) clash(own []dialect.Row, row dialect.Row) error {
 	return dialect.Clash(slices.Concat(fixed, own), row)
 }
 
-// CheckRoutes checks rows and routes, which depend on the dialect.
+// CheckRoutes checks chain.rows and routes. Call it again once the dialect is known, because both depend on it.
 func (c Config) CheckRoutes() error {
 	v := &validation{}
 	v.routes(c)

@@ -315,7 +315,7 @@ func (v *validation) rate(key, value string) {
 	v.check(err == nil, key, "%v", err)
 }
 
-// minSecret is the length of a secret, in characters, that cannot be guessed.
+// minSecret is the minimum length of a secret, in bytes.
 const minSecret = 16
 
 func (v *validation) admin(address, token string) {

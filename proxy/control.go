@@ -30,7 +30,7 @@ func (s *Server) SelectRoute(name string) ([]cache.Selection, error) {
 	return s.selections(func(api chainAPI) (cache.Selection, error) { return api.SelectRoute(name) })
 }
 
-// selections returns the selections of the chain's interface on all mounts.
+// selections calls of for the chain's interface of each mount, and returns the results.
 func (s *Server) selections(of func(chainAPI) (cache.Selection, error)) (all []cache.Selection, err error) {
 	for _, v := range s.now() {
 		sel, err := of(v.chainAPI)

@@ -66,7 +66,8 @@ func (v *router) sourceOf(outer *http.Request, target string) (s stream.Source, 
 	}
 }
 
-// nested turns r, a copy of another request, into a request for a path and query that the other one names.
+// nested turns r, a copy of a request for /batch or /live, into the request for target, one of its paths. It returns an error
+// if an access rule denies the path.
 func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {

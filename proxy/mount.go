@@ -37,11 +37,11 @@ type Options struct {
 	Chain       story.Options
 	Dialect     node.Dialect         // default Story; SetDialect replaces Undetermined
 	Collections *collections.Options // nil disables the collection listing
-	Streams     stream.Options       // New sets Heights to Chain.Nodes and Budget to the account of Cache
-	RPC         *rpc.Options         // nil disables the RPC. New sets Posting
+	Streams     stream.Options       // New sets Heights, Budget and Patience
+	RPC         *rpc.Options         // nil disables the RPC. New sets Posting, Logger, AwaitItem and State.Rows
 	Posts       blocks.Posts         // transactions of all interfaces together
 	Listeners   docs.Listeners       // addresses of the other interfaces, for the manual
-	GRPC        *grpc.Options        // nil disables gRPC and gRPC-Web. New sets Posting
+	GRPC        *grpc.Options        // nil disables gRPC and gRPC-Web. New sets Posting and State.Rows
 	Methods     []dialect.Row        // the operator's rows for gRPC methods, which take precedence
 	ReadAhead   ReadAhead
 	Mounts      []Mount // base paths of the chain; the default is the root
@@ -174,8 +174,8 @@ func (s *Server) SetDialect(d node.Dialect, classes blocks.Classes, own map[stri
 	return s.useDialect(o)
 }
 
-// described returns the options of the documents of the mount at a base path.
-func (o Options) described(base string) docs.Options {
+// docsOptions returns the options of the documents of the mount at a base path.
+func (o Options) docsOptions(base string) docs.Options {
 	d := docs.Options{Base: base, Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
 	d.Listeners.GRPCWeb = o.GRPC != nil
 	if o.Dialect == node.Cosmos {
@@ -190,7 +190,7 @@ func Document(o Options, path string) ([]byte, error) {
 	for _, m := range o.mounts() {
 		if m.Path == path {
 			o.Chain.Shape = cmp.Or(m.Shape, o.Chain.Shape)
-			return docs.Document(o.described(m.base()))
+			return docs.Document(o.docsOptions(m.base()))
 		}
 		paths = append(paths, m.Path)
 	}
@@ -275,7 +275,7 @@ func (v *router) use(o Options) error {
 		err = reader.SetClasses(o.Chain.Classes, o.Chain.Routes)
 	}
 	if err == nil {
-		v.mountChain(docs.New(o.described(v.base), v.stack, o.Cache).Routes())
+		v.mountChain(docs.New(o.docsOptions(v.base), v.stack, o.Cache).Routes())
 	}
 	return err
 }

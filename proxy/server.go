@@ -148,8 +148,8 @@ func (v *router) serveGRPCWeb(c *gin.Context) {
 }
 
 // tidied removes ?stream.* and ?x-block-height, which stay in the context, and removes trailing and doubled slashes from the
-// path. A node of Story would answer such a path with a 404 or an empty redirect. For a node of the SDK it is another path,
-// which stays unchanged.
+// path below the base. A node of Story would answer such a path with a 404 or an empty redirect. For a node of the SDK it is
+// another path, which stays unchanged.
 func (v *router) tidied(r *http.Request) *http.Request {
 	if 0 < len(r.URL.RawQuery) && len(r.URL.RawQuery) <= web.MaxURL { // a longer one is refused
 		r = web.WithoutParameters(r, stream.FilterOption, blocks.FilterHeight)
@@ -164,8 +164,8 @@ func (v *router) tidied(r *http.Request) *http.Request {
 	return &tidied
 }
 
-// operationOf returns the operation that access rules judge for a path. Paths that reach the same route have the same
-// operation.
+// operationOf returns the operation that access rules judge for a path below the base. Paths that reach the same route have
+// the same operation.
 func (v *router) operationOf(path string) string {
 	path = tidyPath(path)
 	if v.exact {

@@ -25,7 +25,8 @@ func addAdminFlags(fs *pflag.FlagSet) *adminFlags {
 func (f *adminFlags) query(ctx context.Context, timeout time.Duration, method, target, refused string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	settings := settingFlags{file: f.file, values: map[string][]string{"listen": {"127.0.0.1:0"}}} // not opened
+	// The listener is never opened. Port 0 cannot be the port of --admin, which would be a problem.
+	settings := settingFlags{file: f.file, values: map[string][]string{"listen": {"127.0.0.1:0"}}}
 	cfg, err := settings.load()
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func (s *settingFlags) load() (config.Config, error) {
 	return cfg, nil
 }
 
-// loadForStore is load for commands that serve no API, so that they need no keys and no admin token.
+// loadForStore loads the configuration for commands that serve no API. It requires neither API keys nor an admin token.
 func (s *settingFlags) loadForStore() (config.Config, error) {
 	s.values["admin"], s.values["collections-auth"] = []string{"none"}, []string{"none"}
 	return s.load()

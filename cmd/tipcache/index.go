@@ -26,7 +26,7 @@ func indexCommand(std streams) *cobra.Command {
 		return k.Path == "collections.store" || strings.HasPrefix(k.Path, "index.") && k.Path != "index.enabled"
 	})
 	follow := c.Flags().Bool("follow", false, "continue with new blocks until interrupted")
-	admin := c.Flags().String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics; the setting admin is for serve only")
+	admin := c.Flags().String("admin", "none", "`address` of a listener for the status page, /healthz, /readyz and /metrics; the setting admin is for serve only")
 	again := c.Flags().Bool("rebuild", false, "count everything again into a second store, then replace the first one; imported collections are lost")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return runIndex(c.Context(), settings, *admin, *follow, *again, std)
@@ -92,7 +92,7 @@ func (r *indexRun) run(ctx context.Context, o indexer.Options, admin string) (er
 	return err
 }
 
-// index returns nil if ctx ends, which loses nothing.
+// index fills the store. It returns nil if ctx ends, because an interrupted run continues later.
 func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
 	if follow {
 		err = service.KeepIndexing(ctx, r.store, r.indexer, r.log)
@@ -114,7 +114,7 @@ func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string)
 		return fmt.Errorf("rebuild: %w", err)
 	}
 	o.Follow = false
-	o.Logger.Info("rebuilding next to the store", "beside", shadow.Name())
+	o.Logger.Info("rebuilding into a second store", "shadow", shadow.Name())
 	second := &indexRun{store: shadow, registry: parts.NewRegistry(), log: r.log, std: r.std}
 	err = errors.Join(second.run(ctx, o, admin), shadow.Close())
 	if err == nil && ctx.Err() != nil {

@@ -176,7 +176,7 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 		return !strings.Contains(s.get(s.admin+"/metrics").body, `node="`+host(d.NodeURL()))
 	})
 	refused := reload(second.URL, "none", "rejected configuration, keeping the current one")
-	expect.Contains(t, refused["error"].(string), "chain.nodes: with these nodes", "error for nodes without CometBFT")
+	expect.Contains(t, refused["error"].(string), "chain.nodes: these nodes have", "error for nodes without CometBFT")
 	refused = reload(second.URL+" first", d.CometURL(), "rejected configuration, keeping the current one")
 	expect.Contains(t, refused["error"].(string), "chain.nodes[0]: expected URL", "error for a word after the address")
 }

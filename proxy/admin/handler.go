@@ -39,7 +39,7 @@ type Options struct {
 type Handler struct {
 	o       Options
 	guarded http.Handler
-	pages   map[string]bool                   // paths of the status page, which hold no figures
+	pages   map[string]bool                   // paths of the status page and its files, which need no token because they contain no data
 	token   atomic.Pointer[[sha256.Size]byte] // digest of the required token; nil means none
 	samples *sampler
 

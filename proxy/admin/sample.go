@@ -43,7 +43,7 @@ type present struct {
 	Limits  limits    `json:"limits"`
 }
 
-// totals are counters with their values in /metrics.
+// totals are the current values of counters, as in /metrics.
 type totals struct {
 	Requests float64 `json:"requests"`
 }
@@ -224,7 +224,7 @@ type nodeSample struct {
 	Rate     float64 `json:"rate"`
 	Mean     float64 `json:"mean"` // mean duration in seconds; 0 if there was no request
 	InFlight float64 `json:"in_flight"`
-	Limit    float64 `json:"limit"` // maximum of in_flight; for lists only, if it adapts
+	Limit    float64 `json:"limit"` // maximum of in_flight; if it adapts, requests for single items count half
 	Queue    float64 `json:"queue"`
 	Wait     float64 `json:"wait"` // expected wait of a new request, in seconds
 	Lag      float64 `json:"lag"`  // blocks

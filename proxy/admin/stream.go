@@ -69,7 +69,7 @@ func (h *Handler) update(ctx context.Context, moments []*moment) update {
 	return u
 }
 
-// A routeSummary has the figures of a route over the time of all kept samples.
+// A routeSummary has the figures of a route since the oldest kept sample.
 type routeSummary struct {
 	Name string  `json:"name"`
 	Rate float64 `json:"rate"`

@@ -39,7 +39,7 @@ func (d *description) addCosmos() error {
 		if parts == nil || row.Name == dialect.Other { // a row without a path, and the row for all other paths
 			continue
 		}
-		given, values := d.sdk.of(row)
+		given, values := d.sdk.exampleOf(row)
 		d.examples[row.Name] = given
 		answer := d.answer()
 		if name := messages[row.Method]; name != "" {
@@ -63,8 +63,8 @@ type sdkExamples struct {
 //go:embed sdk.json
 var sdkText []byte
 
-// of returns the example of a row, and its parameters.
-func (e *sdkExamples) of(row dialect.Row) (example, map[string]string) {
+// exampleOf returns the example of a row, and the values of the parameters in it by name.
+func (e *sdkExamples) exampleOf(row dialect.Row) (example, map[string]string) {
 	own, values, query := e.Rows[row.Name], map[string]string{}, url.Values{}
 	path := variable.ReplaceAllStringFunc(row.Pattern, func(text string) string {
 		name := variable.FindStringSubmatch(text)[1]

@@ -67,7 +67,7 @@ func (d *description) Refusals() []refusalText {
 	return all
 }
 
-// addRefusals adds them to the components.
+// addRefusals adds the responses of Refusals to the components.
 func (d *description) addRefusals() {
 	d.Components.Responses = map[string]*huma.Response{}
 	body := story.ErrorEnvelope

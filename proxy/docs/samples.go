@@ -100,8 +100,8 @@ type field struct {
 	Required        bool
 }
 
-// Fields returns the inputs for an operation's path and query, with the values of its example. Parameters that may be
-// repeated have none.
+// Fields returns the inputs for an operation's path and query, with the values of its example. Headers,
+// since, and parameters that may be repeated have none.
 func (m manual) Fields(op *huma.Operation) (all []field) {
 	_, values := m.values(op)
 	for _, p := range op.Parameters {

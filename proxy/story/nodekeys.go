@@ -76,8 +76,8 @@ var (
 // nodePageSize is the number of items on a page of the node without a limit.
 const nodePageSize = 100
 
-// readPage checks the parameters of a page, and removes count_total where the node ignores it: with a key it counts nothing,
-// and without a limit always.
+// readPage checks the parameters of a page. It removes count_total where it changes nothing: with a key, a node never counts,
+// and without a limit, it always does.
 func (o *origin) readPage(q *dialect.RowQuery, v dialect.Values) (dialect.Values, error) {
 	key := v.Get(dialect.PageKey)
 	if strings.HasPrefix(key, walkKeyPrefix) {

@@ -115,8 +115,8 @@ func (o *origin) Entry(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (
 	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: o.expiry(a, now)}, nil
 }
 
-// expiry returns when a negative answer expires in addition to its policy, because an unknown item may exist after the next
-// block.
+// expiry returns when a negative answer expires even if its policy keeps it longer, because an unknown item may exist after
+// the next block. It returns the zero time for other answers.
 func (o *origin) expiry(a *node.Answer, now time.Time) time.Time {
 	switch a.Reason {
 	case node.OK:

@@ -165,7 +165,8 @@ func nodeHeight(h http.Header) (int64, error) {
 	return n, nil
 }
 
-// maxHex is the length in hex of the shortest address that a node refuses, which has 256 bytes.
+// maxHex is the maximum length of a hex text in a path: an address of 256 bytes, one more than a node accepts, so that clients
+// get the node's error.
 const maxHex = 2 + 2*256
 
 func readStatus(value string) (string, bool) {

@@ -30,7 +30,7 @@ type unknown struct {
 	*dialect.Endpoint
 	*origin
 	waiters *limits.Places
-	absent  *otter.Cache[uint64, time.Time] // digests of paths that the nodes do not have, until they are read again
+	absent  *otter.Cache[uint64, time.Time] // by the digest of a path that the nodes do not have: when it may be read again
 }
 
 // maxAbsent is the maximum number of absent paths to remember.

@@ -83,20 +83,20 @@ func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
 	}
 	about, _ := client.Info(ctx, "server", "memory").Result() // an ACL may forbid it
 	text := fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond))
-	if version := infoOf(about, "redis_version"); version != "" {
-		text = fmt.Sprintf("Redis %s, %s used, ", version, infoOf(about, "used_memory_human")) + text
+	if version := infoField(about, "redis_version"); version != "" {
+		text = fmt.Sprintf("Redis %s, %s used, ", version, infoField(about, "used_memory_human")) + text
 	}
 	return text, nil
 }
 
-// infoOf returns a field of the response to INFO.
-func infoOf(info, field string) string {
+// infoField returns a field of the response to INFO.
+func infoField(info, field string) string {
 	_, rest, _ := strings.Cut(info, field+":")
 	value, _, _ := strings.Cut(rest, "\r\n")
 	return value
 }
 
-// findStore creates no file and no table.
+// findStore returns what the store holds. It creates no file and no table.
 func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	switch scheme, path, _ := strings.Cut(cfg.Collections.Store, ":"); scheme {
 	case "sqlite":

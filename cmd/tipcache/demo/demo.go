@@ -47,7 +47,7 @@ func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.W
 	return errors.Join(err, d.Close())
 }
 
-// Embed points cfg at the devnet, a Redis and a store in memory.
+// Embed points cfg at the devnet, a Redis and a store in memory, and accepts key as the only API key.
 func Embed(cfg *config.Config, d *devnet.Devnet, redisURL, key string) {
 	cfg.Chain.ID = d.ChainID()
 	cfg.Chain.Nodes, cfg.Chain.Comet = []string{d.NodeURL()}, []string{d.CometURL()}

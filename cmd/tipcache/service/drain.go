@@ -10,8 +10,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// drain waits until load balancers have noticed, then finishes requests in flight. The admin listener
-// closes last.
+// drain ends the streams, waits http.drain_delay so that load balancers notice, and then finishes requests in flight. The
+// admin listener closes last.
 func (s *Service) drain(public, admin *http.Server) error {
 	s.stopping.Store(true)
 	s.proxy.Drain()

@@ -103,7 +103,7 @@ func (r *reloader) reject(message string, err error, restart []string) {
 	}
 }
 
-var errInterfaces = config.Problem{Key: "chain.nodes", Text: "with these nodes, REST, chain.comet or chain.grpc begins or ceases to be available: this needs a restart"}
+var errInterfaces = config.Problem{Key: "chain.nodes", Text: "these nodes have REST, CometBFT or gRPC addresses where the current ones have none, or the reverse: this needs a restart"}
 
 // interfaces returns which APIs the nodes have: REST, RPC, gRPC. The served APIs depend on it.
 func (*reloader) interfaces(cfg config.Config) (has [3]bool) {

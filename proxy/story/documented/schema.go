@@ -43,10 +43,10 @@ type Field struct {
 // Presence is the treatment of an absent member.
 type Presence int
 
-// The kinds of presence.
+// The kinds of presence. The empty value of Required replaces null, too.
 const (
 	Required  Presence = iota // added with its empty value
-	Optional                  // may be absent or null
+	Optional                  // may be absent or null; any other value is checked
 	Extra                     // may be absent, and is not checked: the node sends it in addition to the documented members
 	Mandatory                 // its absence is an error
 )
