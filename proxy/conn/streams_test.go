@@ -273,3 +273,37 @@ func TestConnectionIsNotStalledWhileAHandlerRuns(t *testing.T) {
 		stalled(true, "while the response has not left")
 	})
 }
+
+// A failingWriter is a response whose client disconnects after some writes.
+type failingWriter struct {
+	*httptest.ResponseRecorder
+	writes int // left
+}
+
+func (w *failingWriter) Write(p []byte) (int, error) {
+	if w.writes--; w.writes < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+func TestStreamIsWrittenInPiecesUntilAWriteFails(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	c := conn.New(ours, nil, nil, nil)
+	defer c.Close()
+	body := strings.Repeat("0123456789", 20<<10)
+	for writes, want := range map[int]int{4: len(body), 2: 128 << 10} {
+		w := &failingWriter{httptest.NewRecorder(), writes}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		c.ServeStream(w, r, func(w http.ResponseWriter) bool {
+			n, err := io.WriteString(w, body)
+			if n != want || (err == nil) != (want == len(body)) {
+				t.Errorf("Write with %d writes = %d, %v; want %d", writes, n, err, want)
+			}
+			return true
+		}, nil)
+		expect.Equal(t, w.Body.String(), body[:want], "response with %d writes", writes)
+		c.EachBody(func([]byte) { t.Error("EachBody lists the body after the response") })
+	}
+}
