@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"mime"
 	"net/http"
 	"slices"
@@ -77,7 +78,7 @@ func withTimeout(ctx context.Context, timeout string) (context.Context, context.
 	if err != nil || unit == 0 || len(timeout) > len("99999999S") {
 		return ctx, func() {}, status.Errorf(codes.Internal, "malformed grpc-timeout: %q", web.Short(timeout))
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(n)*unit)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(int64(n), math.MaxInt64/int64(unit)))*unit)
 	return ctx, cancel, nil
 }
 

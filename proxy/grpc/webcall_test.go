@@ -35,7 +35,7 @@ func TestGRPCWebTimeoutIsParsed(t *testing.T) {
 	const ended = "\x80\x00\x00\x00\x10grpc-status: 0\r\n"
 	d := open(t, newRecordedNode(t), true)
 	for given, want := range map[string]string{
-		"": "", "1H": "", "5M": "", "90S": "", "99999999m": "", "99999999u": "",
+		"": "", "1H": "", "5M": "", "90S": "", "99999999H": "", "99999999m": "", "99999999u": "",
 		"100000000m": "13", "1": "13", "S": "13", "1s": "13", "-1S": "13", "1.5S": "13",
 	} {
 		t.Run(given, func(t *testing.T) {

@@ -263,11 +263,17 @@ func (d *Handler) exchange(from *http.Request, route string, serve func(rec *rec
 	})
 }
 
-// Subscription counts, limits and logs a call about subscriptions. do answers it.
+// Subscription counts, limits and logs a call about subscriptions, or a message of no method. do answers it.
 func (d *Handler) Subscription(from *http.Request, method string, do func() (size int)) (refusal []byte) {
-	err := d.exchange(from, "rpc "+method, func(rec *record.Record) (int, error) {
-		if err := d.reader.Stack.AdmitOperation(from, rec, http.Header{}, method); err != nil {
-			return 0, err
+	route := "rpc " + method
+	if method == "" {
+		route = web.NoRoute
+	}
+	err := d.exchange(from, route, func(rec *record.Record) (int, error) {
+		if method != "" {
+			if err := d.reader.Stack.AdmitOperation(from, rec, http.Header{}, method); err != nil {
+				return 0, err
+			}
 		}
 		return do(), nil
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -72,4 +73,17 @@ func TestBatchStopsReadingWhenItsAnswersExceedMemory(t *testing.T) {
 	}
 	expect.Equal(t, len(answers), 20, "answers with status %d", resp.StatusCode)
 	expect.Eventually(t, "release of all answers", func() bool { return c.Account().Used() == 0 })
+}
+
+func TestLongListOfParametersIsNotDecoded(t *testing.T) {
+	n := newRecordedNode(t)
+	server, _ := newHandlerWith(t, expect.Value(cache.New(cache.Options{}))(t), n, rpc.Options{})
+	body := `{"jsonrpc":"2.0","id":1,"method":"block","params":[` + strings.Repeat("0,", 1<<20) + "0]}"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _ = post(t, server.URL, body)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 200<<20 { // the simulated node decodes it, too
+		t.Errorf("memory for a list of 2 MiB = %d MiB, want at most 200", used>>20)
+	}
 }

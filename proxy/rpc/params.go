@@ -26,11 +26,17 @@ func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
 	case len(trimmed) == 0 || string(trimmed) == "null":
 		return a, true
 	case trimmed[0] == '[':
-		var list []json.RawMessage
-		if json.Unmarshal(trimmed, &list) != nil || len(list) != len(m.params) {
-			return nil, len(list) == 0 && len(m.params) == 0
+		n := 0
+		gjson.ParseBytes(trimmed).ForEach(func(_, value gjson.Result) bool {
+			if n < len(a) {
+				a[n] = json.RawMessage(value.Raw)
+			}
+			n++
+			return n <= len(a) // a list may be as long as a body
+		})
+		if n != len(a) {
+			return nil, false
 		}
-		copy(a, list)
 	default:
 		members := gjson.ParseBytes(trimmed) // known to be valid JSON
 		if !members.IsObject() {

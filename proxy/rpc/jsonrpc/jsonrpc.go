@@ -5,6 +5,7 @@ package jsonrpc
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"unsafe"
@@ -21,9 +22,16 @@ type Call struct {
 	Params json.RawMessage // nil for none
 }
 
-// fields are the members of a call. Errors of encoding/json contain the name of this type, which equals the
-// node's.
+// fields are the members of a call. The id is decoded later, because a decoded one may take many times its text.
 type fields = struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id,omitempty"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+}
+
+// nodeFields are the fields at the node. Errors for a value that is no object contain the name of this type.
+type nodeFields = struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      interface{}     `json:"id,omitempty"`
 	Method  string          `json:"method"`
@@ -36,9 +44,17 @@ func Read(body []byte) (Call, error) {
 		return c, nil
 	}
 	if err := json.Unmarshal(body, new(fields)); err != nil {
-		return Call{}, err
+		return Call{}, nodeError(err)
 	}
 	return ReadFirst(body)
+}
+
+// nodeError returns an error of decoding fields with the node's text.
+func nodeError(err error) error {
+	if of, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && of.Type == reflect.TypeFor[fields]() {
+		of.Type = reflect.TypeFor[nodeFields]()
+	}
+	return err
 }
 
 // readPlain parses a call as libraries write it, in a quarter of the time: each member once, and an id that is a
@@ -95,26 +111,40 @@ func isPlain(c byte) bool {
 func ReadFirst(message []byte) (Call, error) {
 	var f fields
 	d := json.NewDecoder(bytes.NewReader(message))
-	d.UseNumber()
 	if err := d.Decode(&f); err != nil {
-		return Call{}, err
+		return Call{}, nodeError(err)
 	}
 	return callOf(f)
 }
+
+// maxID is the maximum length of an id in bytes, and maxShown that of an id in an error.
+const (
+	maxID    = 64 << 10
+	maxShown = 256
+)
 
 // callOf returns a call with the id that its answer repeats: a string as the node writes it, or a number
 // unchanged. Nodes repeat only the whole part of a number, so that clients which compare ids do not find their
 // call.
 func callOf(f fields) (Call, error) {
 	c := Call{Method: f.Method, Params: f.Params}
-	switch id := f.ID.(type) {
-	case nil:
-	case string:
-		c.ID, _ = json.Marshal(id) // strings always encode
-	case json.Number:
-		c.ID = json.RawMessage(id)
+	if len(f.ID) > maxID {
+		return Call{}, fmt.Errorf("json-rpc ID is longer than %d bytes", maxID)
+	}
+	switch first := string(f.ID[:min(1, len(f.ID))]); first {
+	case "", "n": // null
+	case `"`:
+		var id string
+		_ = json.Unmarshal(f.ID, &id) // is a string
+		c.ID, _ = json.Marshal(id)    // strings always encode
+	case "t", "f", "[", "{":
+		var id any
+		d := json.NewDecoder(bytes.NewReader(f.ID))
+		d.UseNumber()
+		_ = d.Decode(&id) // is JSON
+		return Call{}, fmt.Errorf("json-rpc ID (%.*s) is of unknown type (%v)", maxShown, fmt.Sprint(id), reflect.TypeOf(id))
 	default:
-		return Call{}, fmt.Errorf("json-rpc ID (%v) is of unknown type (%v)", id, reflect.TypeOf(id))
+		c.ID = f.ID
 	}
 	return c, nil
 }

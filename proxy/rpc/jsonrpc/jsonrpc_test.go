@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -87,6 +88,24 @@ func TestNumericIDsAreReturnedUnchanged(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestLongIDIsRefusedWithoutDecodingIt(t *testing.T) {
+	for name, id := range map[string]string{
+		"list": "[" + strings.Repeat("{},", 1<<18) + "{}]", "text": `"` + strings.Repeat("<", 1<<20) + `"`,
+	} {
+		body := []byte(`{"id":` + id + `,"method":"status"}`)
+		if n := testing.AllocsPerRun(1, func() { _, _ = Read(body) }); n > 100 {
+			t.Errorf("allocations for a long %s = %v, want at most 100", name, n)
+		}
+		if _, err := Read(body); err == nil || len(err.Error()) > 500 {
+			t.Errorf("error for a long %s = %.100v, want a short one", name, err)
+		}
+	}
+	_, err := Read([]byte(`{"id":[1,{"a":"` + strings.Repeat("x", 1000) + `"}],"method":"status"}`))
+	if err == nil || !strings.HasPrefix(err.Error(), "json-rpc ID ([1 map[a:xxx") || !strings.HasSuffix(err.Error(), "xx) is of unknown type ([]interface {})") {
+		t.Errorf("error of an id that is a list = %v, want the node's", err)
 	}
 }
 

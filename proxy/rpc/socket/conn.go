@@ -241,8 +241,16 @@ func (c *conn) answer(t *turn) {
 	r := t.call
 	switch {
 	case t.err != nil:
-		c.send(jsonrpc.AppendAnswer(nil, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+t.err.Error())))
-	case r.ID == nil: // a notification
+		refusal := c.handler.o.Methods.Subscription(c.request, "", func() int {
+			answer := jsonrpc.AppendAnswer(nil, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+t.err.Error()))
+			c.send(answer)
+			return len(answer)
+		})
+		if refusal != nil {
+			c.send(jsonrpc.AppendAnswer(nil, nil, refusal))
+		}
+	case r.ID == nil: // a notification, which has no answer
+		_ = c.handler.o.Methods.Subscription(c.request, "", func() int { return 0 })
 	case isSubscriptionMethod(r.Method):
 		refusal := c.handler.o.Methods.Subscription(c.request, r.Method, func() int {
 			c.writing.Lock()

@@ -26,12 +26,12 @@ import (
 
 // Methods answers calls.
 type Methods interface {
-	// Call answers a call.
+	// Call counts, limits and answers a call.
 	Call(r *http.Request, method string, params json.RawMessage) Answer
 	// IsExclusive reports whether calls of a method wait for the earlier ones and delay the later ones.
 	IsExclusive(method string) bool
-	// Subscription counts and limits a call about subscriptions, which do answers, returning the size of the
-	// answer. If the call is refused, do is not called and refusal is the member of its answer.
+	// Subscription counts and limits a call about subscriptions, or a message of no method (""), which do answers,
+	// returning the size of the answer. If the call is refused, do is not called and refusal is the member of its answer.
 	Subscription(r *http.Request, method string, do func() (size int)) (refusal []byte)
 }
 

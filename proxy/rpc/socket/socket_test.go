@@ -164,6 +164,32 @@ func TestInvalidWebSocketHandshakeIsRefusedAsByNode(t *testing.T) {
 	}
 }
 
+// limited refuses messages of no method and counts them.
+type limited struct {
+	methods
+
+	refused atomic.Int64
+}
+
+func (l *limited) Subscription(_ *http.Request, method string, do func() int) []byte {
+	if method == "" {
+		l.refused.Add(1)
+		return []byte(`"error":7`)
+	}
+	do()
+	return nil
+}
+
+func TestMessagesThatAreNoCallsAreLimited(t *testing.T) {
+	l := &limited{}
+	_, url := serve(t, socket.Options{Methods: l})
+	conn := dial(t, url)
+	send(t, conn, `{"method":"status"}`) // a notification
+	send(t, conn, "no call")
+	expect.Equal(t, receive(t, conn), `{"jsonrpc":"2.0","error":7}`, "answer")
+	expect.Equal(t, l.refused.Load(), 2, "limited messages")
+}
+
 func TestCallsAreAnsweredInOrder(t *testing.T) {
 	second := make(chan struct{})
 	_, url := serve(t, socket.Options{Methods: methods(func(_ *http.Request, method string, _ json.RawMessage) []byte {
