@@ -169,5 +169,8 @@ func readHeader(name string, header http.Header) (session.Token, error) {
 	if name == session.Header && len(values) > 1 {
 		return session.Token{}, failure.BadInput("%s is given %d times: send only the greatest", name, len(values))
 	}
+	if err := web.OneValue(name, values); err != nil {
+		return session.Token{}, err
+	}
 	return readToken(name, values[0])
 }

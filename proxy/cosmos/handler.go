@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 	"sync/atomic"
 
+	"github.com/btcsuite/btcd/btcutil/bech32"
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
@@ -127,11 +129,13 @@ func redirect(c *gin.Context, _ *record.Record) error {
 	return nil
 }
 
+var evmAddress = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
+
 // SelectAddress selects the keys that contain an address, in either case.
 func (h *Handler) SelectAddress(text string) (cache.Selection, error) {
 	canonical, _ := address(text)
-	if canonical == "" || strings.ContainsAny(canonical, "/?@ ") {
-		return cache.Selection{}, errors.New("expected an address")
+	if _, _, err := bech32.DecodeNoLimit(canonical); err != nil && !evmAddress.MatchString(canonical) {
+		return cache.Selection{}, errors.New("expected an address in bech32, or 0x and 40 hex digits")
 	}
 	return cache.Selection{Contains: canonical}, nil
 }

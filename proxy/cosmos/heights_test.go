@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,7 +83,10 @@ func TestResponsesHaveHeaderLinesOfTheNode(t *testing.T) {
 }
 
 func TestOnlyAnAddressSelectsKeys(t *testing.T) {
-	for text, want := range map[string]string{"": "", "cosmos1 x": "", "a/b": "", "cosmos1qqq": "cosmos1qqq"} {
+	const valid, evm = "cosmos1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5lzv7xu", "0x5AEda56215b167893e80B4fE645BA6d5Bab767DE"
+	for text, want := range map[string]string{
+		"": "", "a": "", "cosmos1 x": "", "a/b": "", valid[:len(valid)-1] + "q": "", evm[:41]: "", valid: valid, strings.ToUpper(valid): valid, evm: evm,
+	} {
 		if got, err := (&Handler{}).SelectAddress(text); got.Contains != want || (err == nil) != (want != "") {
 			t.Errorf("SelectAddress(%q) = %q, %v; want %q", text, got.Contains, err, want)
 		}

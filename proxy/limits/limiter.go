@@ -25,7 +25,7 @@ func (a *Admission) spend(ctx context.Context, l limit, n int) decision {
 			d, store = shared, "shared"
 		}
 	}
-	a.count(l.kind, store, d.allowed)
+	a.count(l.kind, store, d.allowed, n)
 	return d
 }
 
@@ -49,7 +49,7 @@ func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 			}
 		}
 	}
-	a.count(l.kind, store, d.allowed)
+	a.count(l.kind, store, d.allowed, 1)
 	return d
 }
 
@@ -59,12 +59,12 @@ const eventTimeout = time.Second
 // mostAtOnce is the maximum number of events taken from a shared bucket at once.
 const mostAtOnce = 16
 
-func (a *Admission) count(kind, store string, allowed bool) {
+func (a *Admission) count(kind, store string, allowed bool, requests int) {
 	verdict := "refused"
 	if allowed {
 		verdict = "allowed"
 	}
-	a.counted.WithLabelValues(kind, store, verdict).Inc()
+	a.counted.WithLabelValues(kind, store, verdict).Add(float64(requests))
 }
 
 // Renew determines the client of an earlier request again, with the current keys and trusted proxies. keyed says that

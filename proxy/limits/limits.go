@@ -171,7 +171,7 @@ func (a *Admission) AdmitRepeated(s *Statuses, c *Client, now time.Time) (ok boo
 		if !s[i].allowed {
 			return false
 		}
-		a.count(l.kind, "memory", true)
+		a.count(l.kind, "memory", true, 1)
 	}
 	return true
 }

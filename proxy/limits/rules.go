@@ -86,7 +86,7 @@ func (a *Admission) denied(rule *Rule, operation string) error {
 	if rule == nil || !rule.Deny {
 		return nil
 	}
-	a.count("rule", "memory", false)
+	a.count("rule", "memory", false, 1)
 	return ErrDenied(operation)
 }
 

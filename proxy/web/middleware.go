@@ -16,6 +16,7 @@ import (
 func (s *Stack) NewEngine(find func(c *gin.Context) Route, first gin.HandlerFunc) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
+	engine.RedirectTrailingSlash = false // Gin redirects before any middleware
 	engine.Use(s.allowOrigins)
 	if first != nil {
 		engine.Use(first)

@@ -202,7 +202,7 @@ func TestBlockHeaderMustBeAPositiveInteger(t *testing.T) {
 		want   int64
 		ok     bool
 	}{
-		{nil, 0, true}, {[]string{""}, 0, true}, {[]string{"", "7"}, 7, true}, {[]string{"8", "7"}, 8, true},
+		{nil, 0, true}, {[]string{""}, 0, true}, {[]string{"", "7"}, 7, true}, {[]string{"8", "8", ""}, 8, true}, {[]string{"8", "7"}, 0, false},
 		{[]string{"1"}, 1, true}, {[]string{"0"}, 0, false}, {[]string{"-1"}, 0, false}, {[]string{"+1"}, 0, false}, {[]string{"x"}, 0, false},
 	} {
 		got, err := web.ReadBlock("X-Block-Height", tt.values)
@@ -250,6 +250,23 @@ func TestDrainingServerClosesConnections(t *testing.T) {
 	}
 	if ctx := web.AtEachBlock(t.Context()); !web.IsAtEachBlock(ctx) || web.IsAtEachBlock(context.Background()) {
 		t.Error("IsAtEachBlock with and without AtEachBlock are not true and false")
+	}
+}
+
+func TestTrailingSlashIsLeftToRoutes(t *testing.T) {
+	s := web.New(web.Options{}, nil)
+	engine := s.NewEngine(func(*gin.Context) web.Route {
+		return web.Route{Serve: func(c *gin.Context, _ *record.Record) error {
+			c.Writer.WriteHeader(http.StatusNotFound)
+			return nil
+		}}
+	}, nil)
+	engine.GET("/docs", web.Handle)
+	engine.NoRoute(web.Handle)
+	w := httptest.NewRecorder()
+	s.Serve(engine, w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs/", nil))
+	if w.Code != http.StatusNotFound || w.Header().Get("X-Request-Id") == "" {
+		t.Errorf("response = %d with headers %v, want the route's 404 with a request id", w.Code, w.Header())
 	}
 }
 

@@ -109,11 +109,24 @@ func Given(values []string) []string {
 	return slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
 }
 
+// OneValue returns BadInput if the values of a header or parameter differ, for example because a gateway added one.
+func OneValue(name string, values []string) error {
+	for _, other := range values[1:] {
+		if other != values[0] {
+			return failure.BadInput("%s is %q and %q; expected one value", name, Short(values[0]), Short(other))
+		}
+	}
+	return nil
+}
+
 // ReadBlock returns the block that a header names, 0 for none. It returns BadInput for a malformed one, unlike nodes, which
 // then read the latest state.
 func ReadBlock(name string, values []string) (int64, error) {
 	if values = Given(values); len(values) == 0 {
 		return 0, nil
+	}
+	if err := OneValue(name, values); err != nil {
+		return 0, err
 	}
 	n, err := strconv.ParseInt(values[0], 10, 64)
 	if err != nil || n <= 0 || strings.Trim(values[0], "0123456789") != "" {
