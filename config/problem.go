@@ -21,7 +21,7 @@ func (p Problem) Error() string {
 
 // Problems returns the errors that err joins, or only err if it has a text of its own.
 func Problems(err error) (all []error) {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a wrapper has a text of its own
+	joined, ok := err.(interface{ Unwrap() []error }) // a wrapper has a text of its own
 	switch {
 	case err == nil:
 		return nil

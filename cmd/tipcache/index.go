@@ -117,7 +117,7 @@ func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string)
 	o.Logger.Info("rebuilding into a second store", "shadow", shadow.Name())
 	second := &indexRun{store: shadow, registry: parts.NewRegistry(), log: r.log, std: r.std}
 	err = errors.Join(second.run(ctx, o, admin), shadow.Close())
-	if err == nil && ctx.Err() != nil {
+	if interrupted := ctx.Err() != nil; err == nil && interrupted {
 		o.Logger.Info("rebuild interrupted, the next one continues it")
 		return nil
 	}
