@@ -117,9 +117,9 @@ func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string)
 	o.Logger.Info("rebuilding into a second store", "shadow", shadow.Name())
 	second := &indexRun{store: shadow, registry: parts.NewRegistry(), log: r.log, std: r.std}
 	err = errors.Join(second.run(ctx, o, admin), shadow.Close())
-	if interrupted := ctx.Err() != nil; err == nil && interrupted {
+	if err == nil && ctx.Err() != nil {
 		o.Logger.Info("rebuild interrupted, the next one continues it")
-		return nil
+		return nil //nolint:nilerr // nothing is lost
 	}
 	if errors.Is(err, indexer.ErrOtherChain) || errors.Is(err, indexer.ErrDiverged) || errors.Is(err, indexer.ErrIncomplete) {
 		err = errors.Join(err, store.DropShadow(ctx), errors.New("dropped the rebuilt store, the next rebuild starts again"))
