@@ -18,7 +18,7 @@ import (
 )
 
 // Config is the whole configuration. Tags describe each setting: yaml is the key, flag the command-line
-// flag, doc the text of the reference, must a rule for the value, oneof the allowed values, and forms how
+// flag, doc the text of the reference, must a rule for the value (see rules in validate.go), oneof the allowed values, and forms how
 // other values may begin, for shell completion. A field with the key - is not a setting: Load derives it
 // from the settings, or it is zero for the default of its package.
 // secret adds a variable with the suffix _FILE and hides the value. reload permits a change on SIGHUP.

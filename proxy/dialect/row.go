@@ -24,12 +24,12 @@ import (
 // Router, cache key, query allow-list, the node's concurrency limits, metrics,
 // purges and the OpenAPI document read it.
 type Row struct {
-	Name    string // metric label, operation id, and what purges and policies call it
-	Pattern string // {name} is one segment, {name=**} is the rest; {name:kind} sets the kind if the name does not; "" for a gRPC method without a path
-	Class   blocks.Class
-	Cost    node.Cost // what a read costs the node
-	Query   string    // parameters, separated by blanks: name or name:kind; Pagination for all of a page, Anything for any
-	Method  string    // gRPC method with the same response, as /package.Service/Method; "" if none
+	Name    string       // metric label, operation id, and what purges and policies call it
+	Pattern string       // {name} is one segment, {name=**} is the rest; {name:kind} sets the kind if the name does not; "" for a gRPC method without a path
+	Class   blocks.Class // freshness class: what ends the freshness of an entry
+	Cost    node.Cost    // what a read costs the node: Cheap for one item, Page for a list, Scan for a whole set
+	Query   string       // parameters, separated by blanks: name or name:kind; Pagination for all of a page, Anything for any
+	Method  string       // gRPC method with the same response, as /package.Service/Method; "" if none
 }
 
 // NewRow returns a row, for tables with a row on each line.
