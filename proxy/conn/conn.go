@@ -262,6 +262,16 @@ func (c *Conn) flush() {
 	buffers.Put(b)
 }
 
+// HeaderBytes returns the size of headers: their names and values.
+func HeaderBytes(h http.Header) (size int) {
+	for name, values := range h {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return size
+}
+
 // WriteBody writes a body. The headers must be set, including Content-Length.
 func WriteBody(w http.ResponseWriter, r *http.Request, body []byte) {
 	const fits = 3 << 10 // in net/http's buffer, together with the headers

@@ -48,16 +48,6 @@ func (s *streams) openRequest(r *http.Request) (extra int64, ok bool) {
 	return extra, ok
 }
 
-// HeaderBytes returns the size of headers: their names and values.
-func HeaderBytes(h http.Header) (size int) {
-	for name, values := range h {
-		for _, value := range values {
-			size += len(name) + len(value)
-		}
-	}
-	return size
-}
-
 // leaveRequest is leave for an HTTP/2 request. net/http may still hold the last bytes of the response, and does not report
 // when it has written them. Flush would wait for that but costs a frame, so leaveRequest lets the stream be parked instead,
 // unless memory is short.

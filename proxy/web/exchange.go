@@ -1,9 +1,7 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/record"
@@ -49,14 +47,4 @@ func (s *Stack) exchange(r *http.Request, rec *record.Record, answer http.Header
 	}
 	s.end(r, rec, status, size)
 	return err
-}
-
-// recovered calls serve and returns a panic as an error: no server around these calls recovers it.
-func recovered(serve func() (int, error)) (size int, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return serve()
 }

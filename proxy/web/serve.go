@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -68,6 +69,16 @@ func (s *Stack) end(r *http.Request, rec *record.Record, status, size int) {
 		rec.LaneSlot.Put(r, rec)
 	}
 	s.Recorder.End(rec, &record.End{Head: record.HeadOf(r), Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
+}
+
+// recovered calls serve and returns a panic as an error: no server around these calls recovers it.
+func recovered(serve func() (int, error)) (size int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return serve()
 }
 
 // BaseURL returns the URL below which the paths of a request's mount are: at the public address if one is configured,
