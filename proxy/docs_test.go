@@ -148,11 +148,12 @@ func TestParametersThatMatchTheirSchemasAreAccepted(t *testing.T) {
 			}
 			schema := d.schema(t, d.schemaPath(op, i))
 			for _, value := range candidates {
-				if schema.Validate(typed(value, p)) != nil {
+				fits := schema.Validate(typed(value, p)) == nil
+				if !fits && value != "maybe" { // the server reads some values that the schema does not name, such as TRUE
 					continue
 				}
-				if got := s.get(t, d.target(op, name, value)); got.status == http.StatusBadRequest {
-					t.Errorf("%s: response to %s = %s is %s, want it accepted as its schema says", op.id, name, value, got.body)
+				if got := s.get(t, d.target(op, name, value)); fits == (got.status == http.StatusBadRequest) {
+					t.Errorf("%s: response to %s = %s is %s; it fits the schema: %t (the kind is in story/parameters.go)", op.id, name, value, got.body, fits)
 				}
 			}
 		}
