@@ -48,7 +48,7 @@ func run() {
 	ctx, stop := context.WithCancel(context.Background())
 	var url string
 	ended := make(chan error, 1)
-	_ = report("a replica starts", filesOf(func() { url = start(ctx, d, ended) }))
+	_ = report("a replica starts", filesIn(blocksOf(func() { url = start(ctx, d, ended) })))
 	time.Sleep(startTime)
 	ask := func(target, body string) { // on a connection of its own
 		_ = rig.Must(rig.Request(ctx, url+target, body, "X-Api-Key: "+key, "Content-Type: application/json", "Connection: close"))
@@ -60,12 +60,12 @@ func run() {
 		ask(hit, "")
 	}
 	others := d.Delegators()
-	byClock := filesOf(func() { time.Sleep(idleTime) })
+	byClock := blocksOf(func() { time.Sleep(idleTime) })
 	err := errors.Join(
-		journey(tour{14, 40}, byClock, "GET, hit in memory", func(int) { ask(hit, "") }),
-		journey(tour{18, 60}, byClock, "GET, miss", func(i int) { ask("/staking/delegations/"+others[i], "") }),
+		journey(tour{14, 42}, byClock, "GET, hit in memory", func(int) { ask(hit, "") }),
+		journey(tour{24, 78}, byClock, "GET, miss", func(i int) { ask("/staking/delegations/"+others[i], "") }),
 		journey(tour{10, 25}, byClock, "a block arrives", func(int) { d.Advance(1) }),
-		journey(tour{19, 66}, byClock, "POST of collections with metadata", func(i int) {
+		journey(tour{23, 80}, byClock, "POST of collections with metadata", func(i int) {
 			ask("/api/v4/collections", fmt.Sprintf(`{"pagination":{"limit":3,"offset":%d}}`, 3*i))
 		}),
 	)
@@ -96,12 +96,12 @@ type tour struct{ packages, files int }
 func journey(most tour, byClock []string, name string, do func(i int)) error {
 	runs := map[string]int{}
 	for i := range repetitions {
-		for _, file := range filesOf(func() { do(i) }) {
-			runs[file]++
+		for _, block := range blocksOf(func() { do(i) }) {
+			runs[block]++
 		}
 	}
-	maps.DeleteFunc(runs, func(file string, n int) bool { return n < repetitions || slices.Contains(byClock, file) })
-	t := report(name, slices.Sorted(maps.Keys(runs)))
+	maps.DeleteFunc(runs, func(block string, n int) bool { return n < repetitions || slices.Contains(byClock, block) })
+	t := report(name, filesIn(slices.Sorted(maps.Keys(runs))))
 	if t.packages > most.packages || t.files > most.files {
 		return fmt.Errorf("%s enters %d packages and %d files, want at most %d and %d", name, t.packages, t.files, most.packages, most.files)
 	}
@@ -118,8 +118,17 @@ func report(journey string, files []string) tour {
 	return t
 }
 
-// filesOf returns the product's files with statements that run during do or shortly after it.
-func filesOf(do func()) (files []string) {
+// filesIn returns the files of blocks of code.
+func filesIn(blocks []string) (files []string) {
+	for _, block := range blocks {
+		file, _, _ := strings.Cut(block, ":")
+		files = append(files, file)
+	}
+	return slices.Compact(files)
+}
+
+// blocksOf returns the blocks of the product's code that run during do or shortly after it, as file:range.
+func blocksOf(do func()) (blocks []string) {
 	dir := rig.Must(os.MkdirTemp("", "journey"))
 	defer os.RemoveAll(dir)
 	rig.Check(errors.Join(coverage.WriteMetaDir(dir), coverage.ClearCounters()))
@@ -129,14 +138,14 @@ func filesOf(do func()) (files []string) {
 	profile := rig.Must(rig.Output(context.Background(), "", "go", "tool", "covdata", "textfmt", "-i="+dir, "-o=/dev/stdout"))
 	for _, block := range ran.FindAllStringSubmatch(profile, -1) {
 		if !others.MatchString(block[1]) {
-			files = append(files, block[1])
+			blocks = append(blocks, block[1])
 		}
 	}
-	slices.Sort(files)
-	return slices.Compact(files)
+	slices.Sort(blocks)
+	return slices.Compact(blocks)
 }
 
 var (
-	ran    = regexp.MustCompile(`(?m)^github\.com/tipcache/tipcache/(\S+\.go):.* [1-9]\d*$`) // a block of a coverage profile
+	ran    = regexp.MustCompile(`(?m)^github\.com/tipcache/tipcache/(\S+\.go:\S+) \d+ [1-9]\d*$`) // a block of a coverage profile
 	others = regexp.MustCompile(`^(upstream/devnet|cmd/tipcache/demo|cmd/bench)/`)
 )
