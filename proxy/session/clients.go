@@ -61,12 +61,12 @@ func (c *Clients) CookieSession(r *http.Request, chainID string, tip node.Tip) (
 // SetCookieSession sets the session cookie of a chain. Browsers send it back only from pages of the same site.
 func (c *Clients) SetCookieSession(w http.ResponseWriter, r *http.Request, chainID string, t Token) {
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName(chainID), Value: t.String(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.isSecure(r),
+		Name: cookieName(chainID), Value: t.String(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.IsSecure(r),
 	})
 }
 
-// isSecure reports whether the client uses TLS, to us or to a trusted proxy.
-func (c *Clients) isSecure(r *http.Request) bool {
+// IsSecure reports whether the client uses TLS, to us or to a trusted proxy.
+func (c *Clients) IsSecure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
 	}

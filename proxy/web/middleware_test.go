@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -221,6 +222,7 @@ func TestBaseURLIsPublicURLOrRequestedHost(t *testing.T) {
 		{"https://public.example/", "a.example", false, "https://public.example/base"},
 		{"", "a.example:80", false, "http://a.example:80/base"},
 		{"", "[::1]", true, "https://[::1]/base"},
+		{"", "tls.example", false, "https://tls.example/base"}, // to the trusted proxy
 		{"", "", false, "/base"},
 		{"", "a/b", false, "/base"},
 		{"", strings.Repeat("a", 259), false, "http://" + strings.Repeat("a", 259) + "/base"},
@@ -231,7 +233,11 @@ func TestBaseURLIsPublicURLOrRequestedHost(t *testing.T) {
 			r.TLS = &tls.ConnectionState{}
 		}
 		r, _ = respond.Below(r, "/base")
-		expect.Equal(t, web.New(web.Options{PublicURL: tt.public}, nil).BaseURL(r), tt.want, "BaseURL of host %q", tt.host)
+		if tt.host == "tls.example" {
+			r.Header.Set("X-Forwarded-Proto", "https")
+		}
+		trusted := limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
+		expect.Equal(t, web.New(web.Options{PublicURL: tt.public, Limits: trusted}, nil).BaseURL(r), tt.want, "BaseURL of host %q", tt.host)
 	}
 }
 

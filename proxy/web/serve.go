@@ -90,7 +90,7 @@ func (s *Stack) BaseURL(r *http.Request) string {
 		return strings.TrimSuffix(s.o.PublicURL, "/") + base
 	case !isHost(r.Host):
 		return base
-	case r.TLS != nil:
+	case s.IsSecure(r):
 		return "https://" + r.Host + base
 	default:
 		return "http://" + r.Host + base

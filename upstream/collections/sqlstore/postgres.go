@@ -47,9 +47,7 @@ func connectPostgres(ctx context.Context, url string, o collections.Options) (*s
 		// The cause quotes the URL, in which any part may be a password.
 		return nil, errors.New("collections: the postgres URL is malformed (not shown: it may hold a password)")
 	}
-	config.MaxConns = int32(o.Connections)
-	closeIdleSoon(config)
-	config.ConnConfig.ConnectTimeout = min(connectTimeout, o.Timeout)
+	setDefaults(config, o)
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "tipcache"
 	}
@@ -61,10 +59,16 @@ func connectPostgres(ctx context.Context, url string, o collections.Options) (*s
 	return newPostgres(postgresName(config.ConnConfig), pool, hide, o), nil
 }
 
-// closeIdleSoon shortens the idle time of connections, unless the URL sets it. A session pooler counts idle connections, so
-// they would be missing for other replicas.
-func closeIdleSoon(config *pgxpool.Config) {
+// setDefaults sets what the URL does not set. The idle time of connections is short, because a session pooler counts idle
+// connections, so they would be missing for other replicas.
+func setDefaults(config *pgxpool.Config, o collections.Options) {
 	u, _ := neturl.Parse(config.ConnString()) // parsed before
+	if !u.Query().Has("pool_max_conns") {
+		config.MaxConns = int32(o.Connections)
+	}
+	if !u.Query().Has("connect_timeout") {
+		config.ConnConfig.ConnectTimeout = min(connectTimeout, o.Timeout)
+	}
 	if !u.Query().Has("pool_max_conn_idle_time") {
 		config.MaxConnIdleTime = idleTime
 	}

@@ -25,7 +25,8 @@ CREATE INDEX collections_licenses_asc  ON collections (licenses_count, key, asse
 CREATE INDEX collections_licenses_desc ON collections (licenses_count DESC, key, asset_count);
 
 -- Counting a million rows takes longer than reading a page of them, so the
--- total is stored. Triggers update it for every writer, including sqlite3.
+-- total is stored. Triggers update it for every writer, including sqlite3, but
+-- not for INSERT OR REPLACE, which fires no delete trigger.
 CREATE TABLE collections_state (
     id         INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
     generation INTEGER NOT NULL, -- grows with every change
