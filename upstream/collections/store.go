@@ -164,7 +164,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	case s.pinging <- struct{}{}:
 		defer func() { <-s.pinging }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return canceled(ctx, upstream.Silence(OriginName, ctx.Err()))
 	}
 	if time.Since(s.pinged) < pingInterval {
 		return s.pingErr
