@@ -2,8 +2,11 @@ package conn_test
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +35,11 @@ func TestBodyWithoutMemoryIsRefused(t *testing.T) {
 	held.Release()
 	if body, err := held.ReadAll(bytes.NewReader(make([]byte, 1000)), 1<<20); err != nil || len(body) != 1000 {
 		t.Errorf("small body: %d bytes, error %v; want 1000 bytes", len(body), err)
+	}
+	held.Release()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", io.MultiReader(strings.NewReader("12345"))) // of unknown length
+	if _, err := held.ReadRequest(httptest.NewRecorder(), r, 4); err == nil {
+		t.Error("error of a body that is too large = nil, want one")
 	}
 	held.Release()
 	expect.Equal(t, c.Account().Used(), 1<<19-128<<10, "bytes reserved at the end")

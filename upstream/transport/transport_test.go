@@ -152,6 +152,13 @@ func TestLongRequestBodySent(t *testing.T) {
 	mustSend(t, newTransport(t, s.URL, patience), http.MethodPost, s.URL+"/", body, "POST / "+body)
 }
 
+func TestResponseBodyMayBeLongerThanItsHead(t *testing.T) {
+	body := strings.Repeat("x", 64<<10)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+	t.Cleanup(s.Close)
+	mustSend(t, newTransport(t, s.URL, patience), http.MethodGet, s.URL, "", body)
+}
+
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 // A node that restarts closes its connections.
