@@ -149,8 +149,8 @@ func TestResponseReservesMemoryUntilItIsRead(t *testing.T) {
 			t.Errorf("%d bytes: %d held, %d reserved after the release; want 0", size, c.HeldBytes(), memory.Used())
 		}
 	}
-	if _, err := m.HoldResponse(r, 1<<21); failure.Of(err).Status != http.StatusServiceUnavailable || failure.Of(err).RetryAfter != time.Second || c.HeldBytes() != 0 {
-		t.Errorf("HoldResponse of too much = %v, want 503", err)
+	if release, err := m.HoldResponse(r, 1<<21); release != nil || failure.Of(err).Status != http.StatusServiceUnavailable || failure.Of(err).RetryAfter != time.Second || c.HeldBytes() != 0 {
+		t.Errorf("HoldResponse of too much = %v with a release: %t, want 503 without one", err, release != nil)
 	}
 	release, err := m.HoldStream(1000)
 	if err != nil || memory.Used() != 1000 {

@@ -52,17 +52,20 @@ func (c *Conn) EndBody(body []byte) {
 }
 
 // HoldResponse reserves n bytes for a response that only one client gets, until release is called. It reserves nothing
-// for up to MaxUncounted bytes. The error is a *failure.Failure.
+// for up to MaxUncounted bytes. release is nil after an error, which is a *failure.Failure.
 func (m *Memory) HoldResponse(r *http.Request, n int) (release func(), err error) {
 	if n <= MaxUncounted {
 		return func() {}, nil
 	}
 	h := m.OpenResponse(r)
-	return h.Release, h.Take(n)
+	if err := h.Take(n); err != nil {
+		return nil, err
+	}
+	return h.Release, nil
 }
 
-// A HeldResponse is the memory of a response that only one client gets, and whose parts arrive one by one. It is safe for
-// concurrent use.
+// A HeldResponse is the memory of a response that only one client gets, and whose parts arrive one by one. A nil HeldResponse
+// counts nothing. It is safe for concurrent use.
 type HeldResponse struct {
 	memory *Memory
 	conn   *Conn // nil if unknown
@@ -79,6 +82,9 @@ func (m *Memory) OpenResponse(r *http.Request) *HeldResponse {
 
 // Take reserves n more bytes. After a failure, which is a *failure.Failure, all later calls fail.
 func (h *HeldResponse) Take(n int) error {
+	if h == nil {
+		return nil
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err == nil && !h.memory.account.Reserve(account.Unread, int64(n)) {
@@ -89,6 +95,9 @@ func (h *HeldResponse) Take(n int) error {
 	}
 	return h.err
 }
+
+// Err returns the error of the first Take that failed.
+func (h *HeldResponse) Err() error { return h.Take(0) }
 
 // Release releases the memory.
 func (h *HeldResponse) Release() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
@@ -68,4 +69,34 @@ func TestMessagesAndAnswersReserveMemory(t *testing.T) {
 	}
 	_ = conn.CloseNow()
 	expect.Eventually(t, "release of all memory", func() bool { return memory.Used() == 0 })
+}
+
+func TestCallReadAheadWithoutMemoryIsReadAgain(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	memory := account.New(64<<10, metrics)
+	c := expect.Value(cache.New(cache.Options{Account: memory}))(t)
+	t.Cleanup(func() { _ = c.Close() })
+	stack, hold := web.New(web.Options{}, c), make(chan struct{})
+	long := `"result":"` + strings.Repeat("x", 40<<10) + `"`
+	_, url := serve(t, socket.Options{Stack: stack, Methods: reservingMethods{func(_ *http.Request, method string, _ json.RawMessage) []byte {
+		if method == "wait" {
+			<-hold
+			return []byte(`"result":1`)
+		}
+		return []byte(long)
+	}, stack}})
+	const others = 24 << 10
+	if !memory.Reserve(account.Unread, others) {
+		t.Fatal("Reserve = false, want true")
+	}
+	conn := dial(t, url)
+	send(t, conn, `{"jsonrpc":"2.0","id":1,"method":"wait"}`)
+	send(t, conn, `{"jsonrpc":"2.0","id":2,"method":"long"}`)
+	expect.Eventually(t, "refusal of memory for the answer that was read ahead", func() bool {
+		return expect.Metric(t, metrics, "tipcache_memory_refused_total", "unread") > 0
+	})
+	memory.Release(account.Unread, others)
+	close(hold)
+	receive(t, conn)
+	expect.Equal(t, receive(t, conn), `{"jsonrpc":"2.0","id":2,`+long+`}`, "answer after memory was released")
 }
