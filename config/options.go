@@ -127,6 +127,9 @@ func (c Config) NodeOptions() node.Options {
 // NeedsStore reports whether serve opens the collection store, to list or to fill it.
 func (c Config) NeedsStore() bool { return c.Collections.Auth != "closed" || c.Index.Enabled }
 
+// ServesNothing reports whether serve has neither nodes nor a collection store.
+func (c Config) ServesNothing() bool { return len(c.Chain.Nodes) == 0 && !c.NeedsStore() }
+
 // StoreOptions returns the options of the collection store, without log and metrics.
 func (c Config) StoreOptions() collections.Options {
 	return collections.Options{Timeout: c.Collections.Timeout, APIKey: c.Collections.StoreKey}

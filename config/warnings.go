@@ -14,7 +14,7 @@ import (
 
 // servingWarnings returns a warning if nothing is served, or gRPC without a node's gRPC.
 func (c Config) servingWarnings() (warnings []error) {
-	if len(c.Chain.Nodes) == 0 && c.Collections.Auth == "closed" {
+	if c.ServesNothing() {
 		warnings = append(warnings, Problem{Key: "chain.nodes", Text: "no node is configured, and collections are not served"})
 	}
 	if c.GRPC.Listen != "" && !c.ReadsGRPC() {
@@ -98,10 +98,11 @@ func (o operations) below(pattern string) string {
 // lacks reports whether a pattern of an access rule matches no known operation, and which one is probably meant. It knows only
 // the gRPC methods that also have a path, so it reports other gRPC methods only if they are near one of these.
 func (o operations) lacks(pattern string) (hint string, lacks bool) {
+	if below := o.below(pattern); below != "" {
+		return "; access rules take paths without the base path: " + below, true
+	}
 	name, isPath := strings.CutPrefix(pattern, "/")
 	switch {
-	case isPath && o.below(pattern) != "":
-		return "; access rules take paths without the base path: " + o.below(pattern), true
 	case strings.Contains(pattern, "*") || isPath && o.hasPath(pattern):
 		return "", false
 	case isPath:

@@ -118,7 +118,7 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	default:
 		err = v.explain(r, rt, e)
 	}
-	if rule != nil && e.FastLane != "" && (rule.Cost > 1 || rule.Rate != limits.Rate{}) {
+	if e.FastLane != "" && s.stack.Admission.Limits.Load().CountsMore(rule) {
 		e.FastLane = "no: an access rule limits it"
 	}
 	if err != nil {
@@ -211,10 +211,9 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 		Fresh: q.Policy.Fresh.String(), Stale: q.Policy.Stale.String(), StaleIfError: q.Policy.StaleIfError.String(), Immutable: q.Policy.Immutable,
 	}
 	e.Memory, e.Redis = explainEntry(found.Memory, now), explainEntry(found.Shared, now)
-	for _, entry := range []*ExplainedEntry{e.Memory, e.Redis} {
-		if p.Class == "collections" && entry != nil {
-			entry.Height = 0 // its edition, which is no block
-		}
+	if p.Class == "collections" { // their heights are editions of the store
+		e.Memory.forgetHeight()
+		e.Redis.forgetHeight()
 	}
 	e.RedisState = found.SharedState
 	if found.SharedErr != nil {
@@ -248,6 +247,12 @@ func explainEntry(at cache.Stored, now time.Time) *ExplainedEntry {
 		e.Dropped = ago(at.Expiry)
 	}
 	return e
+}
+
+func (e *ExplainedEntry) forgetHeight() {
+	if e != nil {
+		e.Height = 0
+	}
 }
 
 // ago rounds a duration for readers.

@@ -116,10 +116,10 @@ func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 
 func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 	limit := limits.Rule{Rate: limits.Rate{Requests: 9, Per: time.Second, Burst: 9}, Patterns: []string{"/mint/*"}}
-	s := startChain(t, proxy.Options{Web: web.Options{Lane: lane.New(lane.Options{}), Limits: limits.Limits{Access: []limits.Rule{limit}}}})
+	s := startChain(t, proxy.Options{Web: web.Options{Lane: lane.New(lane.Options{}), Limits: limits.Limits{Access: []limits.Rule{limit, {Cost: 5, Patterns: []string{paramsPath}}}}}})
 	s.chain.byTarget["/new/x?"] = recording{Status: 200, Raw: `{"code":200,"msg":{},"error":""}` + "\n"}
 	for target, want := range map[string]string{
-		poolPath: "yes, for repeated requests", mintPath: "no: an access rule limits it",
+		poolPath: "yes, for repeated requests", paramsPath: "yes, for repeated requests", mintPath: "no: an access rule limits it",
 		"/new/x": "no: this server does not know the path", "/staking/validators?statuss=3": "no: a parameter is probably a typo",
 	} {
 		s.get(t, target).expect(t, http.StatusOK)

@@ -58,14 +58,11 @@ func (a *originRead) compose(ctx context.Context, before *cache.Entry) (*cache.E
 
 // holdBodies reserves memory for the body of a batch until the cache has it. For a short one it reserves nothing.
 func (t *batchRead) holdBodies() (release func(), err error) {
-	size := 0
-	for i := range t.reads {
-		size += len(t.reads[i].Entry.Body)
-	}
+	size := t.size()
 	if size <= conn.MaxUncounted {
 		size = 0
 	}
-	return t.Stack.HoldStream(int64(min(size, MaxBatchBytes)))
+	return t.Stack.HoldStream(int64(size))
 }
 
 func (t *batchRead) entry(height int64, q *Query) *cache.Entry {
@@ -199,7 +196,7 @@ func (t *batchRead) readParts(ctx context.Context, which []int, at, minHeight in
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil || t.reads[i].Entry == nil {
-				t.reads[i] = partRead{}
+				t.reads[i] = partRead{} // its size does not count any more
 				if err == nil && t.size()+len(res.Entry.Body) > MaxBatchBytes {
 					res.Entry = &cache.Entry{Content: TooLarge, Height: res.Entry.Height, ReadAt: res.Entry.ReadAt, Expires: res.Entry.Expires}
 				}

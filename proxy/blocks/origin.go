@@ -27,7 +27,7 @@ func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Recor
 		return nil
 	}
 	read := &originRead{Reader: r, q: q, from: from, rec: rec}
-	epoch := r.Nodes.Tip().Epoch
+	epoch := a.Tip.Epoch
 	notified, givenUp := r.Stack.NotifiedBlock(from, epoch)
 	if notified > a.Query.MinHeight && notified <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
 		a.notified = notified

@@ -195,7 +195,7 @@ func TestLaneAnswersHTTP2AsTheHandlerDoes(t *testing.T) {
 	expect.Equal(t, m.lookups(t), before, "lookups after Drain")
 }
 
-// Its responses repeat the caller's id, and its clients must not get those of the public listener.
+// A client of the RPC listener gets its own id in the response, and no response of the public listener.
 func TestRPCLaneAnswersOnlyPOSTsWithAnID(t *testing.T) {
 	m := newMemoryStack(`{"text":"from memory"}`)
 	forRPC := m.lane.ForRPC(jsonrpc.FindID)

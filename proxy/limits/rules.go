@@ -118,6 +118,12 @@ func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation str
 	return true, err
 }
 
+// CountsMore reports whether requests without a key count against a limit because of a rule, nil for none, in addition to
+// once as any request.
+func (l *Limits) CountsMore(rule *Rule) bool {
+	return rule != nil && (rule.Rate != Rate{} || rule.Cost > 1 && l.Address != Rate{})
+}
+
 func (r *Rule) owner(c *Client) owner {
 	sum := sha256.Sum256([]byte(r.Text)) // replicas with the same rule share its limit
 	return owner{kind: "rule", name: hex.EncodeToString(sum[:6]) + " " + cmp.Or(c.Key.Name, c.Network())}

@@ -266,7 +266,7 @@ func TestAddressIsLimitedToItsShareOfSlots(t *testing.T) {
 		t.Errorf("closed connections = %v, want some of the reasons share and refused, and none idle", others)
 	}
 	if now := s.closedConnections(); now["refused"] != others["refused"] || now["share"] != others["share"] {
-		t.Errorf("closed connections after those of an exempt address = %v, want share and refused unchanged: %v", now, others)
+		t.Errorf("counts of closed connections = %v after connections of an exempt address, want share and refused as before: %v", now, others)
 	}
 }
 

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -33,7 +34,7 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 	held := d.reader.Stack.OpenResponse(c.Request)
 	defer held.Release()
 	d.run(c.Request, rec, pending, held)
-	if err := held.Take(0); err != nil { // the answers do not fit into the memory
+	if err := held.Err(); err != nil { // the answers do not fit into the memory
 		return err
 	}
 	size := 1
@@ -45,30 +46,44 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 				rec.Err = k.err
 			}
 		}
-		size += 1 + len(jsonrpc.Begin(nil, calls[i].ID)) + len(k.member) + 1
+		size += jsonrpc.AnswerSize(calls[i].ID, k.member) + 1
 	}
 	d.describe(c, rec, pending)
 	adviseRetry(c.Writer.Header(), rec, pending...)
-	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {
-		b, next := make([]byte, 0, partSize), byte('[')
+	sendAnswers(c, size, func(answer func(id json.RawMessage, member []byte)) {
 		for i, one := range calls {
-			b, next = jsonrpc.Begin(append(b, next), one.ID), ','
-			if member := pending[i].member; len(member) > partSize {
-				write(b)
+			answer(one.ID, pending[i].member)
+		}
+	})
+	return nil
+}
+
+// sendAnswers sends the answers that each passes on, in a list of size bytes. It writes them in parts, and copies no long
+// member.
+func sendAnswers(c *gin.Context, size int, each func(answer func(id json.RawMessage, member []byte))) {
+	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {
+		b, next := make([]byte, 0, partSize+1<<10), byte('[')
+		flush := func() {
+			write(b)
+			b = b[:0]
+		}
+		each(func(id json.RawMessage, member []byte) {
+			b, next = jsonrpc.Begin(append(b, next), id), ','
+			if len(member) > partSize {
+				flush()
 				write(member)
-				b = b[:0]
 			} else {
 				b = append(b, member...)
 			}
 			if b = append(b, '}'); len(b) > partSize {
-				write(b)
-				b = b[:0]
+				flush()
 			}
-		}
+		})
 		write(append(b, ']'))
 	})
-	return nil
 }
+
+const partSize = 16 << 10 // bytes of a batch's response to write at once
 
 // chargeCalls charges the client for each call after the first, which the request itself was charged for.
 func (d *Handler) chargeCalls(from *http.Request, rec *record.Record, pending []*pendingCall) {
@@ -107,24 +122,15 @@ var tooManyCalls = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more cal
 // error without an id would leave clients waiting. The response may be fifteen times as long as the body, so it
 // is generated while it is written.
 func refuseLongBatch(c *gin.Context, body []byte, size int) error {
-	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {
-		b, next := make([]byte, 0, partSize+1<<10), byte('[')
+	sendAnswers(c, size, func(answer func(id json.RawMessage, member []byte)) {
 		_, _ = jsonrpc.Each(body, func(one jsonrpc.Call) { // parsed before, so it cannot fail
-			if one.ID == nil {
-				return
-			}
-			b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, tooManyCalls), ','
-			if len(b) > partSize {
-				write(b)
-				b = b[:0]
+			if one.ID != nil {
+				answer(one.ID, tooManyCalls)
 			}
 		})
-		write(append(b, ']'))
 	})
 	return nil
 }
-
-const partSize = 16 << 10 // bytes of a long batch's response to write at once
 
 // missingParams is the node's error for a call without parameters of a method that needs some.
 var missingParams = jsonrpc.Error(jsonrpc.InternalError, "reflect: Call with too few input arguments")

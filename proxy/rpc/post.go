@@ -17,14 +17,13 @@ import (
 // servePost answers a body: a call or a batch.
 func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) error {
 	var run []jsonrpc.Call
-	var scratch [256]byte
 	calls, size := 0, 0 // size of the response if there are too many calls
 	batch, err := jsonrpc.Each(body, func(one jsonrpc.Call) {
 		calls++
 		if one.ID == nil {
 			return // a notification, which has no answer
 		}
-		if size += len(jsonrpc.AppendAnswer(scratch[:0], one.ID, tooManyCalls)) + 1; len(run) < MaxBatch {
+		if size += jsonrpc.AnswerSize(one.ID, tooManyCalls) + 1; len(run) < MaxBatch {
 			run = append(run, one)
 		}
 	})

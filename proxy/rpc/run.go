@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -43,13 +44,10 @@ func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pending
 		if k.call == nil {
 			return
 		}
-		if k.err = err; k.err == nil && held != nil {
-			k.err = held.Take(0) // fails if the answers so far do not fit
-		}
-		if k.err == nil {
+		if k.err = cmp.Or(err, held.Err()); k.err == nil {
 			k.err = k.answerAt(ctx, from, rec, tip)
 		}
-		if held != nil && held.Take(len(k.member)) != nil {
+		if held.Take(len(k.member)) != nil {
 			k.member, k.answer = nil, nil
 		}
 	}

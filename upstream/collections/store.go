@@ -157,8 +157,8 @@ func within[T any](ctx context.Context, s *Store, read func(context.Context) (T,
 // pingInterval is the least time between two checks of the store by Ping.
 const pingInterval = time.Second
 
-// Ping checks that the store responds. Its errors are those of List. Calls within pingInterval share the result of one check,
-// because anyone may request the readiness that calls it.
+// Ping checks that the store responds. It returns the same errors as List. Within pingInterval it returns the last result,
+// because /readyz calls it for each request, and needs no token.
 func (s *Store) Ping(ctx context.Context) error {
 	select {
 	case s.pinging <- struct{}{}:

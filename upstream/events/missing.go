@@ -71,7 +71,7 @@ func (s *sequencer) handleRead(r readResult) {
 		if next == t.Height && s.listener.current.Load() != nil {
 			s.unannounced++
 		}
-		s.announce(r.block, "read")
+		s.announce(r.block, r.epoch, "read")
 		if on := s.listener.current.Load(); on != nil && s.unannounced >= maxUnannounced {
 			s.unannounced = 0
 			s.listener.drop(on, errSilent)

@@ -124,11 +124,11 @@ func (s *sequencer) release(a arrival, t tip.Tip, next int64) bool {
 		return false
 	}
 	s.unannounced = 0
-	s.announce(a.block, "announced")
+	s.announce(a.block, t.Epoch, "announced")
 	return true
 }
 
-func (s *sequencer) announce(b *Block, source string) {
+func (s *sequencer) announce(b *Block, epoch int64, source string) {
 	var built []*Event
 	var failures []buildFailure
 	// A block that panics has no events.
@@ -140,7 +140,6 @@ func (s *sequencer) announce(b *Block, source string) {
 		s.o.Logger.Error("left out events of a block that cannot be built", "height", b.Height, "events", len(failures), "first", failures[0].kind, "error", failures[0].err)
 	}
 	found, wanted := make(chan struct{}), 0
-	epoch := s.o.Heights.Tip().Epoch
 	for _, e := range built {
 		e.Epoch = epoch
 		if e.Kind == Tx {

@@ -98,7 +98,9 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 		state.Audit = s.auditor.Findings()
 	}
 	if s.redisUse != nil && state.Redis == "off" { // Redis is configured, but not used yet
-		state.Redis = map[bool]string{true: "failing", false: "trying"}[s.redisUse.Failing()]
+		if state.Redis = "trying"; s.redisUse.Failing() {
+			state.Redis = "failing"
+		}
 	}
 	provider, failure := s.metadata.State()
 	if state.Metadata = stateOf(provider); failure != nil {
@@ -143,7 +145,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 	if s.store != nil {
 		j.parts["store"] = s.store.Ping(ctx)
 	}
-	if len(s.cfg.Chain.Nodes) == 0 && s.store == nil {
+	if s.cfg.ServesNothing() {
 		j.problems["node"] = "no chain node is configured, and collections are not served"
 	}
 	s.checkRedisUse(ctx)

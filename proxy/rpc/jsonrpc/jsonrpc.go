@@ -117,10 +117,9 @@ func ReadFirst(message []byte) (Call, error) {
 	return callOf(f)
 }
 
-// maxID is the maximum length of an id in bytes, and maxShown that of an id in an error.
 const (
-	maxID    = 64 << 10
-	maxShown = 256
+	maxID    = 64 << 10 // maximum length of an id, in bytes
+	maxShown = 256      // maximum length of an id in an error, in characters
 )
 
 // callOf returns a call with the id that its answer repeats: a string as the node writes it, or a number
@@ -223,6 +222,11 @@ func AppendAnswer(b []byte, id json.RawMessage, member []byte) []byte {
 		b = Begin(b, id)
 	}
 	return append(append(b, member...), '}')
+}
+
+// AnswerSize returns the size of the answer with a member to the call with an id, in bytes.
+func AnswerSize(id json.RawMessage, member []byte) int {
+	return len(`{"jsonrpc":"2.0","id":,}`) + len(id) + len(member)
 }
 
 // Begin appends the answer to the call with an id up to the member. The caller appends the member and a brace.
