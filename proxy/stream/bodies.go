@@ -56,18 +56,19 @@ func (bs *bodies) intern(text []byte) (*body, error) {
 	return b, nil
 }
 
-// deflated returns the text as deflate blocks. They are kept for later events with this body if the budget allows.
+// deflated returns the text as deflate blocks, which are kept for all events with this body, or nil if the budget has no room
+// for them.
 func (b *body) deflated() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.compressed != nil {
-		return b.compressed
-	}
-	blocks := deflate(b.text)
-	if b.bodies.budget.Reserve(account.Events, int64(cap(blocks))) {
+	if b.compressed == nil {
+		blocks := deflate(b.text)
+		if !b.bodies.budget.Reserve(account.Events, int64(cap(blocks))) {
+			return nil
+		}
 		b.compressed = blocks
 	}
-	return blocks
+	return b.compressed
 }
 
 func (b *body) weight() int64 { return int64(cap(b.text)) + bodyWeight }

@@ -33,7 +33,7 @@ type rendering struct {
 	path  string // "" for a stream of a single path
 	plain pieces
 	once  sync.Once
-	coded pieces // in gzip; set by once
+	coded *pieces // in gzip; set by once; nil beyond the memory budget
 }
 
 // pieces are written one after another. The data of a small event is part of before, so that it takes one write.
@@ -135,20 +135,21 @@ func (e *event) frame(path string) (head, tail []byte) {
 	return fmt.Appendf(head, `{"path":%s,"height":%s,"answer":`, quoted, cmp.Or(e.height, "0")), []byte("}\n\n")
 }
 
-// inGzip returns the event as deflate blocks. The data is compressed once for all paths.
+// inGzip returns the event as deflate blocks, or nil if the memory budget has no room for them. The data is compressed
+// once for all paths.
 func (r *rendering) inGzip(e *event) *pieces {
 	r.once.Do(func() {
-		head, tail := e.frame(r.path)
-		coded := pieces{before: stored(nil, head), after: append(stored(nil, tail), flushed...)}
+		data := stored(nil, e.data)
 		if e.body != nil {
-			coded.data = e.deflated()
-		} else {
-			coded.data = stored(nil, e.data)
+			if data = e.deflated(); data == nil {
+				return
+			}
 		}
-		r.coded = coded.joined()
-		r.coded.part = partOf(head, e.data, tail)
+		head, tail := e.frame(r.path)
+		coded := pieces{stored(nil, head), data, append(stored(nil, tail), flushed...), partOf(head, e.data, tail)}.joined()
+		r.coded = &coded
 	})
-	return &r.coded
+	return r.coded
 }
 
 // joined moves small data and what follows into before.

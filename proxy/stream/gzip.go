@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"runtime"
+	"slices"
 
 	"github.com/klauspost/compress/flate"
 )
@@ -32,14 +33,22 @@ func (o *output) write(bytes []byte) {
 	}
 }
 
-// text writes a text that only this client receives.
-func (o *output) text(text []byte) {
+// text writes texts that are not compressed.
+func (o *output) text(texts ...[]byte) {
 	if !o.gzip {
-		o.write(text)
+		for _, text := range texts {
+			o.write(text)
+		}
 		return
 	}
-	o.sum = o.sum.then(partOf(text))
-	o.write(append(stored(make([]byte, 0, len(text)+2*storedHead), text), flushed...))
+	o.sum = o.sum.then(partOf(texts...))
+	for _, text := range texts {
+		for block := range slices.Chunk(text, mostStored) {
+			o.write(storedHead(block))
+			o.write(block)
+		}
+	}
+	o.write(flushed)
 }
 
 // event writes an event that clients share, as sent under path.
@@ -47,7 +56,12 @@ func (o *output) event(e *event, path string) {
 	r := e.render(path)
 	p := &r.plain
 	if o.gzip {
-		p = r.inGzip(e)
+		coded := r.inGzip(e)
+		if coded == nil {
+			o.text(p.before, p.data, p.after)
+			return
+		}
+		p = coded
 		o.sum = o.sum.then(p.part)
 	}
 	o.write(p.before)
@@ -118,17 +132,19 @@ func shiftBy(bytes uint32) uint32 {
 // flushed is an empty block. It lets readers decode everything before it.
 var flushed = []byte{0, 0, 0, 0xff, 0xff}
 
-const (
-	storedHead = 5         // header bytes of a stored block
-	mostStored = 1<<16 - 1 // maximum text bytes of a stored block
-)
+// mostStored is the maximum length of an uncompressed block, in bytes.
+const mostStored = 1<<16 - 1
 
-// stored appends a text in uncompressed blocks (RFC 1951).
+// storedHead returns the header of an uncompressed block (RFC 1951).
+func storedHead(block []byte) []byte {
+	n := len(block)
+	return []byte{0, byte(n), byte(n >> 8), ^byte(n), ^byte(n >> 8)}
+}
+
+// stored appends a text in uncompressed blocks.
 func stored(b, text []byte) []byte {
-	for len(text) > 0 {
-		n := min(len(text), mostStored)
-		b = append(b, 0, byte(n), byte(n>>8), ^byte(n), ^byte(n>>8))
-		b, text = append(b, text[:n]...), text[n:]
+	for block := range slices.Chunk(text, mostStored) {
+		b = append(append(b, storedHead(block)...), block...)
 	}
 	return b
 }

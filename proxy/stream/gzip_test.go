@@ -125,6 +125,9 @@ func TestCompressedAnswerIsKeptWithinBudget(t *testing.T) {
 		if more := s.budget.reserved() - before; more > large+100<<10 {
 			s.t.Errorf("compression over the budget reserved %d bytes, want at most %d", more, large+100<<10)
 		}
+		if n := len(second.sent()); n < large {
+			s.t.Errorf("sent %d bytes of a text of %d, want it uncompressed, because deflated data does not fit into the budget", n, large)
+		}
 		for _, f := range []*follower{plain, first, second} {
 			f.leave()
 		}
