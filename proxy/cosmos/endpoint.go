@@ -69,8 +69,8 @@ func (ep *endpoint) responseHeaders(e *cache.Entry, key string) blocks.ResponseH
 	return blocks.ResponseHeaders{Vary: VaryHeights, NoHeight: ep.stateless(e, key), Extra: ep.h.lines(e.Status)}
 }
 
-// stateless reports whether an entry does not depend on state. An error of a fixed kind always has a short lifetime, and does
-// not depend on state only if the node did not understand the request.
+// stateless reports whether an entry does not depend on state. Errors of a fixed kind always expire, so these count only if the
+// node did not understand the request.
 func (ep *endpoint) stateless(e *cache.Entry, key string) bool {
 	switch e.Status {
 	case http.StatusOK, http.StatusNotFound:

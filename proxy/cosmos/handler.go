@@ -131,7 +131,7 @@ func redirect(c *gin.Context, _ *record.Record) error {
 
 var evmAddress = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
 
-// SelectAddress selects the keys that contain an address, in either case.
+// SelectAddress selects the keys that contain an address. Upper case selects the same keys.
 func (h *Handler) SelectAddress(text string) (cache.Selection, error) {
 	canonical, _ := address(text)
 	if _, _, err := bech32.DecodeNoLimit(canonical); err != nil && !evmAddress.MatchString(canonical) {

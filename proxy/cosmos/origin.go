@@ -12,7 +12,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// missingLife is the lifetime of "not found" right after a block, because the node's index lags.
+// missingLife is the shortest lifetime of "not found": right after a block the node's index lags. It grows up to the block
+// time.
 const missingLife = 20 * time.Millisecond
 
 // Fetch reads a node. A node that has just started has no latest state until the next block, so a read of the latest is repeated at

@@ -22,11 +22,12 @@ var posts = []post{
 	{path: "/ibc/core/client/v1/verify_membership", name: "ibc_verify_membership", reads: true},
 }
 
-// A post passes the bodies that clients post to a path on to a node, each once, when it is complete and it is the client's turn.
+// A post passes the bodies that clients post to a path on to a node, when a body is complete and it is the client's turn.
+// Transactions to broadcast are sent once.
 type post struct {
 	*Handler
 	path, name string
-	reads      bool // it reads the state at a height, and runs no transaction
+	reads      bool // it reads the state at a height and runs no transaction, so it takes no turn of chain.post_rate
 }
 
 func (p *post) serve(c *gin.Context, rec *record.Record) error {
@@ -54,7 +55,7 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 		return err
 	}
 	a, err := p.Nodes.Fetch(ctx, r)
-	if err == nil && a.Reason == node.Ambiguous && p.path != txs+"/txs" { // it reads the state, of a node that has just started
+	if err == nil && a.Reason == node.Ambiguous && p.path != txs+"/txs" { // perhaps the node has just started and cannot read its latest state: read at the tip
 		r.Unpinned = false
 		a, err = p.Nodes.Fetch(ctx, r)
 	}

@@ -39,7 +39,8 @@ type Endpoint struct {
 	Mounted web.Route
 	Page    func(q *RowQuery, v Values) (Values, error) // reads the parameters of a page; nil leaves them unchanged
 
-	// Refuse answers a request whose height cannot be read; nil returns the error bad. q has no height then.
+	// Refuse answers a request that Parse refuses, for example with a malformed height; nil returns the error bad. q then has
+	// no height. Not for requests with a body.
 	Refuse func(c *gin.Context, rec *record.Record, q *RowQuery, bad error) error
 
 	unpinned bool // the node always reads the newest block, because CometBFT answers

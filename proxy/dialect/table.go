@@ -149,8 +149,8 @@ func (t *Table) SelectRoute(name string) (cache.Selection, error) {
 	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, append(names, "collections"))) // the listing belongs to no dialect
 }
 
-// MethodRows returns the rows of gRPC methods by the names of the methods. Of several rows of a method, the first
-// one counts. A call costs a node as much as the path of its row, and is passed through if that is.
+// MethodRows returns the rows of gRPC methods by the names of the methods. Of several rows of a method, the first one counts. A
+// call costs a node as much as a request for the path of its row. It is passed through if the row's class is never.
 func MethodRows(tables ...[]Row) map[string]Row {
 	rows := map[string]Row{}
 	for _, row := range slices.Concat(tables...) {

@@ -32,7 +32,7 @@ func (p *Parser) typos(rawQuery string) string {
 	return strings.Join(found, ", ")
 }
 
-// nearest returns the parameter that a name is probably a typo of, or its last part; "" for none.
+// nearest returns the parameter of which a name, or the part after its dot, is probably a typo; "" for none.
 func (p *Parser) nearest(name string) string {
 	name = strings.ToLower(name)
 	for i := range p.Fields {

@@ -12,7 +12,7 @@ import (
 type Client struct {
 	Address netip.Addr // not valid if the connection has none
 	Key     Key        // without a name if none is required
-	Turn    uint32     // which of the turnsPerKey shares of its key the request counts in, if the key has a rate of its own
+	Turn    uint32     // number of the share, below turnsPerKey, in which the request counts, if the key has a rate of its own
 }
 
 // turnsPerKey is the number of clients that a key with a rate of its own counts as. Its holder may serve many others, as

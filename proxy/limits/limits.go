@@ -79,7 +79,7 @@ type Admission struct {
 func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
 	a := &Admission{local: &buckets{seed: maphash.MakeSeed()}, counted: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_limits_total",
-		Help: "Requests counted against a rate limit, by limit, by store (shared, or memory if this process decided alone) and by verdict.",
+		Help: "Decisions of rate limits, and denials by access rules (limit \"rule\"), by limit, by store (shared, or memory if this process decided alone) and by verdict.",
 	}, []string{"limit", "store", "verdict"})}
 	if shared.Redis != nil {
 		a.shared = newSharedBuckets(shared, log)
@@ -152,8 +152,8 @@ func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, an
 	return limited, nil
 }
 
-// WouldAdmit reports whether a repeated request would be admitted. It counts nothing. It returns false if limits are in
-// Redis: a round trip costs more than the fast lane saves.
+// WouldAdmit reports whether a repeated request would be admitted. It counts nothing. It returns false if the client has a
+// limit and limits are in Redis: a round trip costs more than the fast lane saves.
 func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 	for _, l := range a.limitsOf(c) {
 		if a.shared != nil || a.local.wait(l, now) > 0 {
@@ -163,8 +163,9 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 	return true
 }
 
-// AdmitRepeated counts a request in this process, after WouldAdmit, and sets s to the state of its limits. It returns
-// false if other requests took the rest meanwhile. The request's handler then counts it.
+// AdmitRepeated counts a request in this process, after WouldAdmit, and sets s to the state of its limits. It returns false if
+// other requests took the rest meanwhile. The request's handler then counts it, a second time if one limit had room and another
+// had not.
 func (a *Admission) AdmitRepeated(s *Statuses, c *Client, now time.Time) (ok bool) {
 	for i, l := range a.limitsOf(c) {
 		s[i] = Status{l.kind, l.Rate, a.local.spend(l, 1, now)}

@@ -95,9 +95,9 @@ func ErrDenied(operation string) error {
 	return &failure.Failure{Status: http.StatusForbidden, Expected: true, Public: fmt.Sprintf("access to %.64s is denied here", operation)}
 }
 
-// AdmitOperation applies the access rules to an operation of a client whose request was admitted. It adds the rate of
-// the rule to the response headers. limited reports whether it counted against a limit. The error is a *failure.Failure,
-// with the status 403 if the rule denies the operation or its cost exceeds the burst of a limit of the client.
+// AdmitOperation applies the access rules to an operation of a client whose request was admitted. It adds the rate of the rule
+// to the response headers. limited reports whether the operation counted against a limit. The error is a *failure.Failure, with
+// the status 403 if the rule denies the operation or its cost exceeds the burst of a limit of the client.
 func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation string, answer http.Header) (limited bool, err error) {
 	rule := a.Limits.Load().Rule(operation)
 	if err := a.denied(rule, operation); err != nil || rule == nil {

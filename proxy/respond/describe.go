@@ -21,7 +21,8 @@ func (rs *Responder) SetHeaders(to http.Header, a *Response) {
 	h.writeTo(to)
 }
 
-// SendBody writes a body that was composed from an entry. tag is its ETag.
+// SendBody writes a body that was composed from an entry, uncompressed. tag is its ETag: a client that has it gets 304 in place
+// of 200.
 func (rs *Responder) SendBody(w http.ResponseWriter, r *http.Request, a *Response, status int, tag string, body []byte) {
 	rs.SetHeaders(w.Header(), a)
 	h := collect()

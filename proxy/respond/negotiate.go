@@ -135,7 +135,8 @@ var (
 // fullWeight is the weight of a member without q.
 const fullWeight = 1000
 
-// choose returns the coding for a content. A long one gets brotli only once it is requested again.
+// choose returns the coding for a content. A long one gets brotli only once it is requested again, or if another request has
+// had it encoded.
 func (a accepted) choose(c *cache.Content) codings.Coding {
 	once := len(c.Body) >= codings.Long && !c.RequestedBefore() && c.Encodings[codings.Brotli].Load() == nil
 	return a.best(len(c.Body), once)

@@ -219,7 +219,7 @@ func (d *Handler) list(c *gin.Context) error {
 	return nil
 }
 
-// Call answers a call that arrived over a socket.
+// Call counts, limits and answers a call that arrived over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
 	k := cmp.Or(refuseWait(d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})), &pendingCall{})
 	serve := func(rec *record.Record) (int, error) {

@@ -75,7 +75,7 @@ func (c *Clients) IsSecure(r *http.Request) bool {
 	return err == nil && strings.EqualFold(strings.TrimSpace(scheme), "https") && c.admission.Trusts(peer.Addr().Unmap())
 }
 
-// An EventClient is a client that is notified about blocks by events, over one connection or several.
+// An EventClient stands for all clients of one network while one of them is notified about blocks by events.
 type EventClient struct {
 	clients *Clients
 	network string

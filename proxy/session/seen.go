@@ -28,8 +28,8 @@ func (s seenBlock) isLater(other seenBlock) bool {
 	}
 }
 
-// Seen holds the latest block that a client has seen, for example on its connection. It only increases. The zero
-// Seen is ready for use.
+// Seen holds the latest block that a client has seen, for example on its connection. It only increases, by epoch and then by
+// height. The zero Seen is ready for use.
 type Seen struct{ highest atomic.Pointer[seenBlock] }
 
 func (s *Seen) load() seenBlock {

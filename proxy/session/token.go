@@ -39,7 +39,7 @@ func TokenAt(height int64, h History) Token {
 // Replaced reports whether the token's block is known to have been rolled back.
 func (t Token) Replaced(h History) bool { return t.Hash != "" && h.Replaced(t.Height-1, t.Hash) }
 
-// ParseToken reads a token. It accepts what AppendTo writes, and other lengths of hashes.
+// ParseToken reads a token. It accepts what AppendTo writes, and hashes of 8 to 64 hex digits.
 func ParseToken(text string) (t Token, ok bool) {
 	n := 0
 	for n < len(text) && '0' <= text[n] && text[n] <= '9' {

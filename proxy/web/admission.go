@@ -13,7 +13,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// SetKeys replaces the API keys. The next request is judged by the new ones. Connections and streams of removed keys end.
+// SetKeys replaces the API keys. The next request is judged by the new ones. WebSockets and gRPC streams of removed keys end;
+// Server ends their event streams.
 func (s *Stack) SetKeys(keys []limits.Key) {
 	s.Admission.SetKeys(keys)
 	s.Forget()
@@ -87,7 +88,7 @@ func (s *Stack) Limiter(r *http.Request, rec *record.Record, operations ...strin
 	return &Limiter{"streams of " + rec.Client.Name(), s.Admission, client}, err
 }
 
-// Allows reports whether the client's rate allows the cost now, as far as this process knows.
+// Allows reports whether this process's buckets of the client's limits have room for one more request.
 func (l *Limiter) Allows() bool { return l.admission.Delay(&l.client, time.Now()) == 0 }
 
 // Spend takes one request from the client's limits and returns 0. If none is left, it takes nothing and returns the

@@ -29,8 +29,8 @@ const (
 	preflightAge   = "7200" // seconds; the maximum of Chromium
 )
 
-// cors tells browsers which pages may read responses. It never allows credentials, because no response depends on what a
-// browser sends by itself: a page must set the header with its API key.
+// cors tells browsers which pages may read responses. It never allows credentials, because the only credential is a header that
+// a page must set, the API key. The session cookie is SameSite=Strict.
 type cors struct {
 	onAll   http.Header         // headers of every response; values have no spare capacity, so that an append makes a copy
 	origins map[string][]string // allowed origins, each with itself as the value of a header; nil allows none

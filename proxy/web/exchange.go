@@ -28,7 +28,7 @@ func (s *Stack) Exchange(opened *http.Request, route string, serve func(*record.
 	return s.exchange(opened, rec, http.Header{}, func() (int, error) { return serve(rec) })
 }
 
-// Repeat calls serve once more for an exchange that was admitted, counted and logged before.
+// Repeat calls serve once more for an exchange that was admitted, counted and logged before. It does none of these again.
 func (s *Stack) Repeat(rec *record.Record, serve func(*record.Record) (size int, err error)) error {
 	rec.Start = time.Now()
 	_, err := recovered(func() (int, error) { return serve(rec) })

@@ -14,8 +14,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// EditQuery returns a query in which the pairs that replace finds are replaced, or removed if instead is "". Names are passed
-// decoded, values as they are sent. Semicolons count as separators, because some servers treat them so.
+// EditQuery returns a query in which the pairs for which replace returns found are replaced, or removed if instead is "". Names
+// are passed decoded, values as they are sent. Semicolons count as separators, because some servers treat them so.
 func EditQuery(query string, replace func(name, rawValue string) (instead string, found bool)) (rest string, replaced bool) {
 	var kept []byte
 	copied := 0

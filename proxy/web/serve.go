@@ -81,8 +81,8 @@ func recovered(serve func() (int, error)) (size int, err error) {
 	return serve()
 }
 
-// BaseURL returns the URL below which the paths of a request's mount are: at the public address if one is configured,
-// else at the host that the client has named. It is a path if that is no host.
+// BaseURL returns the URL below which the paths of a request's mount are: at the public address if one is configured, else at
+// the host that the client has named. If the Host header is not a valid host, the result is only the path.
 func (s *Stack) BaseURL(r *http.Request) string {
 	base := respond.BaseOf(r)
 	switch {

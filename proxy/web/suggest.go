@@ -6,8 +6,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// DidYouMean returns the end of a sentence that suggests the candidate of which a word is probably a typo, "" if there is none.
-// Case and the marks between words do not count: log_level is near log.level.
+// DidYouMean returns "; did you mean X?" if word is probably a typo of the candidate X, or "". Case and the marks between words
+// do not count: log_level is near log.level.
 func DidYouMean(word string, candidates []string) string {
 	return suggest(word, candidates, func(candidate string) (a, b string) { return word, candidate })
 }

@@ -105,8 +105,8 @@ func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int,
 	return version, err
 }
 
-// retry retries a read once if the connection broke. It resets the pool first, because the other connections are then also
-// broken.
+// retry retries a read once if the connection broke. It resets the pool first, because the other connections are then probably
+// broken, too.
 func (e *postgresEngine) retry(ctx context.Context, read func() error) error {
 	err := read()
 	if lost(err) && ctx.Err() == nil {
@@ -158,7 +158,8 @@ func postgresError(err error) error {
 	}
 }
 
-// The advisory locks of PostgreSQL, shared by all tipcache processes of a database.
+// The advisory locks of PostgreSQL, shared by all tipcache processes of a database. leaderLock is the seed of one lock for each
+// schema.
 const (
 	schemaLock int64 = 0x7469706361636865 // "tipcache"
 	importLock       = schemaLock + 1

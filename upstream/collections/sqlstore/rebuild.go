@@ -20,8 +20,8 @@ const (
 	shadowSuffix = "_rebuild"
 )
 
-// swapInFormats replace the tables by the shadow store's, whose prefix is the verb. They leave equal rows, so that little is
-// written. The cursor comes first, so that the statement waits for a tally in progress, and the next tally finds another
+// swapInFormats replace the tables by the shadow store's, whose prefix is the verb. They do not write rows that are equal in
+// both stores. The cursor comes first, so that the statement waits for a tally in progress, and the next tally finds another
 // cursor.
 var swapInFormats = []string{
 	`DELETE FROM index_cursor`,

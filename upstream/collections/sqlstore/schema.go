@@ -16,7 +16,7 @@ var (
 	postgresSchema string
 )
 
-// schemaVersion is the version of the scripts. Every change of them must increase it.
+// schemaVersion is the version of the tables that the scripts create. Every change of the tables must increase it.
 const schemaVersion = 5
 
 // ready creates the schema unless it is known to exist.

@@ -24,7 +24,7 @@ type store struct {
 	readers, writer *sql.DB       // the same in PostgreSQL
 	patience        time.Duration // how long opening, imports and tallies wait for locks
 	totals          totals
-	checked         atomic.Bool // the schema exists
+	checked         atomic.Bool // the schema was found once
 }
 
 // An engine contains the differences of the databases apart from SQL.
@@ -72,7 +72,8 @@ type dialect struct {
 }
 
 // Open opens the database at a URL and creates its schema. If a PostgreSQL server does not respond, the first successful query
-// creates the schema. Permanent problems are errors, which contain no credentials.
+// creates the schema. Permanent problems are errors, which contain no credentials. A refused password and a missing database
+// are not permanent: the server may soon accept them.
 func Open(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
 	s, err := connect(ctx, url, o, false)
 	if err != nil {
@@ -166,7 +167,7 @@ func (s *store) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// read calls try, which reads with one statement, after the schema exists.
+// read calls try after the schema exists. try may be called again, so it must reset its results.
 func (s *store) read(ctx context.Context, try func() error) error {
 	err := s.ready(ctx)
 	if err == nil {
