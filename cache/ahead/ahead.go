@@ -170,13 +170,8 @@ func (r Result) String() string {
 // Counts counts keys by result. Keys that no caller requested are counted again as unused.
 type Counts [results]atomic.Uint64
 
-// Concurrent reads ahead of a round: at first, and at most. For an origin that had no capacity, one is added after
-// readsToGrow reads of each reader.
-const (
-	firstConcurrent = 4
-	maxConcurrent   = 16
-	readsToGrow     = 4
-)
+// maxConcurrent is the maximum number of concurrent reads ahead.
+const maxConcurrent = 16
 
 // Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over.
 // requests is as in [Keys.Next]. read reads a key, unless it expects to exceed the time left.
@@ -186,84 +181,38 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 	n[unused].Add(uint64(wasted)) //nolint:gosec // not negative
 	ctx, fail := context.WithCancel(ctx)
 	defer fail()
-	r := round[T]{keys: keys}
-	var all sync.WaitGroup
-	var work func()
-	work = func() {
-		for b.awaitCapacity(ctx, end) {
-			key, ok := r.take()
-			if !ok {
-				return
-			}
-			result := k.readKey(key, n, read, end)
-			if result == Failed {
-				fail()
-			}
-			more, fewer := r.adapt(key, result)
-			if more {
-				all.Go(work)
-			}
-			if fewer {
-				return
-			}
-			if result == Busy {
-				_ = upstream.Sleep(ctx, min(time.Until(end), b.pause()))
-			}
-		}
+	waiting := make(chan Key[T], len(keys))
+	for _, key := range keys {
+		waiting <- key
 	}
-	r.readers = min(firstConcurrent, len(keys))
-	for range r.readers {
-		all.Go(work)
+	var readers sync.WaitGroup
+	for range min(maxConcurrent, len(keys)) {
+		readers.Go(func() {
+			pause := b.pause()
+			for b.awaitCapacity(ctx, end) {
+				select {
+				case key := <-waiting:
+					switch k.readKey(key, n, read, end) {
+					case Busy:
+						waiting <- key
+						_ = upstream.Sleep(ctx, min(time.Until(end), pause))
+						pause *= 2 // fewer and fewer useless leases
+					case Failed:
+						fail()
+					}
+				default:
+					return
+				}
+			}
+		})
 	}
-	all.Wait()
+	readers.Wait()
 	if ctx.Err() == nil {
-		n[Yielded].Add(uint64(len(r.keys)))
+		n[Yielded].Add(uint64(len(waiting)))
 	}
 }
 
-// A round is the work of one block. Each read that ends adds a reader, until a reader finds no capacity at the origin.
-// That reader ends, and others are added more slowly.
-type round[T any] struct {
-	mu      sync.Mutex
-	keys    []Key[T] // still to read
-	readers int
-	busy    bool // a reader has found no capacity
-	reads   int  // since readers changed
-}
-
-// take returns a key to read. If there is none it returns false, and the reader ends.
-func (r *round[T]) take() (key Key[T], ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.keys) == 0 {
-		r.readers--
-		return key, false
-	}
-	last := len(r.keys) - 1
-	key, r.keys = r.keys[last], r.keys[:last]
-	return key, true
-}
-
-// adapt reports whether one more reader shall begin after the result of a read, or the reader shall end. A key that was
-// not read for lack of capacity is read later.
-func (r *round[T]) adapt(key Key[T], result Result) (more, fewer bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if result == Busy {
-		r.keys, r.busy, r.reads = append(r.keys, key), true, 0
-		if fewer = r.readers > 1; fewer {
-			r.readers--
-		}
-		return false, fewer
-	}
-	if r.reads++; len(r.keys) == 0 || r.readers == maxConcurrent || r.busy && r.reads < readsToGrow*r.readers {
-		return false, false
-	}
-	r.readers, r.reads = r.readers+1, 0
-	return true, false
-}
-
-// readKey reads one key.
+// readKey reads one key, unless the origin is busy, and counts the result.
 func (k *Keys[T]) readKey(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) Result {
 	result := read(key.Value, time.Until(end))
 	switch result {

@@ -270,14 +270,14 @@ func (o *busyOrigin) read(int, time.Duration) ahead.Result {
 	return ahead.Origin
 }
 
-func TestRoundAdaptsToCapacityOfOrigin(t *testing.T) {
+func TestRoundKeepsToCapacityOfOrigin(t *testing.T) {
 	for _, tt := range []struct {
 		capacity, origin, yielded, maxRefused int
 	}{
-		{3, 60, 0, 10},
+		{3, 60, 0, 20},
 		{16, 60, 0, 0},
-		{1, 60, 0, 20},
-		{0, 0, 60, 60},
+		{1, 60, 0, 40},
+		{0, 0, 60, 80},
 	} {
 		t.Run(fmt.Sprint(tt.capacity, " concurrent reads"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
