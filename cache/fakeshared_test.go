@@ -16,6 +16,7 @@ type fakeShared struct {
 	cache.Shared // nil; the tests do not call its other methods
 
 	hotKeys  []string
+	saveHot  func(keys []cache.HotKey)
 	load     func() map[string]*cache.Entry
 	read     func() (*cache.Entry, error)
 	newLease func(to cache.Subscriber)
@@ -28,6 +29,7 @@ type fakeShared struct {
 // newFakeShared returns a shared store that finds no entry, grants all leases and accepts all writes.
 func newFakeShared() *fakeShared {
 	return &fakeShared{
+		saveHot:  func([]cache.HotKey) {},
 		read:     func() (*cache.Entry, error) { return nil, nil },
 		newLease: func(cache.Subscriber) {},
 		acquire: func(cache.Subscriber) (cache.LeaseReply, error) {
@@ -46,7 +48,10 @@ func (s *fakeShared) Load(context.Context, string, ...string) (map[string]*cache
 	return s.load(), nil
 }
 
-func (s *fakeShared) SaveHotKeys(context.Context, string, []cache.HotKey) error { return nil }
+func (s *fakeShared) SaveHotKeys(_ context.Context, _ string, keys []cache.HotKey) error {
+	s.saveHot(keys)
+	return nil
+}
 
 func (s *fakeShared) NewLease(string, string, int64) cache.Lease {
 	to := <-s.subscriber

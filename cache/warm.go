@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -22,23 +23,22 @@ type HotKey struct {
 	Rank int
 }
 
-// At most hotStep keys are reported per round, and none again within hotRounds. All are reported within eight rounds.
-const (
-	hotStep   = hotKeys / 8
-	hotRounds = 20
-)
+// hotStep is the maximum number of keys reported at a time.
+const hotStep = hotKeys / 8
 
-// reportHot regularly reports the most used keys to the shared store, for replicas that start later.
+// reportHot regularly reports the most used keys to the shared store, for replicas that start later. Of more than hotStep
+// keys, it reports a part each time.
 func (c *Cache) reportHot(ctx context.Context, ch *chain) {
 	tick := time.NewTicker(c.o.HotInterval)
 	defer tick.Stop()
-	var reports hotReports
-	for {
+	for round := 0; ; round++ {
 		select {
 		case <-tick.C:
-			due := reports.due(ch.memory.hottest(hotKeys))
-			if len(due) > 0 && c.o.Shared.SaveHotKeys(ctx, ch.namespace, due) == nil {
-				reports.add(due)
+			keys := ch.memory.hottest()
+			parts := len(keys)/hotStep + 1
+			due := slices.DeleteFunc(keys, func(key HotKey) bool { return key.Rank%parts != round%parts })
+			if len(due) > 0 {
+				_ = c.o.Shared.SaveHotKeys(ctx, ch.namespace, due) // the store counts errors
 			}
 		case <-ctx.Done():
 			return
@@ -46,43 +46,15 @@ func (c *Cache) reportHot(ctx context.Context, ch *chain) {
 	}
 }
 
-// hotReports records the round in which each key was last reported.
-type hotReports struct {
-	round int
-	last  map[string]int
-}
-
-// due begins a round. It returns the keys to report, from keys ordered by use, and forgets all others.
-func (n *hotReports) due(keys []string) (due []HotKey) {
-	n.round++
-	last := make(map[string]int, len(keys))
-	for rank, key := range keys {
-		if at, ok := n.last[key]; ok && n.round-at < hotRounds {
-			last[key] = at
-		} else if len(due) < hotStep {
-			due = append(due, HotKey{key, rank})
-		}
-	}
-	n.last = last
-	return due
-}
-
-// add records that keys were reported.
-func (n *hotReports) add(keys []HotKey) {
-	for _, key := range keys {
-		n.last[key.Key] = n.round
-	}
-}
-
-// hottest returns at most n keys, the most used first.
-func (m *memory) hottest(n int) []string {
-	keys := make([]string, 0, min(n, m.EstimatedSize()))
+// hottest returns at most hotKeys keys, the most used first.
+func (m *memory) hottest() []HotKey {
+	keys := make([]HotKey, 0, min(hotKeys, m.EstimatedSize()))
 	for e := range m.Hottest() {
-		if len(keys) == n {
+		if len(keys) == hotKeys {
 			break
 		}
 		if len(e.Key) <= hotKeyLength {
-			keys = append(keys, e.Key)
+			keys = append(keys, HotKey{e.Key, len(keys)})
 		}
 	}
 	return keys

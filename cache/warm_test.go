@@ -3,6 +3,7 @@ package cache_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -68,6 +69,32 @@ func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 			t.Fatalf("preloaded entries = %d, want at most 900", n)
 		}
 		return n > 0
+	})
+}
+
+func TestHotKeysAreReportedInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeShared()
+		reports := make(chan []cache.HotKey, 4)
+		s.saveHot = func(keys []cache.HotKey) { reports <- keys }
+		c := newCacheWith(t, s, cache.Options{HotInterval: time.Second})
+		entries, want := map[string]*cache.Entry{}, map[string]int{}
+		for i := range 10_000 {
+			key := fmt.Sprint("k", i)
+			entries[key], want[key] = &cache.Entry{Content: cache.NewContent(200, "", "", nil, 0)}, 1
+		}
+		c.Save(t.Context(), entries, 0)
+		got := map[string]int{}
+		for range 3 {
+			keys := <-reports
+			if len(keys) > 4096 {
+				t.Errorf("keys in a report = %d, want at most 4096", len(keys))
+			}
+			for _, key := range keys {
+				got[key.Key]++
+			}
+		}
+		expect.NoDiff(t, got, want, "reports of each key in three rounds")
 	})
 }
 

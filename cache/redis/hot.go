@@ -31,7 +31,7 @@ func (s *Store) SaveHotKeys(ctx context.Context, namespace string, keys []cache.
 			members[i] = redis.Z{Score: now - hotSpread.Seconds()*float64(key.Rank)/maxHot, Member: key.Key}
 		}
 		if err := s.do(ctx, func(ctx context.Context) error { return s.rdb.ZAdd(ctx, at, members...).Err() }); err != nil {
-			return err // counted; retried in the next round
+			return err // counted
 		}
 	}
 	return s.do(ctx, func(ctx context.Context) error { // counted
