@@ -80,7 +80,6 @@ type Cache struct {
 	steps atomic.Int64 // steps of memory that the account has reserved
 
 	leases     *gobreaker.CircuitBreaker[struct{}]
-	reads      latency
 	waiting    atomic.Int64 // callers waiting in flights
 	background atomic.Int64 // flights without a waiting caller, and encodings
 

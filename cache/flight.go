@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"strconv"
 	"sync/atomic"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -73,15 +70,11 @@ func (f *flight) fly(ctx context.Context) (flightResult, error) {
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
 	ctx, span := upstream.StartSpanOf(ctx, "tipcache/cache", "cache.flight")
-	began := time.Now()
 	var l flightResult
 	err := upstream.Guard(c.o.Logger, "flight", func() (err error) {
 		l, err = f.run(ctx)
 		return err
 	})
-	if f.q.Queue == nil {
-		c.reads.observe(time.Since(began), 2*c.patience(&f.q), l, err)
-	}
 	if span.IsRecording() {
 		f.describe(ctx, span, l, err)
 	}
@@ -155,10 +148,6 @@ func (f *flight) forward(at *slot) string {
 }
 
 func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
-	if f.q.Queue == nil {
-		f.c.reads.begin()
-		defer func() { f.c.reads.end(time.Now(), 2*f.c.patience(&f.q)) }()
-	}
 	var reading Reading
 	if f.c.o.OnNewEntry != nil && f.q.Audit {
 		ctx = WithReading(ctx, &reading)
@@ -231,18 +220,10 @@ func (f *flight) describe(ctx context.Context, span trace.Span, l flightResult, 
 		outcome = "failed"
 	}
 	span.SetAttributes(
-		attribute.String("tipcache.key_hash", keyHash(f.q.Key)),
 		attribute.Bool("tipcache.background", InBackground(ctx)),
 		attribute.String("tipcache.outcome", outcome),
 	)
 	if l.at != nil {
 		span.SetAttributes(attribute.Int64("tipcache.height", l.at.entry.Height))
 	}
-}
-
-// keyHash returns a short name of a key for traces, because keys are as long as requests.
-func keyHash(key string) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(key))
-	return strconv.FormatUint(h.Sum64(), 16)
 }

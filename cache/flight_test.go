@@ -167,7 +167,6 @@ func TestOriginFailureIsReturnedAsError(t *testing.T) {
 func TestStaleEntryOfSlowOriginIsRefreshedOnceInBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
-		makeOriginSlow(t, c)
 		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
 
 		var calls, background atomic.Int64
@@ -177,7 +176,7 @@ func TestStaleEntryOfSlowOriginIsRefreshedOnceInBackground(t *testing.T) {
 			}
 			return prev.Confirm(105, time.Now()), nil
 		})
-		q := cache.Query{Key: "k", Policy: live, Tip: 105}
+		q := cache.Query{Key: "k", Policy: live, Tip: 105, Queue: longQueue}
 		for range 50 {
 			if res := mustGet(t, c, q, origin); res.Outcome != cache.StaleHit || res.Entry.Height != 100 || res.Collapsed {
 				t.Fatalf("got %v at %d, collapsed = %t; want a stale hit at 100, collapsed = false", res.Outcome, res.Entry.Height, res.Collapsed)
@@ -308,13 +307,12 @@ func TestCallerRetriesIfSharedFlightReturnsOlderEntry(t *testing.T) {
 func TestBackgroundFlightsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{MaxBackground: 1})
-		makeOriginSlow(t, c)
 		for _, key := range []string{"a", "b"} {
 			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 100}, answer(100, page))
 		}
 		var calls atomic.Int64
 		for _, key := range []string{"a", "b"} {
-			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 105}, slowOrigin(&calls, time.Second, answer(105, page)))
+			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 105, Queue: longQueue}, slowOrigin(&calls, time.Second, answer(105, page)))
 		}
 		synctest.Wait()
 		expect.Equal(t, calls.Load(), 1, "calls of the origin")

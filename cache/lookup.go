@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -151,7 +150,7 @@ func (c *Cache) decide(ch *chain, q *Query, at *slot) (outcome Outcome, err erro
 		if err := c.failure(ch, q.Key, at); err != nil {
 			return StaleError, err
 		}
-		if c.expected(q, at) > c.errorPatience() { // the caller would receive this entry in the end
+		if q.expected(at) > c.errorPatience() { // the caller would receive this entry in the end
 			return StaleError, errSlow
 		}
 	}
@@ -235,7 +234,7 @@ func (f flight) join(ctx context.Context, w wait) (l flightResult, own bool, err
 		return result.(flightResult), own, err //nolint:forcetypeassert // a flight's
 	}
 	done, begun := f.start(ctx)
-	l, err = f.await(ctx, done, begun, w)
+	l, err = f.await(ctx, done, w)
 	return l, begun.Load(), err
 }
 
@@ -246,7 +245,7 @@ func (f flight) mayRun(ctx context.Context) bool {
 }
 
 // await waits for a flight to end, or for as long as w allows if another entry can be served.
-func (r *request) await(ctx context.Context, done <-chan singleflight.Result, own *atomic.Bool, w wait) (flightResult, error) {
+func (r *request) await(ctx context.Context, done <-chan singleflight.Result, w wait) (flightResult, error) {
 	patience := time.NewTimer(w.left(Stale))
 	defer patience.Stop()
 	fresh := false // memory had a fresh entry
@@ -267,7 +266,7 @@ func (r *request) await(ctx context.Context, done <-chan singleflight.Result, ow
 			case left > 0:
 				patience.Reset(left)
 			case state <= StaleIfError:
-				r.c.giveUp(at, &r.q, own.Load())
+				at.fail(r.c.o.Now(), errSlow) // others do not wait
 				return flightResult{at: at, store: inMemory, forward: "stale"}, errSlow
 			}
 		case <-ctx.Done():

@@ -5,7 +5,7 @@ import "time"
 // A caller that could receive a stale entry waits for a newer one if that is likely to arrive within its patience.
 const (
 	defaultPatience = 100 * time.Millisecond // if the block interval is unknown
-	leastPatience   = 20 * time.Millisecond  // because a busy machine also delays the caller, which expected does not include
+	leastPatience   = 20 * time.Millisecond  // because a busy machine also delays the caller, which Queue.Expected does not include
 	mostPatience    = 500 * time.Millisecond
 	errorPatience   = time.Second // if the entry is kept only for errors
 )
@@ -32,11 +32,11 @@ type Queue interface {
 	Expected(background bool) time.Duration
 }
 
-// expected returns how long a caller with a cached entry is likely to wait for a newer one: the queue's estimate,
-// or else one from recent reads. If a background flight is in progress, the caller waits for that.
-func (c *Cache) expected(q *Query, at *slot) time.Duration {
+// expected returns how long a caller with a cached entry is likely to wait for a newer one, 0 if unknown. If a background
+// flight is in progress, the caller waits for that.
+func (q *Query) expected(at *slot) time.Duration {
 	if q.Queue == nil {
-		return c.reads.expected()
+		return 0
 	}
 	return q.Queue.Expected(at.renewing.Load())
 }
@@ -47,7 +47,7 @@ func (c *Cache) errorPatience() time.Duration { return max(errorPatience, c.o.Pa
 // failed just now, if no answer is expected in time, or if too many callers wait already.
 func (c *Cache) revalidationWait(q *Query, at *slot) time.Duration {
 	patience := c.patience(q)
-	if at.failedRecently(c.o.Now()) || c.expected(q, at) > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
+	if at.failedRecently(c.o.Now()) || q.expected(at) > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
 		return 0
 	}
 	return patience
@@ -76,12 +76,4 @@ func (w wait) left(s State) time.Duration {
 		return w.stale - time.Since(w.began)
 	}
 	return w.errors - time.Since(w.began)
-}
-
-// giveUp records that a caller has waited for too long, so that others do not.
-func (c *Cache) giveUp(at *slot, q *Query, own bool) {
-	at.fail(c.o.Now(), errSlow)
-	if own && q.Queue == nil {
-		c.reads.learn(2 * c.patience(q))
-	}
 }

@@ -2,8 +2,6 @@ package cache_test
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,15 +33,6 @@ func newCacheWithEntry(t *testing.T, o cache.Options) *cache.Cache {
 	return c
 }
 
-// makeOriginSlow lets the cache measure reads of a second, so that callers do not wait for the next ones.
-func makeOriginSlow(t *testing.T, c *cache.Cache) {
-	t.Helper()
-	var calls atomic.Int64
-	for h := range int64(20) {
-		mustGet(t, c, cache.Query{Key: "slow", Policy: live, Tip: h, MinHeight: h}, slowOrigin(&calls, time.Second, answer(h, page)))
-	}
-}
-
 func TestCallersAfterBlockWaitForOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCacheWithEntry(t, cache.Options{})
@@ -72,112 +61,24 @@ func TestFirstCallerWaitsForSlowReadAndNextDoesNot(t *testing.T) {
 	})
 }
 
-// Callers wait for a quarter of the time between blocks, and not at all if reads take longer.
-func TestWaitDependsOnBlockTimeAndReadTime(t *testing.T) {
-	tests := []struct {
-		name               string
-		patience, interval time.Duration
-		took               time.Duration // recent reads
-		want               time.Duration
-	}{
-		{"a quarter of the block time", 0, time.Second, 5 * time.Millisecond, 250 * time.Millisecond},
-		{"at most half a second", 0, time.Minute, 5 * time.Millisecond, 500 * time.Millisecond},
-		{"at least 20 ms", 0, 10 * time.Millisecond, time.Millisecond, 20 * time.Millisecond},
-		{"100 ms if the block time is unknown", 0, 0, 5 * time.Millisecond, 100 * time.Millisecond},
-		{"Patience if it is set", 40 * time.Millisecond, time.Second, 5 * time.Millisecond, 40 * time.Millisecond},
-		{"the maximum wait if reads are shorter", 0, 2 * time.Second, 350 * time.Millisecond, 500 * time.Millisecond},
-		{"no wait if reads are longer", 0, time.Second, 350 * time.Millisecond, 0},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+func TestWaitDependsOnBlockTime(t *testing.T) {
+	for name, tt := range map[string]struct{ patience, interval, want time.Duration }{
+		"a quarter of the block time":         {0, time.Second, 250 * time.Millisecond},
+		"at most half a second":               {0, time.Minute, 500 * time.Millisecond},
+		"at least 20 ms":                      {0, 10 * time.Millisecond, 20 * time.Millisecond},
+		"100 ms if the block time is unknown": {0, 0, 100 * time.Millisecond},
+		"Patience if it is set":               {40 * time.Millisecond, time.Second, 40 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCache(t, cache.Options{Patience: tt.patience})
+				c := newCacheWithEntry(t, cache.Options{Patience: tt.patience})
+				q := at105
+				q.Interval = tt.interval
 				var calls atomic.Int64
-				for h := range int64(101) {
-					mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: h, MinHeight: h, Interval: tt.interval}, slowOrigin(&calls, tt.took, answer(h, page)))
-				}
-				q := cache.Query{Key: "k", Policy: live, Tip: 102, Interval: tt.interval}
-				checkGet(t, c, q, slowOrigin(&calls, 5*time.Second, answer(102, page)), cache.StaleHit, 100, tt.want)
+				checkGet(t, c, q, slowOrigin(&calls, 5*time.Second, answer(105, page)), cache.StaleHit, 100, tt.want)
 			})
 		})
 	}
-}
-
-// An origin that executes one read each 100 ms executes the tenth within a second, even if earlier reads were faster.
-func TestCallerDoesNotWaitForLongQueueOfOrigin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, cache.Options{})
-		turn := make(chan bool, 1)
-		queued := func(height int64) cache.Origin {
-			return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
-				turn <- true
-				defer func() { <-turn }()
-				time.Sleep(100 * time.Millisecond)
-				return answer(height, page)(ctx, prev)
-			}
-		}
-		q := func(key string, tip int64) cache.Query {
-			return cache.Query{Key: key, Policy: live, Tip: tip, Interval: 2 * time.Second}
-		}
-		mustGet(t, c, q("late", 100), queued(100))
-		var all sync.WaitGroup
-		startReads := func(n int) {
-			for range n {
-				all.Go(func() { mustGet(t, c, q(rand.Text(), 105), queued(105)) })
-			}
-			synctest.Wait()
-		}
-		for range 20 { // the second read waits for the first
-			startReads(2)
-			all.Wait()
-		}
-		startReads(10)
-		checkGet(t, c, q("late", 105), queued(105), cache.StaleHit, 100, 0)
-		all.Wait()
-	})
-}
-
-func TestSlowReadsInOwnQueueDoNotAffectOtherReads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCacheWithEntry(t, cache.Options{})
-		var calls atomic.Int64
-		for h := range int64(30) {
-			mustGet(t, c, cache.Query{Key: "scan", Policy: live, Tip: h, MinHeight: h, Queue: queue{}}, slowOrigin(&calls, 3*time.Second, answer(h, page)))
-		}
-		checkGet(t, c, at105, slowOrigin(&calls, 50*time.Millisecond, answer(105, page)), cache.Miss, 105, 50*time.Millisecond)
-	})
-}
-
-func TestRecoveredOriginIsAwaitedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, cache.Options{})
-		var calls atomic.Int64
-		h := int64(100)
-		for range 30 {
-			mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: h, MinHeight: h}, slowOrigin(&calls, 9*time.Second, answer(h, page)))
-			h++
-		}
-		for range 20 { // no caller waits for these reads
-			h += 5
-			mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: h}, slowOrigin(&calls, 5*time.Millisecond, answer(h, page)))
-			time.Sleep(time.Second)
-		}
-		h += 5
-		checkGet(t, c, cache.Query{Key: "k", Policy: live, Tip: h}, slowOrigin(&calls, 5*time.Millisecond, answer(h, page)), cache.Miss, h, 5*time.Millisecond)
-	})
-}
-
-func TestCallerDoesNotWaitForOriginThatFailsSlowly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCacheWithEntry(t, cache.Options{})
-		var calls atomic.Int64
-		for i := range 30 {
-			if _, err := c.Get(t.Context(), cache.Query{Key: fmt.Sprint(i), Policy: live, Tip: 105}, slowOrigin(&calls, 3*time.Second, down)); err == nil {
-				t.Error("Get with a failing origin: error = nil, want one")
-			}
-		}
-		checkGet(t, c, at105, slowOrigin(&calls, 3*time.Second, down), cache.StaleHit, 100, 0)
-	})
 }
 
 func TestStaleEntryServedAtOnceBeyondMaxWaiters(t *testing.T) {
@@ -223,6 +124,9 @@ func TestWaitDoesNotRestartWithEachFlight(t *testing.T) {
 	})
 }
 
+// longQueue makes callers with a stale entry wait for no read.
+var longQueue = queue{time.Hour, time.Hour}
+
 // A queue has an expected wait in the foreground and one in the background.
 type queue [2]time.Duration
 
@@ -262,7 +166,7 @@ func TestCallerWaitsIfExpectedWaitIsShort(t *testing.T) {
 				}
 				if tt.inFlight {
 					full := q
-					full.Queue = queue{time.Hour, time.Hour}
+					full.Queue = longQueue
 					mustGet(t, c, full, origin)
 					synctest.Wait()
 				}

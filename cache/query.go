@@ -31,7 +31,7 @@ type Query struct {
 	Confined  bool          // entries of all confined queries use at most a quarter of memory
 	Audit     bool          // reports each entry that is new to this replica to Options.OnNewEntry
 	Ahead     bool          // allows reading ahead with this Policy if the key is requested in every block
-	Queue     Queue         // estimates the duration of an origin's read; nil estimates it from earlier reads without a Queue
+	Queue     Queue         // estimates the duration of an origin's read; nil if it is usually short
 }
 
 // Outcome says how a query was answered. The zero Outcome is an error.

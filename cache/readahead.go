@@ -30,7 +30,7 @@ func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 		if at == nil || r.q.judge(at, c.o.Now) == Fresh || ch.pending.UnderWay(r.q.Key) {
 			return ahead.Needless
 		}
-		if c.revalidationWait(&r.q, at) == 0 || c.expected(&r.q, at) > left {
+		if c.revalidationWait(&r.q, at) == 0 || r.q.expected(at) > left {
 			return ahead.Yielded
 		}
 		return r.readAhead(ctx, at)

@@ -100,7 +100,7 @@ func TestKeysRequestedInEveryBlockAreReadAhead(t *testing.T) {
 		"a query that is never read ahead": {[]int{2, 2, 2, 2}, func(f *follower) { f.q.Ahead = false }, []string{"100", "101", "102", "103"}, 0},
 		"an origin without capacity":       {[]int{2, 2, 2, 2}, func(f *follower) { f.room = func() bool { return false } }, []string{"100", "101", "102", "103"}, 0},
 		"reads that take longer than the round": {
-			[]int{2, 2, 2, 2}, func(f *follower) { f.budget, f.before = 10*time.Millisecond, sleepFor(20*time.Millisecond) }, []string{"100", "101", "102", "103"}, 0,
+			[]int{2, 2, 2, 2}, func(f *follower) { f.budget, f.q.Queue = 10*time.Millisecond, queue{20 * time.Millisecond} }, []string{"100", "101", "102", "103"}, 0,
 		},
 		"fresh for several blocks": {
 			[]int{2, 2, 2, 2, 2, 2, 2}, func(f *follower) { f.q.Policy.FreshBlocks = 2 }, []string{"100", "103", "106 ahead"}, 0,
