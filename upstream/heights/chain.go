@@ -168,7 +168,6 @@ func (c *Chain) Run(ctx context.Context) {
 	workers.Go(func() { c.verify(ctx) })
 	workers.Go(func() { c.watchFall(ctx) })
 	workers.Go(func() { c.watchLate(ctx) })
-	workers.Go(func() { c.logUnconfirmed(ctx) })
 	workers.Go(func() { c.agree(ctx) })
 }
 
@@ -229,42 +228,6 @@ func (c *Chain) contradict() (settle func()) {
 	settled := c.tip.Contradict()
 	c.moved.notify()
 	return func() { settled(); c.moved.notify() }
-}
-
-// unconfirmedGrace is how long the tip may be unconfirmed before a log line reports it. The read that settles a contradiction
-// usually takes less.
-const unconfirmedGrace = 500 * time.Millisecond
-
-// logUnconfirmed logs when the tip becomes unconfirmed, and when it is confirmed again.
-func (c *Chain) logUnconfirmed(ctx context.Context) {
-	for c.awaitUnconfirmed(ctx, true, nil) {
-		since := time.Now()
-		if c.awaitUnconfirmed(ctx, false, time.After(unconfirmedGrace)) || ctx.Err() != nil {
-			continue
-		}
-		c.o.Logger.Warn("a node contradicts the newest block, marking responses as unconfirmed", "tip", c.Tip().Height)
-		if c.awaitUnconfirmed(ctx, false, nil) {
-			t := c.Tip()
-			c.o.Logger.Info("the newest block is confirmed again", "tip", t.Height, "epoch", t.Epoch, "after", time.Since(since).Round(time.Millisecond).String())
-		}
-	}
-}
-
-// awaitUnconfirmed waits until Tip.Unconfirmed has a value. It returns false if late receives a value or ctx ends before.
-func (c *Chain) awaitUnconfirmed(ctx context.Context, value bool, late <-chan time.Time) bool {
-	for ctx.Err() == nil {
-		moved := c.moved.next()
-		if c.Tip().Unconfirmed == value {
-			return true
-		}
-		select {
-		case <-moved:
-		case <-late:
-			return false
-		case <-ctx.Done():
-		}
-	}
-	return false
 }
 
 // A broadcast wakes all waiting goroutines.
