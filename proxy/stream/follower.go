@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // follower is a stream or a poll. Topics wake it, and its limits are charged for each event.
@@ -56,12 +57,7 @@ func (f *follower) admitted() bool {
 }
 
 // notify wakes the follower.
-func (f *follower) notify() {
-	select {
-	case f.woken <- struct{}{}:
-	default:
-	}
-}
+func (f *follower) notify() { upstream.Wake(f.woken) }
 
 // spend charges the follower for an event or a read and returns 0. If its limits do not allow that, it returns the
 // time to wait.

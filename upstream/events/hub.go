@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
@@ -18,7 +19,7 @@ type hub struct {
 	consensus int                              // number of groups that consensus events may match
 	number    uint64                           // of the newest event
 	budget    int                              // remaining query.Cost that the hub spends on this event
-	changed   chan struct{}                    // receives a message when the result of demand changes
+	changed   chan struct{}                    // receives a message when the result of demand may have changed
 }
 
 // An equality is a tag and a value that a query requires. It is zero if the query requires no value.
@@ -51,13 +52,6 @@ func (h *hub) demand() (some, consensus bool) {
 	return len(h.groups) > 0, h.consensus > 0
 }
 
-func (h *hub) notify() {
-	select {
-	case h.changed <- struct{}{}:
-	default:
-	}
-}
-
 // add adds a subscription unless it has ended. If it is the only one, add calls onFirst before.
 func (h *hub) add(s *subscription, onFirst func()) {
 	h.mu.Lock()
@@ -79,9 +73,6 @@ func (h *hub) add(s *subscription, onFirst func()) {
 }
 
 func (h *hub) addGroup(g *group) {
-	if len(h.groups) == 1 || g.consensus && h.consensus == 0 {
-		h.notify()
-	}
 	if g.consensus {
 		h.consensus++
 	}
@@ -91,6 +82,7 @@ func (h *hub) addGroup(g *group) {
 	}
 	h.byValue[at][g] = struct{}{}
 	h.tags[at.tag]++
+	upstream.Wake(h.changed)
 }
 
 // remove removes a subscription if it is present.
@@ -116,9 +108,6 @@ func (h *hub) removeGroup(g *group) {
 	if g.consensus {
 		h.consensus--
 	}
-	if len(h.groups) == 0 || g.consensus && h.consensus == 0 {
-		h.notify()
-	}
 	at := equalityOf(g.query)
 	if delete(h.byValue[at], g); len(h.byValue[at]) == 0 {
 		delete(h.byValue, at)
@@ -126,6 +115,7 @@ func (h *hub) removeGroup(g *group) {
 	if h.tags[at.tag]--; h.tags[at.tag] == 0 {
 		delete(h.tags, at.tag)
 	}
+	upstream.Wake(h.changed)
 }
 
 // publish offers an event to the subscriptions that may match it, and returns their number.

@@ -197,10 +197,7 @@ func (c *Chain) RecordReading(n *Node, epoch int64, r Reading) {
 		n.update(func(s *State) { s.Lowest = min(s.Lowest, r.Height) })
 		c.tip.Prove(epoch, r.Height)
 	case r.Height <= tip.Height: // Future
-		select {
-		case c.doubts <- struct{}{}:
-		default:
-		}
+		upstream.Wake(c.doubts)
 	}
 }
 
@@ -246,9 +243,6 @@ func (s *heightSource) keepPolling(ctx context.Context, poll func(context.Contex
 // startPoll makes the source poll at once, and returns a channel that is closed at the end of this poll.
 func (s *heightSource) startPoll() (done <-chan struct{}) {
 	done = s.polled.next()
-	select {
-	case s.pollNow <- struct{}{}:
-	default:
-	}
+	upstream.Wake(s.pollNow)
 	return done
 }

@@ -195,10 +195,7 @@ func (f *rpcFollower) poll(ctx context.Context) (next time.Duration) {
 	f.seen = f.headers
 	if f.end == nil {
 		if f.accept(ctx, p) == nil && p.before.CometDown {
-			select {
-			case f.up <- struct{}{}:
-			default:
-			}
+			upstream.Wake(f.up)
 		}
 	} else if err := f.checkStream(ctx, p, streams); err != nil {
 		f.end(err)

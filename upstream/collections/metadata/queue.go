@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // A flight is the lookup of one address, from queueing until the result is saved. All pages with the address share it.
@@ -125,12 +127,8 @@ func (q *queue) next(n int) (p part) {
 
 // signal wakes an idle worker if there is work. The caller must hold mu.
 func (q *queue) signal() {
-	if len(q.waiting[foreground])+len(q.waiting[background])+len(q.parts) == 0 {
-		return
-	}
-	select {
-	case q.wake <- struct{}{}:
-	default:
+	if len(q.waiting[foreground])+len(q.waiting[background])+len(q.parts) > 0 {
+		upstream.Wake(q.wake)
 	}
 }
 
