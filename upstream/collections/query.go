@@ -1,9 +1,9 @@
 package collections
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // OrderBy is the column by which a page is ordered.
@@ -34,8 +34,8 @@ type Query struct {
 	Limit   int  // 1 to MaxLimit; 0 means DefaultLimit
 	Offset  int  // number of collections to skip, at least 0
 
-	// Addresses selects these collections, at most MaxAddresses. Their case does not matter, and unknown ones are
-	// ignored. Empty selects all.
+	// Addresses selects the collections at these valid addresses, at most MaxAddresses. Their case does not matter, and
+	// unknown ones are ignored. Empty selects all.
 	Addresses []string
 
 	MinAssets, MaxAssets *int64 // inclusive bounds of AssetCount; nil means no bound
@@ -65,22 +65,10 @@ func (q Query) normal() (Query, error) {
 		return q, fmt.Errorf("collections: offset %d is negative", q.Offset)
 	case len(q.Addresses) > MaxAddresses:
 		return q, fmt.Errorf("collections: %d addresses are more than %d", len(q.Addresses), MaxAddresses)
+	case slices.ContainsFunc(q.Addresses, func(s string) bool { return !IsAddress(s) }):
+		return q, errors.New("collections: an address is not 0x and 40 hexadecimal digits")
 	}
 	return q, nil
-}
-
-// Known returns the valid addresses in Addresses. Invalid ones match no collection.
-func (q Query) Known() []string {
-	return slices.DeleteFunc(slices.Clone(q.Addresses), func(s string) bool { return !IsAddress(s) })
-}
-
-// Keys returns the keys of the valid addresses.
-func (q Query) Keys() []string {
-	keys := []string{}
-	for _, address := range q.Known() {
-		keys = append(keys, strings.ToLower(address))
-	}
-	return keys
 }
 
 // Ranged reports whether the query limits the asset count.

@@ -75,11 +75,6 @@ func (s *httpStore) List(ctx context.Context, q collections.Query) (collections.
 }
 
 func (s *httpStore) fetch(ctx context.Context, q collections.Query) (collections.Page, error) {
-	wanted := len(q.Addresses)
-	q.Addresses = q.Known()
-	if wanted > 0 && len(q.Addresses) == 0 {
-		return collections.Page{Items: []collections.Collection{}}, nil // an empty list would mean all
-	}
 	res, err := s.post(ctx, newListRequest(q))
 	if err != nil {
 		return collections.Page{}, httpError(err)

@@ -105,9 +105,9 @@ func (s *store) page(ctx context.Context, q collections.Query) (collections.Page
 	stmt, args := statement{Query: q}, s.planned
 	ranged := len(q.Addresses) == 0 && q.Ranged()
 	if len(q.Addresses) > 0 {
-		keys := [][]string{}
-		for _, key := range q.Keys() {
-			keys = append(keys, []string{key})
+		keys := make([][]string, len(q.Addresses))
+		for i, address := range q.Addresses {
+			keys[i] = []string{strings.ToLower(address)}
 		}
 		stmt.inKeys, args = s.inList("%s"), append(args[:len(args):len(args)], encodeList(keys))
 	}
