@@ -87,7 +87,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Rec
 	}
 	fixed := q.Kind.fixed && a.Entry.Status == http.StatusOK
 	if h := a.Entry.Height; 0 < h && h < q.Min && !fixed { // from a node that is catching up
-		return a, r.timeoutError(q.Min, nil)
+		return a, r.TimeoutError(q.Min, nil)
 	}
 	return a, nil
 }

@@ -114,13 +114,13 @@ func (r *Reader) awaitHeight(ctx context.Context, height int64) error {
 	defer cancel()
 	err := r.Nodes.WaitHeight(ctx, height)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return r.timeoutError(height, err)
+		return r.TimeoutError(height, err)
 	}
 	return err
 }
 
-// timeoutError is the failure of a request that requires a block which does not arrive.
-func (r *Reader) timeoutError(height int64, err error) error {
+// TimeoutError is the failure of a request that requires a block which does not arrive.
+func (r *Reader) TimeoutError(height int64, err error) error {
 	tip := r.Nodes.Tip()
 	return timeout(tip, err, "block %d has not arrived; the newest is %d", height, tip.Height)
 }

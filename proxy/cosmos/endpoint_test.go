@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -28,7 +29,9 @@ func handlerOf(t testing.TB, own ...dialect.Row) *Handler {
 // handlerFor returns a handler in front of nodes.
 func handlerFor(t testing.TB, nodes blocks.Nodes, own ...dialect.Row) *Handler {
 	t.Helper()
-	r := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), nil))(t)
+	memory := expect.Value(cache.New(cache.Options{}))(t)
+	t.Cleanup(func() { _ = memory.Close() })
+	r := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), memory))(t)
 	return expect.Value(New(Options{Rows: own}, r))(t)
 }
 

@@ -54,6 +54,9 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 	}
 	for _, p := range posts {
 		p.Handler = h
+		if p.reads {
+			p.kind = h.Add(&blocks.Kind{Name: p.name, Class: blocks.Live})
+		}
 		rt := h.passed(p.name, p.serve)
 		rt.Keyed = h.Keyed()
 		h.posts[p.path] = rt

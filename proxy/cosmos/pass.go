@@ -5,6 +5,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -27,7 +28,8 @@ var posts = []post{
 type post struct {
 	*Handler
 	path, name string
-	reads      bool // it reads the state at a height and runs no transaction, so it takes no turn of chain.post_rate
+	reads      bool         // it reads the state at a height and runs no transaction, so it takes no turn of chain.post_rate
+	kind       *blocks.Kind // of a post that reads
 }
 
 func (p *post) serve(c *gin.Context, rec *record.Record) error {
@@ -45,9 +47,12 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	defer ctx.Release()
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,
 		Post: &node.Post{Body: body, Type: respond.JSON}}
+	var hs blocks.Heights
 	if p.reads {
-		hs, err := p.ReadHeights(c.Request)
-		if err != nil {
+		if hs, err = p.ReadHeights(c.Request); err != nil {
+			return err
+		}
+		if _, err = p.AwaitBlock(ctx, c.Request, rec, &blocks.Query{Kind: p.kind, Heights: hs}); err != nil {
 			return err
 		}
 		r.Height, r.Unpinned = cmp.Or(hs.Pinned, node.AtTip), false
@@ -61,6 +66,9 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	}
 	if err != nil {
 		return err
+	}
+	if 0 < a.Height && a.Height < hs.Min { // from a node that is catching up
+		return p.TimeoutError(hs.Min, nil)
 	}
 	rec.Blameless = a.Reason != node.Other // errors of a transaction are caused by the client
 	p.send(c, a)

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -39,7 +42,7 @@ func (p *postNodes) Fetch(_ context.Context, r node.Request) (*node.Answer, erro
 }
 
 // servePost serves a POST of the body "tx" to a path.
-func servePost(t *testing.T, nodes *postNodes, path string, header http.Header) (*httptest.ResponseRecorder, error) {
+func servePost(t *testing.T, nodes blocks.Nodes, path string, header http.Header) (*httptest.ResponseRecorder, error) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	c, _ := gin.CreateTestContext(w)
@@ -104,6 +107,60 @@ func TestOnlyPostThatReadsStateIsReadAtAHeight(t *testing.T) {
 			if (err != nil) != (tt.status > 0) || err != nil && failure.Of(err).Status != tt.status {
 				t.Errorf("error = %v, want status %d", err, tt.status)
 			}
+		})
+	}
+}
+
+// arrivingNodes are nodes whose next block arrives once a request waits for it. The chain has replaced block 99.
+type arrivingNodes struct {
+	postNodes
+	tip    int64
+	answer int64 // height of the answer
+}
+
+func (n *arrivingNodes) Tip() node.Tip {
+	return node.Tip{Known: true, Height: n.tip, Interval: 4 * time.Second}
+}
+
+func (n *arrivingNodes) WaitHeight(_ context.Context, height int64) error {
+	n.tip = height
+	return nil
+}
+
+func (n *arrivingNodes) HashOf(int64) string { return "" }
+
+func (n *arrivingNodes) Replaced(height int64, _ string) bool { return height == 99 }
+
+func (n *arrivingNodes) Fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
+	n.answers = []*node.Answer{{NodeStatus: 200, Height: cmp.Or(n.answer, n.tip), Body: []byte("done")}}
+	return n.postNodes.Fetch(ctx, r)
+}
+
+func TestPostThatReadsStateWaitsForRequiredBlock(t *testing.T) {
+	for name, tt := range map[string]struct {
+		header, value string
+		answer        int64 // height of the node's answer, 0 for the tip
+		want          string
+		status        int // of the failure, 0 for none
+	}{
+		"no block":                     {"", "", 0, "100", 0},
+		"a later block":                {respond.MinHeightHeader, "101", 0, "101", 0},
+		"a session at a later block":   {session.Header, "101", 0, "101", 0},
+		"a block that was rolled back": {respond.MinHeightHeader, "100.aaaaaaaa", 0, "", http.StatusConflict},
+		"a node without the block":     {respond.MinHeightHeader, "101", 100, "", http.StatusGatewayTimeout},
+		"an earlier block":             {respond.MinHeightHeader, "90", 100, "100", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := &arrivingNodes{tip: 100, answer: tt.answer}
+			header := http.Header{}
+			if tt.header != "" {
+				header.Set(tt.header, tt.value)
+			}
+			w, err := servePost(t, nodes, "/ibc/core/client/v1/verify_membership", header)
+			if (err != nil) != (tt.status > 0) || err != nil && failure.Of(err).Status != tt.status {
+				t.Fatalf("error = %v, want status %d", err, tt.status)
+			}
+			expect.Equal(t, w.Header().Get(respond.HeightHeader), tt.want, "height of the response")
 		})
 	}
 }
