@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"upstream/node":          {"upstream", "upstream/account", "upstream/jsontext", "upstream/protofield", "upstream/node/queue", "upstream/heights/...", "upstream/transport"},
 	"upstream/node/queue":    {"upstream"},
 	"upstream/node/nodetest": {"upstream/node"},
-	"upstream/heights":       {"upstream", "upstream/account", "upstream/heights/...", "upstream/protofield", "upstream/transport"},
+	"upstream/heights":       {"upstream", "upstream/account", "upstream/jsontext", "upstream/heights/...", "upstream/protofield", "upstream/transport"},
 	"upstream/transport":     {},
 	"upstream/events":        {"upstream", "upstream/events/query", "upstream/heights/comet", "upstream/heights/tip"},
 	"upstream/events/query":  {},

@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -84,6 +85,8 @@ var (
 // services matches services whose methods are unary and are also available by the RPC.
 var services = regexp.MustCompile(`^/cosmos\.(tx|base\.tendermint|base\.node)\.[a-z0-9]+\.Service/`)
 
+const broadcastTx = "/cosmos.tx.v1beta1.Service/BroadcastTx"
+
 func (d *Handler) methodOf(name string) method {
 	switch {
 	case d.o.State.ReadsState(name) && d.isUnary(name):
@@ -92,7 +95,7 @@ func (d *Handler) methodOf(name string) method {
 		return foundMethod
 	case !services.MatchString(name) && !d.o.State.Passes(name):
 		return streamMethod
-	case strings.HasSuffix(name, "/BroadcastTx"):
+	case name == broadcastTx:
 		return broadcastMethod
 	default:
 		return serviceMethod
@@ -114,6 +117,10 @@ func (k *call) serve(from *http.Request) error {
 		k.from = from
 		if err := k.reader.AdmitCall(from, k.limits, k.rec); err != nil {
 			return 0, err
+		}
+		if !state.IsMethod(k.name) {
+			k.st = status.Newf(codes.Unimplemented, "malformed method name: %q", web.Short(k.name))
+			return 0, nil
 		}
 		if err := k.reader.Stack.AdmitOperation(from, k.rec, k.limits, k.operation()); err != nil {
 			return 0, err

@@ -82,8 +82,9 @@ func (q Request) over(r node.Request, via Transport) node.Request {
 
 // params returns the parameters of abci_query.
 func (q Request) params(height int64) json.RawMessage {
-	p := make([]byte, 0, len(q.Method)+2*len(q.Message)+64)
-	p = fmt.Appendf(p, `{"path":"%s"`, q.Method)
+	path, _ := json.Marshal(q.Method) // strings always encode
+	p := make([]byte, 0, len(path)+2*len(q.Message)+64)
+	p = append(append(p, `{"path":`...), path...)
 	if len(q.Message) > 0 {
 		p = fmt.Appendf(p, `,"data":"%X"`, q.Message) // upper case, as CometBFT's command line sends it
 	}

@@ -14,9 +14,14 @@ import (
 // ReadsState reports whether a method, with its leading slash, reads the state at a height. Methods of services
 // named Query do. Other services ignore the requested height, and some of them repeat it in their responses.
 func ReadsState(name string) bool {
+	service, _, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	return strings.HasSuffix(service, ".Query") && IsMethod(name)
+}
+
+// IsMethod reports whether a text is a well-formed name of a method, with its service and a leading slash.
+func IsMethod(name string) bool {
 	service, method, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
-	before, isQuery := strings.CutSuffix(service, ".Query")
-	return isQuery && name[0] == '/' && isName(method) && isPackage(before)
+	return strings.HasPrefix(name, "/") && isName(method) && isPackage(service)
 }
 
 // ReadsState reports whether a method's responses are cached as the state at a height: like [ReadsState], without

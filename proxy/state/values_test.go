@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -123,6 +124,17 @@ func TestValueIsReadByTheTransportThatAnswers(t *testing.T) {
 		case tt.typ == node.MessageType && state.ETag(a.Entry, 7) != strings.TrimSuffix(a.Entry.ETag, `"`)+`-7"`, tt.typ != node.MessageType && state.ETag(a.Entry, 7) != a.Entry.ETag:
 			t.Errorf("%s: ETag at block 7 = %s, want %s with the block for a value only", name, state.ETag(a.Entry, 7), a.Entry.ETag)
 		}
+	}
+}
+
+func TestNameOfAMethodIsEscaped(t *testing.T) {
+	n := &nodes{byRPC: answers(node.OK, "", "")}
+	v, _ := values(t, n, state.Options{}, state.RPC)
+	const name = `/a/b"},"method":"net_info","params":{"x":"`
+	_, _ = v.ReadNode(t.Context(), node.Request{}, state.Request{Method: name}, state.RPC)
+	var params map[string]string
+	if err := json.Unmarshal([]byte(n.requests[0]), &params); err != nil || params["path"] != name {
+		t.Errorf("parameters = %s (%v), want a path of %q", n.requests[0], err, name)
 	}
 }
 

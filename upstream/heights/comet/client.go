@@ -17,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/jsontext"
 	"github.com/tipcache/tipcache/upstream/transport"
 )
 
@@ -216,6 +217,9 @@ var ErrNoReply = errors.New("response is not a JSON-RPC reply to the call")
 // CallRaw calls a method with parameters in JSON and returns the reply of at most maxBytes bytes, even if it is an error
 // reply. ctx sets the deadline. With an error, only Status and RetryAfter may be used. They are 0 if there was no response.
 func (c *Client) CallRaw(ctx context.Context, method string, params json.RawMessage, maxBytes int64) (reply Reply, err error) {
+	if params != nil && !jsontext.Valid(params) { // it could contain another method
+		return reply, fmt.Errorf("the parameters of %s are not JSON", method)
+	}
 	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), maxBytes)
 	if err != nil {
 		return reply, upstream.RedactError(err, c.hide)

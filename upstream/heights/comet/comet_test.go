@@ -125,6 +125,18 @@ func TestReplyHasAResultWithTheIDOrAnError(t *testing.T) {
 	}
 }
 
+func TestParametersThatAreNotJSONAreNotSent(t *testing.T) {
+	c := newClient(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		t.Errorf("sent %s, want no request", body)
+	})
+	for _, params := range []string{`{"a":1},"method":"net_info","params":{}`, `{"a":1`, ``} {
+		if _, err := c.CallRaw(t.Context(), "abci_query", json.RawMessage(params), maxRead); err == nil {
+			t.Errorf("CallRaw with the parameters %q = nil, want an error", params)
+		}
+	}
+}
+
 func TestReleasesBefore38HaveNoEvents(t *testing.T) {
 	for version, none := range map[string]bool{"0.37.4": true, "v0.34.0": true, "0.38.0": false, "0.39.1": false, "1.0.0": false, "v1.2.3": false, "": false, "x": false, "0": false} {
 		if err := noEvents(version); (err != nil) != none {
