@@ -53,18 +53,20 @@ func ClassOf(rows []Row, name string) (class blocks.Class, ok bool) {
 	return "", false
 }
 
-// selection selects the keys of a row. For a row that takes the rest of a path, it selects by the beginning.
+// selection selects the keys of a row. For a row that takes the rest of a path, it selects by the beginning and by what
+// follows the first variable, so it may select keys of other rows, too.
 func (r Row) selection(prefix string) cache.Selection {
 	text := prefix
 	for part := range strings.SplitSeq(r.Pattern[1:], "/") {
 		switch {
 		case strings.Contains(part, "=**"):
 			before, after, _ := strings.Cut(text+"/", "*")
+			after, _, _ = strings.Cut(after, "*")
 			return cache.Selection{Prefix: before, Contains: after}
 		case strings.HasPrefix(part, "{"):
 			text += "/*"
 		default:
-			text += "/" + part
+			text = string(AppendPath([]byte(text+"/"), part))
 		}
 	}
 	return cache.Selection{Path: text}

@@ -61,6 +61,37 @@ func TestKeysOfARowAreSelectedByItsName(t *testing.T) {
 	}
 }
 
+func TestSelectionOfARowHasTheKeysOfItsRequests(t *testing.T) {
+	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
+	for pattern, path := range map[string]string{
+		"/things/{id}":                   "/things/7",
+		"/a+b/$/{id}":                    "/a+b/$/7",
+		"/a*b/{rest=**}":                 "/a*b/7/8",
+		"/{id}/a+b/{rest=**}":            "/7/a+b/8/9",
+		"/a/{id}/b/{rest=**}":            "/a/7/b/8",
+		"/a/{id}/b/{part}/c/{rest=**}":   "/a/7/b/8/c/9",
+		"/a/{id}/{part}/{more}/{x=**}":   "/a/7/8/9/10",
+		"/a/{id}/b/{part}/{rest=**}":     "/a/7/b/8/",
+		"/a/{id}/%2B/{part}/c/{rest=**}": "/a/*/%2B/@/c/?",
+	} {
+		table := NewTable(Options{Prefix: "test", Manner: Strict}, r)
+		ep := expect.Value(table.Mount(Row{Name: "row", Pattern: pattern}, lookup, &blocks.Kind{}, nil))(t)
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		request.URL.Path = path
+		if table.Endpoint(request) != ep {
+			t.Fatalf("Endpoint(%s) is not the row of %s", path, pattern)
+		}
+		key := expect.Value(ep.Parse(request))(t).Key
+		selection := expect.Value(table.SelectRoute("row"))(t)
+		if !selection.Has(key) {
+			t.Errorf("selection of %s = %+v, want it to have the key %s", pattern, selection, key)
+		}
+		if selection.Has("test/others/7") {
+			t.Errorf("selection of %s = %+v, want it without the key test/others/7", pattern, selection)
+		}
+	}
+}
+
 func TestRequestsWithBodyAreRefused(t *testing.T) {
 	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
 	for body, ok := range map[string]bool{"": true, "x": false} {
