@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // counts holds the counters of a cache. As the memory store's StatsRecorder, it counts evictions.
@@ -97,13 +98,10 @@ func gauge(name, help string, value func() float64) prometheus.Collector {
 }
 
 func newLeaseSeconds() *prometheus.HistogramVec {
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "tipcache_cache_lease_wait_duration_seconds",
-		Help:    "Time spent waiting for another replica's lease in seconds, by end: woken, failed (its read failed), expired or timeout.",
-		Buckets: prometheus.ExponentialBuckets(.001, 4, 8), // 1 ms to 16 s
-
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-	}, []string{"end"})
+	seconds := prometheus.NewHistogramVec(upstream.Durations("tipcache_cache_lease_wait_duration_seconds",
+		"Time spent waiting for another replica's lease in seconds, by end: woken, failed (its read failed), expired or timeout.",
+		prometheus.ExponentialBuckets(.001, 4, 8), // 1 ms to 16 s
+	), []string{"end"})
 	for _, end := range []string{"woken", "failed", "expired", "timeout"} {
 		seconds.WithLabelValues(end) // rates need a sample at zero
 	}

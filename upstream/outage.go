@@ -118,6 +118,14 @@ func (o *Outage) begin() {
 	}
 }
 
+// Durations returns the options of a histogram of durations in seconds, with classic buckets and native ones.
+func Durations(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+	}
+}
+
 // Outages holds the Outage of each upstream. It implements [prometheus.Collector]. Upstreams with one name, such as two
 // clients of one host, count as one: it is degraded while one of them is.
 type Outages []*Outage

@@ -87,13 +87,9 @@ func New(name string, d Driver, o Options) (*Store, error) {
 		name: name, driver: d, timeout: o.Timeout, outage: upstream.NewOutage(o.Logger, "collection store "+name),
 		pinging: make(chan struct{}, 1),
 	}
-	s.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "tipcache_collections_list_duration_seconds",
-		Help:    "Duration of page queries to the collection store in seconds, by result.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-	}, []string{"result"})
+	s.seconds = prometheus.NewHistogramVec(upstream.Durations("tipcache_collections_list_duration_seconds",
+		"Duration of page queries to the collection store in seconds, by result.",
+		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}), []string{"result"})
 	if err := cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()).Register(s.seconds); err != nil {
 		return nil, fmt.Errorf("collections: register metrics: %w", err)
 	}

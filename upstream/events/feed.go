@@ -147,23 +147,13 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	m := promauto.With(r)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return promauto.With(r).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_events_" + name, Help: help}, labels)
+	}
 	return &metrics{
-		blocks: m.NewCounterVec(prometheus.CounterOpts{
-			Name: "tipcache_events_blocks_total",
-			Help: "Blocks by the source of the events sent to subscribers: announced (by a node), read (from a node) or lost (no node has them any more).",
-		}, []string{"source"}),
-		leftOut: m.NewCounterVec(prometheus.CounterOpts{
-			Name: "tipcache_events_left_out_total",
-			Help: "Events not sent because they could not be built from the node's block, by kind.",
-		}, []string{"kind"}),
-		unheld: m.NewCounterVec(prometheus.CounterOpts{
-			Name: "tipcache_events_unheld_total",
-			Help: "Blocks whose transaction events were sent before every node could find the transactions, by reason: late or no index.",
-		}, []string{"reason"}),
-		slow: m.NewCounter(prometheus.CounterOpts{
-			Name: "tipcache_events_canceled_total",
-			Help: "Subscriptions canceled because the client did not read its events.",
-		}),
+		blocks:  counter("blocks_total", "Blocks by the source of the events sent to subscribers: announced (by a node), read (from a node) or lost (no node has them any more).", "source"),
+		leftOut: counter("left_out_total", "Events not sent because they could not be built from the node's block, by kind.", "kind"),
+		unheld:  counter("unheld_total", "Blocks whose transaction events were sent before every node could find the transactions, by reason: late or no index.", "reason"),
+		slow:    counter("canceled_total", "Subscriptions canceled because the client did not read its events.").WithLabelValues(),
 	}
 }

@@ -32,19 +32,13 @@ func newMetrics(p *Pool) *metrics {
 	}
 	return &metrics{
 		own: own,
-		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "tipcache_node_request_duration_seconds",
-			Help:    "Duration of node requests in seconds, including failed ones and without queueing, by cost class.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-		}, []string{"node", "cost"}),
+		seconds: f.NewHistogramVec(upstream.Durations("tipcache_node_request_duration_seconds",
+			"Duration of node requests in seconds, including failed ones and without queueing, by cost class.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}), []string{"node", "cost"}),
 		answers:    counter("answers_total", "Requests to a node, by the reason of the answer or the kind of failure.", "node", "reason"),
 		shed:       counter("shed_total", "Requests that were not sent to a node because they waited too long in its queue.", "node"),
 		reconnects: counter("websocket_reconnects_total", "Subscriptions to block headers after the first.", "node"),
-		epochs: f.NewCounter(prometheus.CounterOpts{
-			Name: "tipcache_node_epochs_total", Help: "Number of chain resets and rollbacks, each of which dropped all cached entries.",
-		}),
+		epochs:     counter("epochs_total", "Number of chain resets and rollbacks, each of which dropped all cached entries.").WithLabelValues(),
 	}
 }
 

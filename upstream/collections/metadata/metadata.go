@@ -135,30 +135,23 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreaker.State) (*metrics, error) {
-	name := func(n string) string { return prometheus.BuildFQName("tipcache", "metadata", n) }
 	own := prometheus.NewRegistry()
 	f := promauto.With(own)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_metadata_" + name, Help: help}, labels)
+	}
 	m := &metrics{
 		own:        own,
 		registerer: prometheus.WrapRegistererWith(prometheus.Labels{"provider": provider}, cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())),
-		requests: f.NewCounterVec(prometheus.CounterOpts{
-			Name: name("requests_total"), Help: "Batch requests to the metadata provider, by outcome.",
-		}, []string{"outcome"}),
-		seconds: f.NewHistogram(prometheus.HistogramOpts{
-			Name: name("request_duration_seconds"), Help: "Duration of batch requests to the metadata provider, in seconds.",
-			Buckets: []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-
-			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-		}),
-		contracts: f.NewCounterVec(prometheus.CounterOpts{
-			Name: name("contracts_total"), Help: "Contracts looked up, by cache result: hit, stale or miss.",
-		}, []string{"cache"}),
-		degraded: f.NewCounter(prometheus.CounterOpts{
-			Name: name("degraded_lookups_total"), Help: "Pages sent without metadata that the provider may have.",
-		}),
+		requests:   counter("requests_total", "Batch requests to the metadata provider, by outcome.", "outcome"),
+		seconds: f.NewHistogram(upstream.Durations("tipcache_metadata_request_duration_seconds",
+			"Duration of batch requests to the metadata provider, in seconds.",
+			[]float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10})),
+		contracts: counter("contracts_total", "Contracts looked up, by cache result: hit, stale or miss.", "cache"),
+		degraded:  counter("degraded_lookups_total", "Pages sent without metadata that the provider may have.").WithLabelValues(),
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: name("breaker_state"), Help: "Circuit breaker of the metadata provider: 0 closed, 1 half-open, 2 open.",
+		Name: "tipcache_metadata_breaker_state", Help: "Circuit breaker of the metadata provider: 0 closed, 1 half-open, 2 open.",
 	}, func() float64 { return float64(breaker()) })
 	if err := m.registerer.Register(own); err != nil {
 		return nil, fmt.Errorf("metadata: register metrics: %w", err)
