@@ -112,20 +112,17 @@ func CheckTarget(address string) error {
 func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) bool) {
 	for ctx.Err() == nil {
 		state := c.conn.GetState()
-		switch state {
-		case connectivity.Ready:
-			if c.chain.Load() == nil && !learn(ctx) {
-				_ = upstream.Sleep(ctx, time.Second)
-				continue
-			}
-		case connectivity.Idle:
+		if state != connectivity.Ready {
+			c.chain.Store(nil)
+		}
+		switch {
+		case state == connectivity.Idle:
 			c.conn.Connect()
-			c.chain.Store(nil)
-		case connectivity.TransientFailure:
-			c.chain.Store(nil)
+		case state == connectivity.TransientFailure:
 			learn(ctx) // fails at once with the reason
-		default:
-			c.chain.Store(nil)
+		case state == connectivity.Ready && c.chain.Load() == nil && !learn(ctx):
+			_ = upstream.Sleep(ctx, time.Second)
+			continue
 		}
 		c.conn.WaitForStateChange(ctx, state)
 	}

@@ -16,24 +16,25 @@ const noRoute = "404 page not found"
 // noSuchPath is the Text of an answer for an unknown path.
 const noSuchPath = "the chain node has no such path"
 
-// storyReason returns the reason of a response to a read at the height asked, which may be 0, and the node's text. The
-// node's status for every failure is 500. ok is false if the response did not come from a node, such as another server's
-// error page.
-func storyReason(status int, body []byte, asked int64) (reason Reason, text string, ok bool) {
+// readStory interprets a response. The node's status for every failure is 500. It returns false if the response did not come
+// from a node, such as another server's error page.
+func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {
+	a := &Answer{NodeStatus: r.StatusCode, Body: body, Height: asked}
 	failure, ok := enveloped(body)
-	switch {
+	switch status := r.StatusCode; {
 	case status == http.StatusNotFound && bytes.HasPrefix(body, []byte(noRoute)):
-		return NotFound, noSuchPath, true
-	case !ok:
-		return Other, "", false
-	case status == http.StatusOK:
-		return OK, "", true
-	case status >= http.StatusBadRequest:
-		reason, _ = classify(storyREST, failure, asked)
-		return reason, failure, true
-	default:
-		return Other, "", false
+		a.Reason, a.Text = NotFound, noSuchPath
+	case !ok || status != http.StatusOK && status < http.StatusBadRequest:
+		return nil, false
+	case status != http.StatusOK:
+		a.Text = failure
+		a.Reason, _ = classify(storyREST, failure, asked)
 	}
+	a.Status = a.Reason.Status()
+	if a.Reason == Pruned {
+		a.Latest = latestIn(a.Text)
+	}
+	return a, true
 }
 
 // enveloped returns the error in the node's envelope {"code":200,"msg":...,"error":""}. ok is false for other JSON. It
@@ -45,15 +46,6 @@ func enveloped(body []byte) (failure string, ok bool) {
 	}
 	code, text := gjson.ParseBytes(all[0]), gjson.ParseBytes(all[1])
 	return text.Str, code.Type == gjson.Number && text.Type == gjson.String && all[2] != nil
-}
-
-func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {
-	reason, text, ok := storyReason(r.StatusCode, body, asked)
-	a := &Answer{Status: reason.Status(), NodeStatus: r.StatusCode, Body: body, Text: text, Reason: reason, Height: asked}
-	if reason == Pruned {
-		a.Latest = latestIn(text)
-	}
-	return a, ok
 }
 
 // works reports whether a probe can read a height. After a success, it does not probe this height again.

@@ -135,12 +135,12 @@ func FuzzUnderstand(f *testing.F) {
 	}
 	f.Add(200, []byte(`{"code":200,"msg":{},"error":""}`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		reason, text, ok := storyReason(status, body, 0)
-		if ok && reason == OK && (status != http.StatusOK || text != "" || !json.Valid(body)) {
+		a, ok := readStory(&http.Response{StatusCode: status}, body, 0)
+		if ok && a.Reason == OK && (status != http.StatusOK || a.Text != "" || !json.Valid(body)) {
 			t.Errorf("status %d with %q is OK, want a failure", status, body)
 		}
-		if ok && reason != OK && status < http.StatusBadRequest {
-			t.Errorf("status %d with %q is %v, want OK or no answer", status, body, reason)
+		if ok && a.Reason != OK && status < http.StatusBadRequest {
+			t.Errorf("status %d with %q is %v, want OK or no answer", status, body, a.Reason)
 		}
 	})
 }

@@ -95,7 +95,7 @@ func rowOf(by api, text string) int {
 }
 
 // latest matches the node's newest height in a refusal.
-var latest = regexp.MustCompile(`\(latest height: (\d+)\)`)
+var latest = regexp.MustCompile(`\(latest height: (\d{1,18})\)`)
 
 // latestIn returns the newest height in a refusal, or 0.
 func latestIn(text string) int64 {
@@ -103,9 +103,6 @@ func latestIn(text string) int64 {
 	if match == nil {
 		return 0
 	}
-	height, err := strconv.ParseInt(match[1], 10, 64)
-	if err != nil {
-		return 0
-	}
+	height, _ := strconv.ParseInt(match[1], 10, 64) // 18 digits always parse
 	return height
 }
