@@ -44,9 +44,8 @@ func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 	if b.whole || e.Endpoint == b.source || try > maxSmaller || perCall == 0 {
 		return nil
 	}
-	for _, p := range b.parts {
-		s := p.span
-		if !p.empty {
+	for _, s := range b.parts {
+		if len(b.of(s)) > 0 {
 			shares := s.split((s.blocks() + sampleShare - 1) / sampleShare)
 			s = shares[rand.IntN(len(shares))]
 		}

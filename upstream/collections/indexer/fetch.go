@@ -36,15 +36,9 @@ type blocks struct {
 	events  []Event          // ordered by position
 	source  *evm.Endpoint    // of all blocks
 	whole   bool             // headers has all blocks, so the blooms show whether logs are missing
-	parts   []part           // that were joined
+	parts   []span           // that were joined; an endpoint returned the logs of each at once
 
 	compared bool // another endpoint has the same logs
-}
-
-// A part is a span whose logs an endpoint returned at once.
-type part struct {
-	span
-	empty bool // it has no events
 }
 
 // of returns the events of a span.
@@ -182,7 +176,7 @@ func (x *Indexer) readBlocks(e *evm.Endpoint, t task, spans []span, numbers []in
 			return nil, err
 		}
 	}
-	b.whole, b.parts = int64(len(b.headers)) == b.blocks(), []part{{b.span, len(b.events) == 0}}
+	b.whole, b.parts = int64(len(b.headers)) == b.blocks(), []span{b.span}
 	// If the header before the last was not read, nothing confirms the last hash.
 	isolated := len(numbers) == 2 && b.to-b.from > 1
 	return b, b.checkHashes(func(block int64) evm.Call {
