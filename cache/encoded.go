@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +19,13 @@ type variants struct {
 	uncached  bool        // Derived did not cache this content
 }
 
-// derivedContents are the cached contents derived from one, the oldest first.
+// derivedContents are the cached contents derived from one.
 type derivedContents struct {
-	kept    []derivedContent
-	changed time.Time // when the last one was added
+	kept [maxDerived]atomic.Pointer[derivedContent]
+
+	mu      sync.Mutex // guards additions
+	next    int        // index of the oldest content, which the next one replaces
+	changed time.Time  // when the last one was added
 }
 
 type derivedContent struct {
@@ -155,52 +157,37 @@ func (c *Cache) encodeAgain(key string, before, content *Content) {
 // one replaces the oldest. For other names derive is called each time, and the result is encoded only for callers that
 // must have a coding, with little compression.
 func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Content, name string) *Content) *Content {
-	derived := &of.variants.derived
-	if found := derived.Load().get(name); found != nil {
+	derived := of.variants.derived.Load()
+	if derived == nil {
+		of.variants.derived.CompareAndSwap(nil, new(derivedContents))
+		derived = of.variants.derived.Load()
+	}
+	if found := derived.get(name); found != nil {
 		return found
 	}
 	made := derive(of, name)
-	for {
-		before := derived.Load()
-		if found := before.get(name); found != nil { // another caller was faster
-			return found
-		}
-		after, ok := before.with(derivedContent{name, made}, c.o.Now())
-		if !ok {
-			made.variants.uncached = true
-			return made
-		}
-		if derived.CompareAndSwap(before, after) {
-			c.chain.Load().memory.reweigh(key)
-			return made
-		}
+	derived.mu.Lock()
+	defer derived.mu.Unlock()
+	if found := derived.get(name); found != nil { // another caller was faster
+		return found
 	}
+	at, now := &derived.kept[derived.next], c.o.Now()
+	if at.Load() != nil && now.Sub(derived.changed) < derivedPause {
+		made.variants.uncached = true
+		return made
+	}
+	at.Store(&derivedContent{name, made})
+	derived.next, derived.changed = (derived.next+1)%maxDerived, now
+	c.chain.Load().memory.reweigh(key)
+	return made
 }
 
 // get returns the content of a name, nil for none.
 func (d *derivedContents) get(name string) *Content {
-	if d == nil {
-		return nil
-	}
-	for _, one := range d.kept {
-		if one.name == name {
+	for i := range d.kept {
+		if one := d.kept[i].Load(); one != nil && one.name == name {
 			return one.content
 		}
 	}
 	return nil
-}
-
-// with returns a copy with one more content, which may replace the oldest. It returns false if that is too recent.
-func (d *derivedContents) with(one derivedContent, now time.Time) (after *derivedContents, ok bool) {
-	if d == nil {
-		return &derivedContents{[]derivedContent{one}, now}, true
-	}
-	kept := slices.Clone(d.kept)
-	if len(kept) == maxDerived {
-		if now.Sub(d.changed) < derivedPause {
-			return nil, false
-		}
-		kept = kept[1:]
-	}
-	return &derivedContents{append(kept, one), now}, true
 }

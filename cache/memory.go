@@ -132,8 +132,10 @@ func (c *Content) weight() int {
 		}
 	}
 	if derived := c.variants.derived.Load(); derived != nil {
-		for _, one := range derived.kept {
-			sum += overhead + len(one.name) + one.content.weight()
+		for i := range derived.kept {
+			if one := derived.kept[i].Load(); one != nil {
+				sum += overhead + len(one.name) + one.content.weight()
+			}
 		}
 	}
 	return sum
