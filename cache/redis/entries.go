@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -81,7 +80,7 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 	return e, err
 }
 
-// Save implements [cache.Shared]. It sends the script's text, because a pipeline cannot retry by text after NOSCRIPT.
+// Save implements [cache.Shared].
 func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*cache.Entry, keep time.Duration) {
 	var writes []*entryWrite
 	for key, e := range entries {
@@ -93,17 +92,9 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 	if len(writes) == 0 {
 		return
 	}
-	send := func() { _ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.Eval, -1, writes)) } // counted
-	send()
-	if slices.ContainsFunc(writes, func(a *entryWrite) bool { _, err := a.reply(); return s.isCrossSlot(err) }) {
-		send()
-	}
+	_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, -1, writes)) // each write has the error
 	for _, a := range writes {
-		_, err := a.reply()
-		s.recordWrite(err)
-		if isReply(err) {
-			s.reportReply(err)
-		}
+		_, _ = s.replyTo(ctx, a, -1) // counted
 	}
 }
 

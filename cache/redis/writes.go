@@ -195,9 +195,15 @@ func (s *Store) writeBatched(ctx context.Context, a *entryWrite) (word string, e
 		_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, maxPublished, b.writes)) // each write has the error
 		close(b.done)
 	}
+	return s.replyTo(ctx, a, maxPublished)
+}
+
+// replyTo returns the reply of writeScript to a write that was sent. It first sends the write again, alone and with the
+// text of the script, if Redis does not have the script or refuses several hash slots: a pipeline cannot retry.
+func (s *Store) replyTo(ctx context.Context, a *entryWrite, longest int) (word string, err error) {
 	word, err = a.reply()
-	if s.isCrossSlot(err) || redis.HasErrorPrefix(err, "NOSCRIPT") { // a pipeline cannot retry by text
-		_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.Eval, maxPublished, []*entryWrite{a}))
+	if s.isCrossSlot(err) || redis.HasErrorPrefix(err, "NOSCRIPT") {
+		_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.Eval, longest, []*entryWrite{a}))
 		word, err = a.reply()
 	}
 	if err != nil || len(a.meta) > 0 { // releasing a lease needs no memory
