@@ -2,7 +2,7 @@
 // Redis, a Sentinel or a Cluster.
 //
 //   - codec.go, seal.go: an entry is a hash with head m and body b; a signature may prove that a replica wrote it
-//   - pipeline.go: concurrent commands share round trips; commands that no caller waits for join the next one
+//   - pipeline.go: concurrent commands share round trips
 //   - entries.go: reads, loads, saves and inspects entries
 //   - hot.go: stores the keys that replicas use most
 //   - chain.go: replicas agree on the epoch of a chain, the hashes of its blocks and the dialect of its nodes

@@ -79,7 +79,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 func (l *lease) tryAcquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	var free *redis.StatusCmd
 	var stored *redis.StringCmd
-	err = l.s.run(ctx, &command{key: l.entry, waitsForBatch: true, background: cache.Ahead(ctx), send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+	err = l.s.run(ctx, &command{key: l.entry, waitsForBatch: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		free = to.SetArgs(ctx, leaseKey(l.entry), l.token, redis.SetArgs{Mode: "NX", TTL: l.s.o.Lease})
 		stored = to.HGet(ctx, l.entry, "m")
 		return stored

@@ -15,13 +15,10 @@ import (
 // costs little more than one for a single command.
 //
 // A command with waitsForBatch is sent at once only if no round trip is active, or if the newest is older than hangTime
-// and the rule above permits it. A background command waits for the next round trip, or starts one when backgroundBatch
-// of them wait or the first has waited for backgroundWait.
+// and the rule above permits it.
 const (
-	maxBatch        = 32
-	backgroundBatch = 16
-	hangTime        = 5 * time.Millisecond
-	backgroundWait  = 2 * time.Millisecond
+	maxBatch = 32
+	hangTime = 5 * time.Millisecond
 )
 
 // A pipeline combines the commands of concurrent callers for one Redis. Each node of a Cluster has its own, because a
@@ -41,7 +38,6 @@ type command struct {
 	send          func(ctx context.Context, to redis.Cmdable) redis.Cmder
 	key           string    // determines the hash slot
 	single        bool      // send sends one Redis command
-	background    bool      // no caller waits
 	waitsForBatch bool      // wait while a round trip is active that is younger than hangTime
 	due           time.Time // deadline of the reply
 	last          redis.Cmder
@@ -57,28 +53,13 @@ func (g *pipeline) begin(o *command) []*command {
 	if o.waitsForBatch && time.Since(g.started) < hangTime {
 		most = 1
 	}
-	if g.active < most && (!o.background || len(g.waiting) >= backgroundBatch-1) {
+	if g.active < most {
 		g.active++
 		return g.next(o)
 	}
 	o.ready = make(chan []*command, 1)
-	if g.waiting = append(g.waiting, o); o.background && len(g.waiting) == 1 {
-		time.AfterFunc(backgroundWait, g.beginWaiting)
-	}
+	g.waiting = append(g.waiting, o)
 	return nil
-}
-
-// beginWaiting sends the waiting commands, unless the end of an active round trip will.
-func (g *pipeline) beginWaiting() {
-	g.mu.Lock()
-	full := g.active >= runtime.GOMAXPROCS(0)
-	if !full {
-		g.active++
-	}
-	g.mu.Unlock()
-	if !full {
-		g.end()
-	}
 }
 
 // end hands the ended round trip to the commands that have waited longest.
