@@ -142,7 +142,7 @@ type chain struct {
 	pending    pending.Keys
 	ahead      ahead.Keys[request]
 	subscriber *subscriber        // nil without a shared store or namespace
-	warmed     chan struct{}      // closed once warming has ended
+	warming    atomic.Bool        // entries are being loaded from the shared store
 	leave      context.CancelFunc // ends the subscription
 }
 
@@ -180,12 +180,11 @@ func (c *Cache) SetNamespace(namespace string) {
 // newChain returns an empty chain, subscribed to other replicas if there is a shared store. The caller holds c.mu
 // or has not shared c yet.
 func (c *Cache) newChain(namespace string) *chain {
-	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), c.o.MemoryBytes/confinedShare, &c.counts), warmed: make(chan struct{}), leave: func() {}}
-	if namespace == "" || c.o.Shared == nil {
-		close(ch.warmed)
-	} else {
-		ctx, cancel := context.WithCancel(c.life)
-		ch.subscriber, ch.leave = newSubscriber(ch.memory, c.o.MemoryBytes), cancel
+	ctx, leave := context.WithCancel(c.life)
+	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), c.o.MemoryBytes/confinedShare, &c.counts), leave: leave}
+	if namespace != "" && c.o.Shared != nil {
+		ch.subscriber = newSubscriber(ch.memory, c.o.MemoryBytes)
+		ch.warming.Store(true)
 		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.subscriber) })
 		c.tasks.Go(func() {
 			c.warm(ctx, ch)

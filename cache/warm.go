@@ -63,7 +63,7 @@ func (m *memory) hottest() []HotKey {
 // warm loads the entries that other replicas use most, until half of memory is full or warmTime is over. It ends
 // if the shared store fails; requests then fill memory as usual.
 func (c *Cache) warm(ctx context.Context, ch *chain) {
-	defer close(ch.warmed)
+	defer ch.warming.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
 	keys, err := c.o.Shared.HotKeys(ctx, ch.namespace, hotKeys)
@@ -89,11 +89,4 @@ func (c *Cache) warm(ctx context.Context, ch *chain) {
 
 // Warming reports whether entries are being loaded from the shared store, which takes a few seconds at most after
 // SetNamespace.
-func (c *Cache) Warming() bool {
-	select {
-	case <-c.chain.Load().warmed:
-		return false
-	default:
-		return true
-	}
-}
+func (c *Cache) Warming() bool { return c.chain.Load().warming.Load() }
