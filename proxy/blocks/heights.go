@@ -73,63 +73,32 @@ type HeightRules struct {
 
 // Read reads the headers and parameters of a request that name blocks. The error is BadInput.
 func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
-	minBlock, err := readHeader(respond.MinHeightHeader, r.Header)
-	if err != nil {
-		return h, err
+	h.required, err = web.ReadEither(r, respond.MinHeightHeader, MinHeightParameter, readToken)
+	if err == nil {
+		h.Session, err = readSession(r.Header[session.Header])
 	}
-	if h.Session, err = readHeader(session.Header, r.Header); err != nil {
-		return h, err
-	}
-	if rules.EVM {
-		if h.EVM, err = web.ReadMinEVM(r); err != nil {
-			return h, err
-		}
+	if err == nil && rules.EVM {
+		h.EVM, err = web.ReadMinEVM(r)
 	}
 	pinned := respond.HeightHeader
-	if rules.Pinned == nil {
-		h.Pinned, err = web.ReadBlock(pinned, r.Header[pinned])
-	} else {
+	readPinned := web.ReadBlock
+	if rules.Pinned != nil {
 		pinned = "the height to read at"
-		h.Pinned, err = rules.Pinned(r.Header)
+		readPinned = func(name string, values []string) (int64, error) {
+			if name == respond.HeightHeader {
+				return rules.Pinned(r.Header)
+			}
+			return web.ReadBlock(name, values)
+		}
 	}
 	if err == nil {
-		err = h.readURL(web.RemovedParameters(r), minBlock)
+		h.Pinned, err = web.ReadEither(r, respond.HeightHeader, HeightParameter, readPinned)
 	}
+	h.Min, h.InURL = h.required.Height, len(web.Given(web.RemovedParameters(r)[HeightParameter])) > 0
 	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
 		err = failure.BadInput("%s is above %s: no block satisfies both", respond.MinHeightHeader, pinned)
 	}
 	return h, err
-}
-
-// readURL adds the heights in the URL to h, which has the heights in the headers. removed holds the parameters that
-// FilterHeight removed from the URL.
-func (h *Heights) readURL(removed url.Values, minBlock session.Token) error {
-	h.InURL = len(web.Given(removed[HeightParameter])) > 0
-	pinned, err := readParameter(session.Token{Height: h.Pinned}, HeightParameter, removed, respond.HeightHeader, readHeight)
-	if err != nil {
-		return err
-	}
-	minBlock, err = readParameter(minBlock, MinHeightParameter, removed, respond.MinHeightHeader, readToken)
-	h.Pinned, h.Min, h.required = pinned.Height, minBlock.Height, minBlock
-	return err
-}
-
-// readParameter reads a parameter. All its values must name the same block, and the block of the header if there is one.
-func readParameter(block session.Token, parameter string, removed url.Values, header string, read func(name, value string) (session.Token, error)) (session.Token, error) {
-	for i, value := range web.Given(removed[parameter]) {
-		t, err := read(parameter, value)
-		other := block.Height > 0 && block != t
-		switch {
-		case err != nil:
-			return t, err
-		case other && i == 0:
-			return t, failure.BadInput("%s is %s and %s is %s: they must be equal", header, block, parameter, t)
-		case other:
-			return t, failure.BadInput("%s is %s and %s: they must be equal", parameter, block, t)
-		}
-		block = t
-	}
-	return block, nil
 }
 
 // ReadNodeHeight parses a node's height header as nodes do. refusal is the node's text for an invalid height, or
@@ -146,31 +115,24 @@ func ReadNodeHeight(value string) (height int64, refusal string) {
 	return height, ""
 }
 
-func readHeight(name, value string) (t session.Token, err error) {
-	t.Height, err = web.ReadBlock(name, []string{value})
+// readToken reads a height or a session token; zero if there is none.
+func readToken(name string, values []string) (t session.Token, err error) {
+	if values = web.Given(values); len(values) == 0 {
+		return t, nil
+	}
+	if err := web.OneValue(name, values); err != nil {
+		return t, err
+	}
+	t, ok := session.ParseToken(values[0])
+	if !ok {
+		err = failure.BadInput("%s is %q; expected a positive integer, or the %s of an answer", name, web.Short(values[0]), session.Header)
+	}
 	return t, err
 }
 
-// readToken reads a height or a session token.
-func readToken(name, value string) (session.Token, error) {
-	t, ok := session.ParseToken(value)
-	if !ok {
-		return t, failure.BadInput("%s is %q; expected a positive integer, or the %s of an answer", name, web.Short(value), session.Header)
+func readSession(values []string) (session.Token, error) {
+	if n := len(web.Given(values)); n > 1 {
+		return session.Token{}, failure.BadInput("%s is given %d times: send only the greatest", session.Header, n)
 	}
-	return t, nil
-}
-
-// readHeader reads a height or a session token from a header; zero if there is none.
-func readHeader(name string, header http.Header) (session.Token, error) {
-	values := web.Given(header[name])
-	if len(values) == 0 {
-		return session.Token{}, nil
-	}
-	if name == session.Header && len(values) > 1 {
-		return session.Token{}, failure.BadInput("%s is given %d times: send only the greatest", name, len(values))
-	}
-	if err := web.OneValue(name, values); err != nil {
-		return session.Token{}, err
-	}
-	return readToken(name, values[0])
+	return readToken(session.Header, values)
 }

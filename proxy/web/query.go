@@ -141,12 +141,22 @@ const MinEVMParameter = "x-min-evm-block"
 // ReadMinEVM returns the block of the execution chain that a response must include by the header or the URL of its request; 0
 // for none. The error is BadInput.
 func ReadMinEVM(r *http.Request) (block int64, err error) {
-	if block, err = ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader]); err != nil {
-		return 0, err
+	return ReadEither(r, respond.MinEVMHeader, MinEVMParameter, ReadBlock)
+}
+
+// ReadEither reads a header or the parameter with the same meaning, which a [ParameterFilter] has removed. It returns
+// BadInput if they differ. read returns the zero value if there is none.
+func ReadEither[T comparable](r *http.Request, header, parameter string, read func(name string, values []string) (T, error)) (value T, err error) {
+	if value, err = read(header, r.Header[header]); err != nil {
+		return value, err
 	}
-	inURL, err := ReadBlock(MinEVMParameter, RemovedParameters(r)[MinEVMParameter])
-	if err == nil && block > 0 && inURL > 0 && inURL != block {
-		return 0, failure.BadInput("%s is %d and %s is %d: they must be equal", respond.MinEVMHeader, block, MinEVMParameter, inURL)
+	inURL, err := read(parameter, RemovedParameters(r)[parameter])
+	var none T
+	if err != nil || value == none {
+		return inURL, err
 	}
-	return max(block, inURL), err
+	if inURL != none && inURL != value {
+		err = failure.BadInput("%s is %v and %s is %v: they must be equal", header, value, parameter, inURL)
+	}
+	return value, err
 }
