@@ -15,7 +15,7 @@ type candidate struct {
 // BeginRequest must be called with each request before net/http's handler serves it.
 func (c *Conn) BeginRequest(r *http.Request) {
 	c.boundary.addRequest(r)
-	c.preamble.byLane, c.preamble.netPost = false, r.Method == http.MethodPost
+	c.servedLast, c.emptyLines = false, 0
 	c.candidate.open = c.candidate.open && c.boundary.requests == 1
 }
 

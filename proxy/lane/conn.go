@@ -27,10 +27,12 @@ type Conn struct {
 	open      bool            // the next bytes belong to the lane, not to net/http
 	direct    direct          // without a Socket, package net reads and writes
 	partial   *partialRequest // nil if none is held
-	preamble  preamble
 	deadline  deadlines
 	candidate candidate     // last unknown request
 	request   heads.Request // last request
+
+	servedLast bool // the lane served the previous request
+	emptyLines int  // how many bytes of empty lines may follow that request
 
 	boundary boundary // bytes given to net/http since the lane was open
 	ahead    pipeline // bytes that net/http reads before it reads the connection
@@ -90,16 +92,14 @@ func (c *Conn) reopen() {
 
 // Read answers the requests that the lane knows, and returns all other bytes.
 func (c *Conn) Read(p []byte) (int, error) {
-	for c.open && len(p) > 0 {
-		n, err := c.serve(p)
-		if n == 0 {
-			return 0, err
-		}
-		if n, err = c.handOver(p, n); n > 0 || err != nil {
-			return n, err
-		}
+	if !c.open || len(p) == 0 {
+		return c.readOn(p)
 	}
-	return c.readOn(p)
+	n, err := c.serve(p)
+	if n == 0 {
+		return 0, err
+	}
+	return c.handOver(p, n), nil
 }
 
 // serve answers requests until one must go to net/http, and reads that one into p.
@@ -165,7 +165,10 @@ func (c *Conn) process(h *Hit, p, text []byte, now time.Time) (int, error) {
 // answerAll answers the requests at the beginning of text in order. It returns the rest of text and the length of the
 // first request in it.
 func (c *Conn) answerAll(h *Hit, text []byte, now time.Time) (left []byte, first int, result outcome) {
-	for result = served; result == served && len(text) > 0; {
+	for result = served; result == served; {
+		if text = c.skipEmptyLines(text); len(text) == 0 {
+			break
+		}
 		n, verdict := c.request.Parse(unsafe.String(&text[0], len(text))) //nolint:gosec // not written before h is released
 		first = n
 		switch verdict {
@@ -187,6 +190,17 @@ func (c *Conn) answerAll(h *Hit, text []byte, now time.Time) (left []byte, first
 	return text, first, result
 }
 
+// skipEmptyLines removes empty lines before a request, as net/http does after a POST.
+func (c *Conn) skipEmptyLines(text []byte) []byte {
+	for c.emptyLines > 0 && len(text) > 0 && isLineEnd(text[0]) {
+		text = text[1:]
+		c.emptyLines--
+	}
+	return text
+}
+
+func isLineEnd(c byte) bool { return c == '\r' || c == '\n' }
+
 // finish closes the connection, and completes a Close that was called during an answer.
 func (c *Conn) finish() {
 	_ = c.Conn.Close()
@@ -205,18 +219,18 @@ func (c *Conn) readOn(p []byte) (n int, err error) {
 	return n, err
 }
 
-// handOver closes the lane and adjusts the first n bytes in p for net/http. It returns their number, which is 0 if
-// net/http would skip all of them.
-func (c *Conn) handOver(p []byte, n int) (int, error) {
-	c.deadline.restore(c)
-	n, err := c.preamble.adjust(c, p, n)
-	if n == 0 || err != nil {
-		return 0, err
+// handOver closes the lane, and returns how many bytes in p net/http gets. net/http skips four bytes of empty lines after a
+// POST that it served, so it gets four more if the client's must be refused.
+func (c *Conn) handOver(p []byte, n int) int {
+	if c.servedLast && isLineEnd(p[0]) {
+		c.ahead.prepend(append([]byte("\r\n\r\n"), p[:n]...), 0)
+		n = c.ahead.read(p)
 	}
+	c.deadline.restore(c)
 	c.open, c.boundary = false, boundary{}
 	c.deadline.handOver(c)
 	c.boundary.addBytes(p[:n])
-	return n, nil
+	return n
 }
 
 // An outcome is the result of an attempt to answer a request.
@@ -269,7 +283,10 @@ func (c *Conn) serveKnown(h *Hit, known Handler, now time.Time) outcome {
 	c.deadline.renew(c, h.Start)
 	err := h.write()
 	known.Done(h)
-	c.preamble = preamble{netPost: c.preamble.netPost, byLane: true, lanePost: c.request.Method == http.MethodPost}
+	c.servedLast, c.emptyLines = true, 0
+	if c.request.Method == http.MethodPost {
+		c.emptyLines = len("\r\n\r\n")
+	}
 	if err != nil {
 		return ended
 	}

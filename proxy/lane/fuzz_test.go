@@ -87,7 +87,8 @@ func (tw *twin) play(script []byte) (plain, lane []byte) {
 }
 
 // play runs a script. Each step has a byte that selects the action, one that selects the material, and for some actions a
-// position.
+// position. It removes net/http's response to a last request that cannot be parsed: net/http sends none to a truncated one of
+// less than four bytes, counting empty lines, which the lane skips.
 func play(p player, materials []string, script []byte) []byte {
 	w := p.dial()
 	var piece []byte
@@ -137,18 +138,17 @@ func play(p player, materials []string, script []byte) []byte {
 		w.settle()
 	}
 	w.end()
-	return w.waitClosed()
+	return bytes.TrimSuffix(w.waitClosed(), []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"))
 }
 
 // Both servers must send the same bytes for every stream.
 func FuzzLaneIsTransparent(f *testing.F) {
 	addScripts(f, len(materials))
-	var truncated []byte // part of a request after empty lines, which net/http skips after a POST
-	for _, m := range []string{"GET /other HTTP/1.1\r\nHost: x\r\n\r\n", "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello", "\r\n\r\n", "G"} {
-		truncated = append(truncated, 0, byte(slices.Index(materials[:], m)))
+	var refused []byte // net/http would skip the empty line, because it knows only the POST
+	for _, m := range []string{"POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello", getA, "\r\n", getA} {
+		refused = append(refused, 0, byte(slices.Index(materials[:], m)))
 	}
-	f.Add(truncated)
-	f.Add(truncated[:6])
+	f.Add(refused)
 	tw := newTwin(f)
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) > 200 {
