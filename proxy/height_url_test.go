@@ -64,7 +64,7 @@ func TestStreamIsReadAtBlockInItsURLOrPath(t *testing.T) {
 		anyPath + "?x-block-height=100":                                       "id: 100.",
 		"/live?path=" + anyPath + "%3Fx-block-height%3D100":                   `"height":100`,
 		"/live?x-block-height=100&path=" + anyPath:                            `"height":100`,
-		"/live?x-block-height=99&path=" + anyPath + "%3Fx-block-height%3D100": "x-block-height is 99 and 100",
+		"/live?x-block-height=99&path=" + anyPath + "%3Fx-block-height%3D100": `x-block-height is \"99\" and \"100\"`,
 	} {
 		expect.Contains(t, s.stream(t, target).next(), want, "event of %s", target)
 	}
