@@ -52,7 +52,10 @@ func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
 			}
 		}
 		if err := lines.Err(); err != nil {
-			problems = append(problems, fmt.Errorf("line %d: %w", number+1, lineError(err)))
+			if errors.Is(err, bufio.ErrTooLong) {
+				err = fmt.Errorf("longer than %d bytes", maxLine)
+			}
+			problems = append(problems, fmt.Errorf("line %d: %w", number+1, err))
 		}
 		if len(problems) > 0 {
 			yield(Collection{}, errors.Join(problems...))
@@ -60,17 +63,7 @@ func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
 	}
 }
 
-func lineError(err error) error {
-	if errors.Is(err, bufio.ErrTooLong) {
-		return fmt.Errorf("longer than %d bytes", maxLine)
-	}
-	return err
-}
-
 func parseLine(line []byte) (Collection, error) {
-	if len(line) > maxLine {
-		return Collection{}, lineError(bufio.ErrTooLong)
-	}
 	if !json.Valid(line) {
 		return Collection{}, errors.New("not valid JSON")
 	}

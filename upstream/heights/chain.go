@@ -81,14 +81,11 @@ func (c *Chain) Add(n *Node) {
 	}
 }
 
-// Remove stops the followers of a node and forgets its claims.
+// Remove stops the followers of a node that Add added, and forgets its claims.
 func (c *Chain) Remove(n *Node) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	i := slices.IndexFunc(c.all(), func(m *member) bool { return m.node == n })
-	if i < 0 {
-		return
-	}
 	m := c.all()[i]
 	rest := slices.Delete(slices.Clone(c.all()), i, i+1)
 	c.members.Store(&rest)

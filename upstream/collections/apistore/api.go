@@ -97,10 +97,7 @@ func (s *httpStore) fetch(ctx context.Context, q collections.Query) (collections
 }
 
 func (s *httpStore) post(ctx context.Context, query listRequest) (*http.Response, error) {
-	body, err := json.Marshal(query)
-	if err != nil {
-		return nil, err
-	}
+	body, _ := json.Marshal(query) // texts and numbers always encode
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -47,10 +47,7 @@ func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) 
 	defer func() { upstream.EndSpan(span, err) }()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	body, err := json.Marshal(requests(calls))
-	if err != nil {
-		return "", err
-	}
+	body, _ := json.Marshal(requests(calls)) // parameters always encode
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
 		return "", c.silence(err)

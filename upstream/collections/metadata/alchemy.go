@@ -11,10 +11,7 @@ import (
 // fetchAlchemy reads all contracts from version 3 of Alchemy's NFT API in one request. The last path element of its URL is
 // the key: https://story-mainnet.g.alchemy.com/nft/v3/<key>.
 func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func(int, *contract)) error {
-	body, err := json.Marshal(map[string][]string{"contractAddresses": addresses})
-	if err != nil {
-		return c.bad(err)
-	}
+	body, _ := json.Marshal(map[string][]string{"contractAddresses": addresses}) // texts always encode
 	var answer alchemyAnswer
 	if err := c.do(ctx, http.MethodPost, body, &answer, "getContractMetadataBatch"); err != nil {
 		return err

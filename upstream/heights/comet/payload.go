@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
@@ -57,11 +55,8 @@ func payloadNumber(tx []byte) (int64, error) {
 	value, _ := protofield.Bytes(message, anyValue)
 	payload, _ := protofield.Bytes(value, executionPayload)
 	for f := range protofield.All(payload) {
-		if f.Number == number && f.Type == protowire.VarintType {
-			if v := f.Varint(); v < 1<<62 {
-				return int64(v), nil //nolint:gosec // bounded
-			}
-			break
+		if v := f.Varint(); f.Number == number && 0 < v && v < 1<<62 {
+			return int64(v), nil //nolint:gosec // bounded
 		}
 	}
 	return 0, fmt.Errorf("%w in a known form", ErrNoPayload)
