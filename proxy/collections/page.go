@@ -28,35 +28,6 @@ type pageWindow struct {
 	HasMore bool  `json:"hasMore" doc:"Whether another page follows."`
 }
 
-// A metadataDocument only documents collectionMetadata, which is passed on unchanged.
-type metadataDocument struct {
-	_           struct{}             `additionalProperties:"true"`
-	Chain       *string              `json:"chain,omitempty" nullable:"true" doc:"Network name."`
-	Address     *string              `json:"address,omitempty" nullable:"true"`
-	Name        *string              `json:"name,omitempty" nullable:"true"`
-	Symbol      *string              `json:"symbol,omitempty" nullable:"true"`
-	TotalSupply *string              `json:"totalSupply,omitempty" nullable:"true"`
-	TokenType   *string              `json:"tokenType,omitempty" nullable:"true" example:"ERC721"`
-	Deployer    *string              `json:"contractDeployer,omitempty" nullable:"true"`
-	Block       *int64               `json:"deployedBlockNumber,omitempty" nullable:"true"`
-	Marketplace *marketplaceDocument `json:"marketplaceMetadata,omitempty"`
-}
-
-type marketplaceDocument struct {
-	_        struct{} `additionalProperties:"true"`
-	Floor    *float64 `json:"floorPrice,omitempty" nullable:"true"`
-	Name     *string  `json:"collectionName,omitempty" nullable:"true"`
-	Slug     *string  `json:"collectionSlug,omitempty" nullable:"true"`
-	Safelist *string  `json:"safelistRequestStatus,omitempty" nullable:"true"`
-	Image    *string  `json:"imageUrl,omitempty" nullable:"true"`
-	About    *string  `json:"description,omitempty" nullable:"true"`
-	Site     *string  `json:"externalUrl,omitempty" nullable:"true"`
-	Twitter  *string  `json:"twitterUsername,omitempty" nullable:"true"`
-	Discord  *string  `json:"discordUrl,omitempty" nullable:"true"`
-	Banner   *string  `json:"bannerImageUrl,omitempty" nullable:"true"`
-	Ingested *string  `json:"lastIngestedAt,omitempty" nullable:"true"`
-}
-
 func newListPage(l listing, page store.Page, metadata map[string]json.RawMessage) listPage {
 	data := make([]store.Collection, len(page.Items))
 	for i, c := range page.Items {

@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
 )
 
 // Names of the schemas of the bodies, and the suffix of their documents. Generated clients have types with these names.
@@ -28,14 +29,14 @@ const (
 )
 
 var schemaNames = map[reflect.Type]string{
-	reflect.TypeFor[listRequest]():         RequestSchema,
-	reflect.TypeFor[listPage]():            PageSchema,
-	reflect.TypeFor[problem]():             ProblemSchema,
-	reflect.TypeFor[listFilters]():         "CollectionFilters",
-	reflect.TypeFor[listWindow]():          "CollectionWindow",
-	reflect.TypeFor[pageWindow]():          "CollectionPagination",
-	reflect.TypeFor[metadataDocument]():    "CollectionMetadata",
-	reflect.TypeFor[marketplaceDocument](): "MarketplaceMetadata",
+	reflect.TypeFor[listRequest]():          RequestSchema,
+	reflect.TypeFor[listPage]():             PageSchema,
+	reflect.TypeFor[problem]():              ProblemSchema,
+	reflect.TypeFor[listFilters]():          "CollectionFilters",
+	reflect.TypeFor[listWindow]():           "CollectionWindow",
+	reflect.TypeFor[pageWindow]():           "CollectionPagination",
+	reflect.TypeFor[metadata.Contract]():    "CollectionMetadata",
+	reflect.TypeFor[metadata.Marketplace](): "MarketplaceDocument",
 }
 
 // A listSchema validates requests and publishes the schemas of requests and responses. They are derived from the Go types.
@@ -49,7 +50,8 @@ func newListSchema(refs, suffix string) *listSchema {
 	r := huma.NewMapRegistry(refs, func(t reflect.Type, hint string) string {
 		return cmp.Or(schemaNames[t], huma.DefaultSchemaNamer(t, hint)) + suffix
 	})
-	r.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[metadataDocument]())
+	r.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[metadata.Contract]())
+	r.RegisterTypeAlias(reflect.TypeFor[metadata.Number](), reflect.TypeFor[float64]())
 	r.Schema(reflect.TypeFor[listPage](), true, "")
 	r.Schema(reflect.TypeFor[problem](), true, "")
 	return &listSchema{registry: r, request: r.Schema(reflect.TypeFor[listRequest](), true, "")}

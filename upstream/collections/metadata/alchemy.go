@@ -10,7 +10,7 @@ import (
 
 // fetchAlchemy reads all contracts from version 3 of Alchemy's NFT API in one request. The last path element of its URL is
 // the key: https://story-mainnet.g.alchemy.com/nft/v3/<key>.
-func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func(int, *contract)) error {
+func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func(int, *Contract)) error {
 	body, _ := json.Marshal(map[string][]string{"contractAddresses": addresses}) // texts always encode
 	var answer alchemyAnswer
 	if err := c.do(ctx, http.MethodPost, body, &answer, "getContractMetadataBatch"); err != nil {
@@ -39,8 +39,8 @@ type alchemyAnswer struct {
 
 // An alchemyContract is a contract in Alchemy's form. Names match case-insensitively, so openseaMetadata matches as well.
 type alchemyContract struct {
-	contract
-	OpenSea marketplace `json:"openSeaMetadata"`
+	Contract
+	OpenSea Marketplace `json:"openSeaMetadata"`
 }
 
 func (a *alchemyAnswer) UnmarshalJSON(text []byte) error {
@@ -52,10 +52,10 @@ func (a *alchemyAnswer) UnmarshalJSON(text []byte) error {
 }
 
 // known returns the listed contracts by lower-case address. The value is nil if Alchemy has no record of the contract.
-func (a *alchemyAnswer) known() map[string]*contract {
-	contracts := make(map[string]*contract, len(a.Contracts))
+func (a *alchemyAnswer) known() map[string]*Contract {
+	contracts := make(map[string]*Contract, len(a.Contracts))
 	for _, from := range a.Contracts {
-		c := from.contract
+		c := from.Contract
 		c.Marketplace = from.OpenSea
 		listed := &c
 		if c.blank() || c.TokenType == "NOT_A_CONTRACT" {

@@ -20,7 +20,7 @@ const (
 
 // fetchBlockscout reads contracts from a Blockscout explorer. It has no batches, so each contract takes up to three requests.
 // If one fails, the others are still read, unless the explorer limits the rate.
-func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, learn func(int, *contract)) error {
+func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, learn func(int, *Contract)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var group errgroup.Group
@@ -69,7 +69,7 @@ type blockscoutToken struct {
 }
 
 // readContract reads one contract. It returns nil if the explorer has no record of it.
-func readContract(ctx context.Context, explorer *client, address string) (*contract, error) {
+func readContract(ctx context.Context, explorer *client, address string) (*Contract, error) {
 	var token blockscoutToken
 	err := explorer.do(ctx, http.MethodGet, nil, &token, "api/v2/tokens", address)
 	if errors.Is(err, errNotFound) {
@@ -78,13 +78,13 @@ func readContract(ctx context.Context, explorer *client, address string) (*contr
 	if err != nil {
 		return nil, err
 	}
-	c := &contract{
+	c := &Contract{
 		Address:     exact(address),
 		Name:        token.Name,
 		Symbol:      token.Symbol,
 		TotalSupply: token.TotalSupply,
 		TokenType:   exact(strings.ReplaceAll(string(token.Type), "-", "")),
-		Marketplace: marketplace{ImageURL: token.IconURL},
+		Marketplace: Marketplace{ImageURL: token.IconURL},
 	}
 	if checksummed := cmp.Or(token.AddressHash, token.Address); strings.EqualFold(string(checksummed), address) {
 		c.Address = checksummed

@@ -39,7 +39,7 @@ type client struct {
 // contract in the response, and with nil if the provider has no record of the contract. It does not call learn for contracts
 // that the response omits. An error, which is an *upstream.Error or the context's, means that some contracts were not read.
 // Its kind is Overloaded if the provider limits the rate. Otherwise one of the contracts may be the cause.
-type fetch func(ctx context.Context, c *client, addresses []string, learn func(i int, c *contract)) error
+type fetch func(ctx context.Context, c *client, addresses []string, learn func(i int, c *Contract)) error
 
 // providers are the supported providers by their name in logs, errors and metrics.
 var providers = map[string]fetch{"alchemy": fetchAlchemy, "blockscout": fetchBlockscout}

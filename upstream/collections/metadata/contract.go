@@ -9,42 +9,44 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// A contract is the documented collectionMetadata. Fields that the provider does not return, or returns as null or empty, are
-// omitted.
-type contract struct {
-	Chain               string      `json:"chain,omitempty"`
-	Address             exact       `json:"address"`
-	Name                text        `json:"name,omitempty"`
-	Symbol              text        `json:"symbol,omitempty"`
-	TotalSupply         amount      `json:"totalSupply,omitempty"`
-	TokenType           exact       `json:"tokenType,omitempty"`
-	ContractDeployer    exact       `json:"contractDeployer,omitempty"`
-	DeployedBlockNumber int64       `json:"deployedBlockNumber,omitempty"`
-	Marketplace         marketplace `json:"marketplaceMetadata"`
+// A Contract is the documented collectionMetadata. Fields that the provider does not return, or returns as null or empty, are
+// omitted. The tags also document the API, whose servers may return null and other fields.
+type Contract struct {
+	_                   struct{}    `additionalProperties:"true"`
+	Chain               string      `json:"chain,omitempty" nullable:"true" doc:"Network name."`
+	Address             exact       `json:"address" required:"false" nullable:"true"`
+	Name                text        `json:"name,omitempty" nullable:"true"`
+	Symbol              text        `json:"symbol,omitempty" nullable:"true"`
+	TotalSupply         amount      `json:"totalSupply,omitempty" nullable:"true"`
+	TokenType           exact       `json:"tokenType,omitempty" nullable:"true" example:"ERC721"`
+	ContractDeployer    exact       `json:"contractDeployer,omitempty" nullable:"true"`
+	DeployedBlockNumber int64       `json:"deployedBlockNumber,omitempty" nullable:"true"`
+	Marketplace         Marketplace `json:"marketplaceMetadata" required:"false"`
 }
 
-// A marketplace is the documented marketplaceMetadata, which is always present.
-type marketplace struct {
-	FloorPrice            number `json:"floorPrice,omitempty"`
-	CollectionName        text   `json:"collectionName,omitempty"`
-	CollectionSlug        exact  `json:"collectionSlug,omitempty"`
-	SafelistRequestStatus exact  `json:"safelistRequestStatus,omitempty"`
-	ImageURL              exact  `json:"imageUrl,omitempty"`
-	Description           text   `json:"description,omitempty"`
-	ExternalURL           exact  `json:"externalUrl,omitempty"`
-	TwitterUsername       exact  `json:"twitterUsername,omitempty"`
-	DiscordURL            exact  `json:"discordUrl,omitempty"`
-	BannerImageURL        exact  `json:"bannerImageUrl,omitempty"`
-	LastIngestedAt        exact  `json:"lastIngestedAt,omitempty"`
+// A Marketplace is the documented marketplaceMetadata, which is always present.
+type Marketplace struct {
+	_                     struct{} `additionalProperties:"true"`
+	FloorPrice            Number   `json:"floorPrice,omitempty" nullable:"true"`
+	CollectionName        text     `json:"collectionName,omitempty" nullable:"true"`
+	CollectionSlug        exact    `json:"collectionSlug,omitempty" nullable:"true"`
+	SafelistRequestStatus exact    `json:"safelistRequestStatus,omitempty" nullable:"true"`
+	ImageURL              exact    `json:"imageUrl,omitempty" nullable:"true"`
+	Description           text     `json:"description,omitempty" nullable:"true"`
+	ExternalURL           exact    `json:"externalUrl,omitempty" nullable:"true"`
+	TwitterUsername       exact    `json:"twitterUsername,omitempty" nullable:"true"`
+	DiscordURL            exact    `json:"discordUrl,omitempty" nullable:"true"`
+	BannerImageURL        exact    `json:"bannerImageUrl,omitempty" nullable:"true"`
+	LastIngestedAt        exact    `json:"lastIngestedAt,omitempty" nullable:"true"`
 }
 
 // blank reports whether the provider's record is empty, so it does not know the contract.
-func (c *contract) blank() bool {
+func (c *Contract) blank() bool {
 	return c.Name == "" && c.Symbol == "" && c.ContractDeployer == ""
 }
 
 // describe encodes a contract as the documented JSON, without possible keys of the provider.
-func (s *Service) describe(c contract) []byte {
+func (s *Service) describe(c Contract) []byte {
 	c.Chain = s.o.Chain
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
@@ -83,18 +85,18 @@ func (a *amount) UnmarshalJSON(text []byte) error {
 	if text[0] == '"' {
 		return (*exact)(a).UnmarshalJSON(text)
 	}
-	return (*number)(a).UnmarshalJSON(text)
+	return (*Number)(a).UnmarshalJSON(text)
 }
 
-// A number is a JSON number with its original digits. Null and numbers beyond the range of floats, 1.8e308, count as absent.
-type number string
+// A Number is a JSON number with its original digits. Null and numbers beyond the range of floats, 1.8e308, count as absent.
+type Number string
 
-func (n *number) UnmarshalJSON(text []byte) error {
+func (n *Number) UnmarshalJSON(text []byte) error {
 	*n = ""
 	if _, err := strconv.ParseFloat(string(text), 64); err == nil && len(text) <= collections.MaxText && text[0] != '"' {
-		*n = number(text)
+		*n = Number(text)
 	}
 	return nil
 }
 
-func (n number) MarshalJSON() ([]byte, error) { return []byte(n), nil }
+func (n Number) MarshalJSON() ([]byte, error) { return []byte(n), nil }

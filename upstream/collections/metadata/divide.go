@@ -68,7 +68,7 @@ func (s *Service) checkProvider(ctx context.Context, since time.Time, except []*
 	if address == "" {
 		return err
 	}
-	failed := s.request(ctx, []string{address}, func(int, *contract) {})
+	failed := s.request(ctx, []string{address}, func(int, *Contract) {})
 	switch {
 	case failed == nil:
 		return nil

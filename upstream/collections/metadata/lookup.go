@@ -139,7 +139,7 @@ func (o *Options) freshness(address string, r Record, now time.Time) freshness {
 }
 
 // record returns the new record of a contract. If c is nil, it keeps an earlier description, which is then fresh for noRecord.
-func (s *Service) record(c *contract, f *flight) Record {
+func (s *Service) record(c *Contract, f *flight) Record {
 	now := time.Now()
 	switch {
 	case c != nil:

@@ -138,7 +138,7 @@ func spanOf(flights []*flight) (span trace.Span) {
 // requestPart requests a part and returns the parts to request next. The error is the provider's, not a contract's.
 func (s *Service) requestPart(ctx context.Context, p part) (into []part, err error) {
 	began := time.Now()
-	err = s.request(ctx, addressesOf(p.flights), func(i int, c *contract) {
+	err = s.request(ctx, addressesOf(p.flights), func(i int, c *Contract) {
 		p.flights[i].end(s.record(c, p.flights[i]))
 	})
 	missing := unknown(p.flights)
@@ -154,11 +154,11 @@ func (s *Service) requestPart(ctx context.Context, p part) (into []part, err err
 }
 
 // request sends one request to the provider and records its duration and outcome.
-func (s *Service) request(ctx context.Context, addresses []string, learn func(i int, c *contract)) error {
+func (s *Service) request(ctx context.Context, addresses []string, learn func(i int, c *Contract)) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	start := time.Now()
-	err := providers[s.provider.name](ctx, s.provider, addresses, func(i int, c *contract) {
+	err := providers[s.provider.name](ctx, s.provider, addresses, func(i int, c *Contract) {
 		s.health.recordResponse(addresses[i], c != nil)
 		learn(i, c)
 	})
