@@ -186,7 +186,7 @@ func TestEquivalentBodiesShareOneKey(t *testing.T) {
 func TestKeyContainsAllParametersOfListing(t *testing.T) {
 	keys := map[string]bool{}
 	for _, addresses := range [][]string{{"a"}, {"b"}, {"a", "b"}, {"a", "c"}} {
-		l := listRequest{Where: listFilters{}}
+		l := listRequest{}
 		for _, digit := range addresses {
 			l.Where.Addresses = append(l.Where.Addresses, "0x"+strings.Repeat(digit, 40))
 		}
@@ -196,7 +196,10 @@ func TestKeyContainsAllParametersOfListing(t *testing.T) {
 		t.Errorf("keys of four lists of addresses = %v, want four", keys)
 	}
 	low, high := int64(1), int64(9)
-	l := listRequest{OrderBy: "assetCount", OrderDirection: "desc", Pagination: listWindow{Limit: 5}, Where: listFilters{MinAssets: &low, MaxAssets: &high, Addresses: []string{"0xab00000000000000000000000000000000000000"}}}.listing()
+	l := listRequest{ListRequest: store.ListRequest{
+		OrderBy: "assetCount", OrderDirection: "desc", Pagination: store.ListWindow{Limit: 5},
+		Where: store.ListFilters{MinAssets: &low, MaxAssets: &high, Addresses: []string{"0xab00000000000000000000000000000000000000"}},
+	}}.listing()
 	expect.Equal(t, l.Key, "collections/1/true/5/0/1/9/0xab00000000000000000000000000000000000000", "key")
 	expect.Equal(t, l.String(), "5 collections from 0 on by assetCount, greatest first, with at least 1 assets, with at most 9 assets, among 0xab00000000000000000000000000000000000000", "description")
 }

@@ -89,14 +89,10 @@ func isJSON(contentType string) bool {
 	return typ == "" || typ == "application/json" || strings.HasSuffix(typ, "+json")
 }
 
-// A listRequest is the body of POST /api/v4/collections. Its tags define the schema for validation and for the published
-// document.
+// A listRequest is the body of POST /api/v4/collections.
 type listRequest struct {
-	Schema         ignored     `json:"$schema,omitempty" doc:"URL of a JSON Schema. Ignored."`
-	OrderBy        string      `json:"orderBy,omitempty" enum:"updatedAt,assetCount,licensesCount" default:"updatedAt" doc:"Field by which the collections are ordered."`
-	OrderDirection string      `json:"orderDirection,omitempty" enum:"asc,desc" default:"desc" doc:"desc returns the most recent or the largest first."`
-	Pagination     listWindow  `json:"pagination,omitempty"`
-	Where          listFilters `json:"where,omitempty"`
+	Schema ignored `json:"$schema,omitempty" doc:"URL of a JSON Schema. Ignored."`
+	store.ListRequest
 }
 
 // ignored is documented as a string and accepts any value.
@@ -104,24 +100,13 @@ type ignored string
 
 func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
-type listWindow struct {
-	Limit  int `json:"limit,omitempty" minimum:"1" maximum:"200" default:"20" doc:"Maximum number of collections on the page."`
-	Offset int `json:"offset,omitempty" minimum:"0" default:"0" doc:"Number of collections to skip."`
-}
-
-type listFilters struct {
-	Addresses []string `json:"collectionAddresses,omitempty" maxItems:"200" nullable:"true" doc:"Only collections with these addresses, in any case. Unknown addresses are ignored."`
-	MaxAssets *int64   `json:"maxAssetCount,omitempty" minimum:"0" doc:"Only collections with at most this number of assets."`
-	MinAssets *int64   `json:"minAssetCount,omitempty" minimum:"0" doc:"Only collections with at least this number of assets."`
-}
-
 // defaultRequest returns the request of an empty object. A null does not change it.
 func defaultRequest() listRequest {
-	return listRequest{
+	return listRequest{ListRequest: store.ListRequest{
 		OrderBy:        "updatedAt",
 		OrderDirection: "desc",
-		Pagination:     listWindow{Limit: store.DefaultLimit},
-	}
+		Pagination:     store.ListWindow{Limit: store.DefaultLimit},
+	}}
 }
 
 // A listing is a valid request in normalized form. Equivalent requests have the same listing.

@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	store "github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
 )
 
@@ -32,8 +33,8 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[listRequest]():          RequestSchema,
 	reflect.TypeFor[listPage]():             PageSchema,
 	reflect.TypeFor[problem]():              ProblemSchema,
-	reflect.TypeFor[listFilters]():          "CollectionFilters",
-	reflect.TypeFor[listWindow]():           "CollectionWindow",
+	reflect.TypeFor[store.ListFilters]():    "CollectionFilters",
+	reflect.TypeFor[store.ListWindow]():     "CollectionWindow",
 	reflect.TypeFor[pageWindow]():           "CollectionPagination",
 	reflect.TypeFor[metadata.Contract]():    "CollectionMetadata",
 	reflect.TypeFor[metadata.Marketplace](): "MarketplaceDocument",

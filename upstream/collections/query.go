@@ -41,6 +41,27 @@ type Query struct {
 	MinAssets, MaxAssets *int64 // inclusive bounds of AssetCount; nil means no bound
 }
 
+// A ListRequest is the documented request for a page. Its tags define the schema for validation and for the published document.
+type ListRequest struct {
+	OrderBy        string      `json:"orderBy,omitempty" enum:"updatedAt,assetCount,licensesCount" default:"updatedAt" doc:"Field by which the collections are ordered."`
+	OrderDirection string      `json:"orderDirection,omitempty" enum:"asc,desc" default:"desc" doc:"desc returns the most recent or the largest first."`
+	Pagination     ListWindow  `json:"pagination,omitzero"`
+	Where          ListFilters `json:"where,omitzero"`
+}
+
+// A ListWindow selects a page of a ListRequest.
+type ListWindow struct {
+	Limit  int `json:"limit,omitempty" minimum:"1" maximum:"200" default:"20" doc:"Maximum number of collections on the page."`
+	Offset int `json:"offset" required:"false" minimum:"0" default:"0" doc:"Number of collections to skip."`
+}
+
+// ListFilters select the collections of a ListRequest.
+type ListFilters struct {
+	Addresses []string `json:"collectionAddresses,omitempty" maxItems:"200" nullable:"true" doc:"Only collections with these addresses, in any case. Unknown addresses are ignored."`
+	MaxAssets *int64   `json:"maxAssetCount,omitempty" minimum:"0" doc:"Only collections with at most this number of assets."`
+	MinAssets *int64   `json:"minAssetCount,omitempty" minimum:"0" doc:"Only collections with at least this number of assets."`
+}
+
 // A Page is the answer to a Query.
 type Page struct {
 	Items []Collection // never nil

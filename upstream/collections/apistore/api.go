@@ -96,7 +96,7 @@ func (s *httpStore) fetch(ctx context.Context, q collections.Query) (collections
 	return page, nil
 }
 
-func (s *httpStore) post(ctx context.Context, query listRequest) (*http.Response, error) {
+func (s *httpStore) post(ctx context.Context, query collections.ListRequest) (*http.Response, error) {
 	body, _ := json.Marshal(query) // texts and numbers always encode
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -139,30 +139,13 @@ func httpError(err error) error {
 	return upstream.Silence(collections.OriginName, upstream.Bare(err))
 }
 
-// A listRequest is the documented request.
-type listRequest struct {
-	OrderBy        string `json:"orderBy"`
-	OrderDirection string `json:"orderDirection"`
-	Pagination     struct {
-		Limit  int `json:"limit"`
-		Offset int `json:"offset"`
-	} `json:"pagination"`
-	Where listWhere `json:"where,omitzero"`
-}
-
-type listWhere struct {
-	Addresses []string `json:"collectionAddresses,omitempty"`
-	MinAssets *int64   `json:"minAssetCount,omitempty"`
-	MaxAssets *int64   `json:"maxAssetCount,omitempty"`
-}
-
-func newListRequest(q collections.Query) (r listRequest) {
+func newListRequest(q collections.Query) (r collections.ListRequest) {
 	r.OrderBy, r.OrderDirection = collections.OrderNames[q.OrderBy], "asc"
 	if q.Desc {
 		r.OrderDirection = "desc"
 	}
 	r.Pagination.Limit, r.Pagination.Offset = q.Limit, q.Offset
-	r.Where = listWhere{q.Addresses, q.MinAssets, q.MaxAssets}
+	r.Where = collections.ListFilters{Addresses: q.Addresses, MinAssets: q.MinAssets, MaxAssets: q.MaxAssets}
 	return r
 }
 
