@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 	"upstream/node/nodetest": {"upstream/node"},
 	"upstream/heights":       {"upstream", "upstream/account", "upstream/jsontext", "upstream/heights/...", "upstream/protofield", "upstream/transport"},
 	"upstream/transport":     {},
-	"upstream/events":        {"upstream", "upstream/events/query", "upstream/heights/comet", "upstream/heights/tip"},
+	"upstream/events":        {"upstream", "upstream/account", "upstream/events/query", "upstream/heights/comet", "upstream/heights/tip"},
 	"upstream/events/query":  {},
 	"upstream/collections":   {"upstream", "upstream/account", "upstream/jsontext", "upstream/collections/..."},
 	"upstream/devnet":        {"upstream/devnet/...", "upstream/collections", "upstream/protofield"},

@@ -22,7 +22,7 @@ const (
 	Unread               // responses that clients have not read
 	Requests             // request bodies
 	Upstream             // bodies of upstreams, while they are read
-	Events               // answers held by event streams
+	Events               // answers held by event streams, and unread events of WebSockets
 	Lane                 // requests remembered by the fast lane
 	kinds
 )

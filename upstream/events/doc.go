@@ -2,7 +2,7 @@
 // All subscribers share one subscription at one node.
 //
 // While a subscription lasts, it receives each block event once, in the node's publishing order, even if nodes fail
-// (sequencer.go). It misses one only if no node that can be used has the block any more, or if the event cannot be
+// (sequencer.go). It misses one only if no node that can be used provides the block, or if the event cannot be
 // built. The package builds them (event.go) from the block and its results (results.go), which a node's NewBlock event
 // contains. It reads a block that the node did not announce (missing.go). Consensus events, which are votes and rounds,
 // are forwarded unchanged.

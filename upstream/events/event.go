@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
@@ -43,6 +44,33 @@ type Event struct {
 
 	once sync.Once
 	data []byte
+
+	weight  int64 // memory reserved while queues hold the event, in bytes
+	mu      sync.Mutex
+	holders int
+}
+
+// eventWeight is the memory of an event in addition to its texts, in bytes.
+const eventWeight = 512
+
+// hold reserves the event's memory for a queue, once for all queues. It returns false if the account has no room.
+func (e *Event) hold(memory *account.Account) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.holders == 0 && !memory.Reserve(account.Events, e.weight) {
+		return false
+	}
+	e.holders++
+	return true
+}
+
+// release undoes hold.
+func (e *Event) release(memory *account.Account) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.holders--; e.holders == 0 {
+		memory.Release(account.Events, e.weight)
+	}
 }
 
 // Data returns the part of a message that is the same for all subscribers: from the result's member data to the end.

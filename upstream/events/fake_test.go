@@ -32,6 +32,7 @@ type chain struct {
 
 	updates map[int64]string  // validator_updates by height
 	results map[string]string // overrides the results of transactions, by raw
+	size    int               // length of a member of each block, in bytes
 	old     bool              // nodes send blocks in the form of CometBFT before 0.38
 }
 
@@ -95,8 +96,8 @@ func (c *chain) block(height int64) (block, results string) {
 		}
 		outcomes = append(outcomes, `{"code":0,"events":[{"type":"t","attributes":[{"key":"i","value":"`+fmt.Sprint(i)+`"}]}]}`)
 	}
-	block = fmt.Sprintf(`{"block_id":{"hash":%q},"block":{"header":{"chain_id":"chain-1","height":"%d","last_block_id":{"hash":%q}},"data":{"txs":[%s]},"evidence":{"evidence":[]}}}`,
-		c.hash(height), height, c.hash(height-1), strings.Join(txs, ","))
+	block = fmt.Sprintf(`{"block_id":{"hash":%q},"block":{"header":{"chain_id":"chain-1","height":"%d","last_block_id":{"hash":%q},"x":%q},"data":{"txs":[%s]},"evidence":{"evidence":[]}}}`,
+		c.hash(height), height, c.hash(height-1), strings.Repeat("x", c.size), strings.Join(txs, ","))
 	if c.old {
 		return block, fmt.Sprintf(`{"height":"%d","txs_results":[%s],"begin_block_events":[],"end_block_events":[]}`, height, strings.Join(outcomes, ","))
 	}
@@ -114,6 +115,7 @@ type node struct {
 	pruned  int64     // newest pruned block
 	indexed int64     // newest indexed block
 	refusal string    // error of every search; "" searches the index
+	failing string    // error of the method block_results; "" for none
 	streams []*stream // open streams
 	queries []string  // of all streams, closed ones included
 	calls   []string
@@ -259,6 +261,9 @@ func (n *node) call(_ context.Context, method string, params any, _ int64) (json
 	}
 	if method == "block" {
 		return json.RawMessage(block), nil
+	}
+	if n.failing != "" {
+		return nil, &comet.Refusal{Message: "Internal error", Data: n.failing}
 	}
 	return json.RawMessage(results), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
@@ -18,6 +19,7 @@ type Options struct {
 	Nodes      func() []Node // returns the current nodes in order of preference; nil means no nodes
 	Heights    Heights
 	Queue      int                   // maximum number of unread events per subscription; 0 means 1000
+	Memory     *account.Account      // memory of unread events, of which a subscriber may use a quarter; nil has no limit
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil disables metrics
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -459,6 +460,57 @@ func TestPrunedBlocksAreSkippedUnlessAnUnfitNodeHasThem(t *testing.T) {
 	}
 }
 
+func TestBlockThatNoNodeProvidesHoldsBackOthersForAWhileOnly(t *testing.T) {
+	for refusal, delay := range map[string]time.Duration{
+		"node is not persisting finalize block responses": time.Second,
+		"could not find results for height #101":          32 * time.Second,
+	} {
+		inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
+			l := w.listen(blocks)
+			w.nodes[0].with(func(n *node) { n.failing = refusal })
+			synctest.Wait()
+			w.move(101, 0) // not announced
+			synctest.Wait()
+			w.nodes[0].announce(102)
+			w.move(102, 0)
+			time.Sleep(delay)
+			w.expect(l, "NewBlock 102")
+		})
+	}
+}
+
+func TestUnreadEventsAreReservedUpToAShare(t *testing.T) {
+	memory := account.New(1<<20, nil)
+	inBubble(t, 1, events.Options{Memory: memory}, func(t *testing.T, w *world) {
+		slow := &listener{Subscriber: w.feed.Subscriber(5, func() {})}
+		fast := w.listen(blocks)
+		expect.NoError(t, slow.Subscribe(blocks, "slow"))
+		w.mu.Lock()
+		w.size = 40 << 10
+		w.mu.Unlock()
+		want := ""
+		for h := int64(101); h <= 110; h++ {
+			synctest.Wait()
+			w.nodes[0].announce(h)
+			w.move(h, 0)
+			want += fmt.Sprintf(", NewBlock %d", h)
+			synctest.Wait()
+			if used := memory.Used(); used > memory.Limit()/4+100<<10 {
+				t.Errorf("after block %d, %d bytes are reserved, want about a quarter of %d at most", h, used, memory.Limit())
+			}
+			if h == 102 && memory.Used() < 160<<10 {
+				t.Errorf("%d bytes are reserved for two unread events with value and data of 40 KiB each, want more", memory.Used())
+			}
+		}
+		w.expect(fast, want[2:])
+		slow.drain(t.Context())
+		w.expect(slow, "slow: internal subscription event buffer is out of capacity")
+		slow.Close()
+		fast.Close()
+		expect.Equal(t, memory.Used(), 0, "reserved bytes after the last subscriber was closed")
+	})
+}
+
 func TestSlowSubscriptionEndsWithError(t *testing.T) {
 	inBubble(t, 1, events.Options{Queue: 3}, func(t *testing.T, w *world) {
 		slow := &listener{}
@@ -567,12 +619,12 @@ func TestBlocksWithoutFinalizeBlockEventsAreNotAnnounced(t *testing.T) {
 		synctest.Wait()
 		w.move(101, 0)
 		w.nodes[0].announce(101)
-		time.Sleep(time.Minute)
+		time.Sleep(20 * time.Second)
 		w.expect(l, "")
 		w.mu.Lock()
 		w.old = false
 		w.mu.Unlock()
-		time.Sleep(time.Minute)
+		time.Sleep(20 * time.Second)
 		w.expect(l, "NewBlock 101")
 	})
 }

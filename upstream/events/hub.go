@@ -125,6 +125,7 @@ func (h *hub) publish(e *Event) (offered int) {
 	h.number++
 	h.budget = maxHubCost
 	size := e.Tags.Size()
+	e.weight = int64(2*(len(e.value)+size) + eventWeight) // Data copies value and tags
 	for tag, values := range e.Tags {
 		if h.tags[tag] == 0 {
 			continue

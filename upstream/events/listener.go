@@ -16,6 +16,9 @@ import (
 // avoidFor is how long a node whose subscription ended ranks behind the others.
 const avoidFor = 10 * time.Second
 
+// maxArrivals is the maximum number of received events that wait for the sequencer.
+const maxArrivals = 8
+
 // A nodeListener subscribes to one node at a time.
 type nodeListener struct {
 	*Feed
@@ -36,7 +39,7 @@ type nodeSubscription struct {
 // consensus it listens to all events, because a node keeps no order between two subscriptions.
 func newNodeListener(f *Feed, consensus bool) *nodeListener {
 	l := &nodeListener{
-		Feed: f, query: kindTag + "='" + NewBlock + "'", arrivals: make(chan arrival, 64), leftAt: map[string]time.Time{},
+		Feed: f, query: kindTag + "='" + NewBlock + "'", arrivals: make(chan arrival, maxArrivals), leftAt: map[string]time.Time{},
 		outage: upstream.NewOutage(f.o.Logger, "stream of events"),
 	}
 	if consensus {
@@ -152,7 +155,7 @@ func readEvent(result []byte) (a arrival, err error) {
 	if len(kinds) == 0 {
 		return a, nil
 	}
-	a.at = time.Now()
+	a.at, a.bytes = time.Now(), len(result)
 	switch kind := kinds[len(kinds)-1]; kind {
 	case NewBlock:
 		a.block, err = blockFromEvent(m.Data.Value)

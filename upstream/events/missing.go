@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -56,14 +57,18 @@ func (s *sequencer) handleRead(r readResult) {
 	switch {
 	case r.height != next || r.epoch != t.Epoch:
 		return // the node announced it meanwhile, or it was rolled back
-	case errors.Is(r.err, errUnavailable) && r.unfit && s.awaitUnfit():
+	case errors.Is(r.err, errNoNode):
+		s.failingSince = time.Time{}
 		s.retry()
-	case errors.Is(r.err, errUnavailable):
-		s.o.Logger.Error("lost the events of a block that no node can provide", "height", next)
+	case r.err != nil && (r.unfit || !errors.Is(r.err, errUnavailable)) && s.waits():
+		s.retry()
+	case r.err != nil:
+		s.o.Logger.Error("lost the events of a block that no node can provide", "height", next, "error", r.err)
 		s.metrics.blocks.WithLabelValues("lost").Inc()
 		s.markAnnounced(next, "")
-	case r.err != nil:
-		s.retry()
+		if !errors.Is(r.err, errUnavailable) { // the next block may be readable
+			s.failingSince = time.Time{}
+		}
 	case !s.follows(r.block) && s.disputes < maxDisputes:
 		s.disputes++
 		s.retry()
@@ -79,12 +84,12 @@ func (s *sequencer) handleRead(r readResult) {
 	}
 }
 
-// awaitUnfit reports whether the feed still waits for an unfit node, which may have a block that the others lack.
-func (s *sequencer) awaitUnfit() bool {
-	if s.unavailableSince.IsZero() {
-		s.unavailableSince = time.Now()
+// waits reports whether the feed still waits for a block that no fit node has provided. Later blocks wait with it.
+func (s *sequencer) waits() bool {
+	if s.failingSince.IsZero() {
+		s.failingSince = time.Now()
 	}
-	return time.Since(s.unavailableSince) < maxUnfitWait
+	return time.Since(s.failingSince) < maxFailing
 }
 
 func (s *sequencer) retry() {
@@ -95,9 +100,11 @@ func (s *sequencer) retry() {
 // readTimeout limits the read of a block and its results.
 const readTimeout = 10 * time.Second
 
-// errUnavailable is the error for a block that every fit node has pruned, or sends in a form whose decoding panics.
-// Other failures are retried.
-var errUnavailable = errors.New("no node has the block")
+// Errors of reading a block. Other failures are retried for maxFailing.
+var (
+	errUnavailable = errors.New("no node has the block") // every fit node has pruned it, or sends it in a form whose decoding panics
+	errNoNode      = errors.New("no node is available")
+)
 
 // A readResult is the result of reading a block.
 type readResult struct {
@@ -110,7 +117,7 @@ type readResult struct {
 
 // read reads a block from the first fit node that provides it.
 func (f *Feed) read(ctx context.Context, height int64) readResult {
-	r := readResult{height: height, err: errors.New("no node is available")}
+	r := readResult{height: height, err: errNoNode}
 	tried, unavailable := 0, 0
 	for _, n := range f.o.Nodes() {
 		if !n.Fit() {
@@ -130,14 +137,17 @@ func (f *Feed) read(ctx context.Context, height int64) readResult {
 		r.err = cmp.Or(r.err, errUnrelated)
 	}
 	if tried > 0 && tried == unavailable {
-		r.err = errUnavailable
+		r.err = fmt.Errorf("%w: %w", errUnavailable, r.err)
 	}
 	return r
 }
 
+// pruned matches the texts of CometBFT for a block, or for results, that the node does not keep.
+var pruned = regexp.MustCompile(`lowest height is|^node is not persisting (?:abci|finalize block) responses`)
+
 func isPruned(err error) bool {
 	var refusal *comet.Refusal
-	return errors.As(err, &refusal) && strings.Contains(refusal.Data, "lowest height is")
+	return errors.As(err, &refusal) && pruned.MatchString(refusal.Data)
 }
 
 func (f *Feed) readFrom(ctx context.Context, n Node, height int64) (*Block, error) {

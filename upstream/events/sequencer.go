@@ -15,7 +15,7 @@ const (
 	maxHold        = 3 * time.Second        // how long an announced block may take to become readable
 	firstDelay     = 100 * time.Millisecond // before a failed read is retried
 	maxDelay       = 2 * time.Second
-	maxUnfitWait   = 30 * time.Second // how long a block that all fit nodes have pruned is awaited from an unfit node
+	maxFailing     = 30 * time.Second // how long a block is awaited that fit nodes do not provide
 	maxUnannounced = 3                // consecutive unannounced blocks before the feed changes to another node
 	maxPending     = 500              // events waiting for an earlier block
 	maxDisputes    = 5                // how often a block that does not follow the last one is read again before it is accepted
@@ -41,10 +41,10 @@ type sequencer struct {
 	unannounced int // consecutive blocks that were read because the node did not announce them
 
 	// Since the last announced block.
-	disputes         int           // reads of a block that does not follow it
-	delay            time.Duration // before the next retry
-	retryAt          time.Time
-	unavailableSince time.Time // when the fit nodes first lacked a block; zero if they have lacked none
+	disputes     int           // reads of a block that does not follow it
+	delay        time.Duration // before the next retry
+	retryAt      time.Time
+	failingSince time.Time // when fit nodes first did not provide the next block; zero if they have not failed
 }
 
 // An arrival is an event received from a node.
@@ -54,6 +54,7 @@ type arrival struct {
 	epoch int64 // of the tip at that time
 	block *Block
 	event *Event // a consensus event, if block is nil
+	bytes int    // length of the message
 }
 
 // follow announces blocks until ctx ends or the demand changes.
@@ -68,7 +69,7 @@ func (f *Feed) follow(ctx context.Context, consensus bool, startWait func(wait f
 	s.workers.Go(func() { s.listener.listen(ctx) })
 	for {
 		moved, arrivals := f.o.Heights.Moved(), s.listener.arrivals
-		if len(s.pending) >= maxPending {
+		if len(s.pending) >= maxPending || s.pendingBytes() >= MaxMessage {
 			arrivals = nil // read no more until some are announced
 		}
 		timer := time.NewTimer(s.advance(ctx))
@@ -88,6 +89,13 @@ func (f *Feed) follow(ctx context.Context, consensus bool, startWait func(wait f
 			return
 		}
 	}
+}
+
+func (s *sequencer) pendingBytes() (bytes int) {
+	for _, a := range s.pending {
+		bytes += a.bytes
+	}
+	return bytes
 }
 
 // advance announces pending blocks and reads a missing one. It returns when to check again.
@@ -150,7 +158,7 @@ func (s *sequencer) announce(b *Block, epoch int64, source string) {
 		}
 	}
 	s.markAnnounced(b.Height, b.Hash)
-	s.disputes, s.delay, s.retryAt, s.unavailableSince = 0, firstDelay, time.Time{}, time.Time{}
+	s.disputes, s.delay, s.retryAt, s.failingSince = 0, firstDelay, time.Time{}, time.Time{}
 	s.metrics.blocks.WithLabelValues(source).Inc()
 	// If no client waits, only blocks that were read are searched, for the metric: a node that was stopped may not have
 	// indexed them.

@@ -33,7 +33,9 @@ type Subscriber struct {
 	closed        bool
 	subscriptions map[string]*subscription // by Query.String; a canceled one stays until Next returns its end
 	queue         []Message
-	woken         bool // wake was called, and Next has not found the queue empty since
+	last          Message // returned by Next; its event is held until the next call
+	bytes         int64   // weight of the held events
+	woken         bool    // wake was called, and Next has not found the queue empty since
 }
 
 // A subscription is a subscriber's subscription with one query.
@@ -61,6 +63,7 @@ type Message struct {
 
 	subscription *subscription
 	verdict      *verdict
+	held         bool // the event's memory is reserved
 }
 
 // Subscriber returns a subscriber with at most limit subscriptions. It calls wake, with locks held, when a
@@ -148,7 +151,7 @@ func (s *Subscriber) end(selects func(identity string) bool) error {
 		}
 	}
 	if len(ended) > 0 {
-		s.queue = slices.DeleteFunc(s.queue, func(m Message) bool { return m.subscription.ended })
+		s.remove(func(sub *subscription) bool { return sub.ended })
 	}
 	s.mu.Unlock()
 	if len(ended) == 0 {
@@ -164,12 +167,14 @@ func (s *Subscriber) end(selects func(identity string) bool) error {
 func (s *Subscriber) Close() {
 	s.mu.Lock()
 	s.closed = true
+	s.release(&s.last)
 	s.mu.Unlock()
 	_ = s.UnsubscribeAll()
 }
 
 // offer queues an event for a subscription. If v is not nil, Next drops the event unless v is a match. If too many
-// events wait, including those that Next will drop, offer queues the subscription's end instead and returns false.
+// events wait, including those that Next will drop, offer queues the subscription's end instead and returns false. If
+// there is no memory for the event, it also removes the subscription's other events.
 func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,10 +182,15 @@ func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 		return true // end removes it from the hub
 	}
 	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v}
-	if sub.waiting++; sub.waiting > s.feed.o.Queue {
-		m.Event, m.End, m.verdict = nil, errTooSlow, nil
+	tooMany := sub.waiting >= s.feed.o.Queue
+	if tooMany || !s.hold(&m) {
+		if !tooMany {
+			s.remove(func(other *subscription) bool { return other == sub })
+		}
+		m = Message{Label: sub.label, End: errTooSlow, subscription: sub}
 		s.feed.metrics.slow.Inc()
 	}
+	sub.waiting++
 	s.queue = append(s.queue, m)
 	if !s.woken {
 		s.woken = true
@@ -189,8 +199,41 @@ func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	return m.End == nil
 }
 
+// hold reserves the memory of a message's event. It returns false if the subscriber's share or the account has no room,
+// unless the client has read all other messages.
+func (s *Subscriber) hold(m *Message) bool {
+	memory := s.feed.o.Memory
+	m.held = (memory == nil || s.bytes+m.Event.weight <= memory.Limit()/4) && m.Event.hold(memory)
+	if m.held {
+		s.bytes += m.Event.weight
+	}
+	return m.held || len(s.queue) == 0
+}
+
+// release releases the memory of a message's event.
+func (s *Subscriber) release(m *Message) {
+	if m.held {
+		s.bytes -= m.Event.weight
+		m.Event.release(s.feed.o.Memory)
+	}
+	*m = Message{}
+}
+
+// remove removes the messages of the selected subscriptions from the queue.
+func (s *Subscriber) remove(selects func(*subscription) bool) {
+	s.queue = slices.DeleteFunc(s.queue, func(m Message) bool {
+		selected := selects(m.subscription)
+		if selected {
+			m.subscription.waiting--
+			s.release(&m)
+		}
+		return selected
+	})
+}
+
 // Next removes and returns the next message for the client, and drops events before it that do not match. It returns
-// false if there is none, or if ctx ends while it waits for the nodes to find the message's transaction.
+// false if there is none, or if ctx ends while it waits for the nodes to find the message's transaction. The memory of
+// the event stays reserved until the next call of Next or Close.
 func (s *Subscriber) Next(ctx context.Context) (Message, bool) {
 	for {
 		m, ok := s.first()
@@ -223,6 +266,7 @@ func (s *Subscriber) matches(m Message) (matches bool) {
 func (s *Subscriber) first() (Message, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.release(&s.last)
 	if len(s.queue) == 0 {
 		s.queue, s.woken = nil, false
 		return Message{}, false
@@ -230,15 +274,16 @@ func (s *Subscriber) first() (Message, bool) {
 	return s.queue[0], true
 }
 
-// pop removes m, which was the first message of the queue. It returns false if end has removed m meanwhile.
+// pop removes m, which was the first message of the queue. It returns false if m has been removed meanwhile.
 func (s *Subscriber) pop(m Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.subscription.ended {
+	if len(s.queue) == 0 || s.queue[0].subscription != m.subscription || s.queue[0].Event != m.Event {
 		return false
 	}
 	s.queue[0] = Message{}
 	s.queue = s.queue[1:]
+	s.last = m
 	m.subscription.waiting--
 	if m.End != nil {
 		delete(s.subscriptions, m.subscription.query.String())

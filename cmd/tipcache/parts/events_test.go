@@ -18,7 +18,7 @@ import (
 func TestUnreachableNodeProvidesNoEvents(t *testing.T) {
 	pool := expect.Value(node.New(node.Options{Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: "http://127.0.0.1:1", Comet: "http://127.0.0.1:1"}}}))(t)
 	defer pool.Close()
-	for _, n := range parts.Events(pool, slog.New(slog.DiscardHandler), nil).Nodes() {
+	for _, n := range parts.Events(pool, nil, slog.New(slog.DiscardHandler), nil).Nodes() {
 		if n.Fit() {
 			t.Errorf("node %s is fit before its first response", n.Name)
 		}
@@ -32,7 +32,7 @@ func TestNoEventIsLostWhileNodesFail(t *testing.T) {
 		{REST: d.NodeURL(), Comet: d.CometURL()}, {REST: second.RESTURL(), Comet: second.CometURL()},
 	}}))(t)
 	defer pool.Close()
-	feed := events.New(parts.Events(pool, slog.New(slog.DiscardHandler), nil))
+	feed := events.New(parts.Events(pool, nil, slog.New(slog.DiscardHandler), nil))
 	run(t, pool.Run)
 	run(t, feed.Run)
 	expect.NoError(t, pool.WaitHeight(t.Context(), d.Height()+1))

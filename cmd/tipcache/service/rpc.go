@@ -32,7 +32,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
+	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.memory, s.log, s.registry))}
 	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	handler := s.proxy.RPC()
 	r.socket = handler.NewSocket(socket.Options{
