@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
@@ -62,6 +64,8 @@ type Feed struct {
 	hub     *hub
 	metrics *metrics
 
+	demanded time.Time // when consensus events were last demanded; only Run uses it
+
 	mu    sync.Mutex
 	next  int64  // height to announce next; 0 until a tip is known
 	last  string // hash of the block before it; "" if unknown
@@ -94,8 +98,11 @@ func (f *Feed) Run(ctx context.Context) error {
 	defer waits.Wait()
 	startWait := func(wait func(ctx context.Context)) { waits.Go(func() { wait(ctx) }) }
 	for ctx.Err() == nil {
-		if some, consensus := f.hub.demand(); some {
+		if some, consensus := f.demand(); some {
 			f.follow(ctx, consensus, startWait)
+			if some, _ = f.demand(); !some {
+				_ = upstream.Sleep(ctx, firstDelay) // the next subscriber opens a connection to the node
+			}
 			continue
 		}
 		select {
@@ -104,6 +111,16 @@ func (f *Feed) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// demand reports whether there are subscriptions, and whether consensus events are received. They are for a while longer
+// than demanded: each change ends the node's subscription, and a client may subscribe and unsubscribe all the time.
+func (f *Feed) demand() (some, consensus bool) {
+	some, consensus = f.hub.demand()
+	if consensus {
+		f.demanded = time.Now()
+	}
+	return some, time.Since(f.demanded) < linger
 }
 
 // startAtTip makes the block after the tip the next to announce. The hub calls it for the first subscription.

@@ -136,25 +136,49 @@ func TestNodeSubscriptionLastsWhileClientsSubscribe(t *testing.T) {
 		listening := func(want int, query string) {
 			t.Helper()
 			synctest.Wait()
-			if n := w.nodes[0]; n.open() != want || want > 0 && n.queries[len(n.queries)-1] != query {
-				t.Errorf("streams = %d, queries %v; want %d, last query %q", n.open(), n.queries, want, query)
-			}
+			w.nodes[0].with(func(n *node) {
+				if len(n.streams) != want || want > 0 && n.queries[len(n.queries)-1] != query {
+					t.Errorf("streams = %d, queries %v; want %d, last query %q", len(n.streams), n.queries, want, query)
+				}
+			})
 		}
 		listening(0, "")
 		l := w.listen("tm.event='Tx' AND tx.height>5", "message.sender EXISTS")
 		listening(1, blocks)
 		votes := w.listen("tm.event='Vote'")
+		time.Sleep(time.Second)
 		listening(1, all)
 		votes.Close()
+		listening(1, all)
+		time.Sleep(15 * time.Second)
 		listening(1, blocks)
 		l.Close()
 		listening(0, "")
 		w.move(200, 0)
 		again := w.listen(blocks)
+		time.Sleep(time.Second)
 		listening(1, blocks)
 		w.move(201, 0)
 		time.Sleep(time.Second)
 		w.expect(again, "NewBlock 201")
+	})
+}
+
+func TestClientThatSubscribesAgainAndAgainStopsNoEvents(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		toggling := w.feed.Subscriber(5, func() {})
+		for range 500 {
+			expect.NoError(t, toggling.Subscribe("tm.event='NewRoundStep'", nil))
+			time.Sleep(5 * time.Millisecond)
+			expect.NoError(t, toggling.UnsubscribeAll())
+			time.Sleep(5 * time.Millisecond)
+		}
+		w.nodes[0].with(func(n *node) { expect.Equal(t, len(n.queries), 2, "subscriptions at the node") })
+		w.move(101, 0)
+		time.Sleep(time.Second)
+		w.expect(l, "NewBlock 101")
 	})
 }
 

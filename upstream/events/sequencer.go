@@ -18,6 +18,7 @@ const (
 	maxFailing     = 30 * time.Second // how long a block is awaited that fit nodes do not provide
 	maxUnannounced = 3                // consecutive unannounced blocks before the feed changes to another node
 	maxPending     = 500              // events waiting for an earlier block
+	linger         = 10 * time.Second // how long consensus events are received after the last subscription to them has ended
 	maxDisputes    = 5                // how often a block that does not follow the last one is read again before it is accepted
 )
 
@@ -85,7 +86,7 @@ func (f *Feed) follow(ctx context.Context, consensus bool, startWait func(wait f
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		if some, now := f.hub.demand(); !some || now != consensus || ctx.Err() != nil {
+		if some, now := f.demand(); !some || now != consensus || ctx.Err() != nil {
 			return
 		}
 	}
