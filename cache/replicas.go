@@ -36,7 +36,6 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 	if f.read != nil {
 		enough = f.adopt(l, f.read)
 	}
-	given := false // the lease may have been granted together with an entry
 	for !enough && until.Err() == nil {
 		drain(woken)
 		if enough = f.renewed(l) || f.readChanged(ctx, l); enough || f.sharedSilent {
@@ -47,7 +46,7 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 		case err != nil:
 			return lease, false, nil
 		case reply.State == LeaseChanged:
-			f.read, enough, given = reply.Entry, f.adopt(l, reply.Entry), true
+			f.read, enough = reply.Entry, f.adopt(l, reply.Entry)
 		case reply.State == LeaseGranted:
 			lease.Keep(ctx)
 			return lease, false, nil
@@ -56,9 +55,6 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 		case !f.c.awaitLease(until, woken, reply.Left):
 			return lease, false, nil
 		}
-	}
-	if enough && given {
-		f.release(ctx, lease, *l, ErrYielded)
 	}
 	return lease, enough, nil
 }

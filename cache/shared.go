@@ -71,8 +71,7 @@ type SharedRecord struct {
 // Abandon, even if their ctx has ended.
 type Lease interface {
 	// Acquire acquires the lease if no other replica has it and the store still has the entry that the caller
-	// judged too old (judged; nil if the caller knows of none). Any other entry is returned for the caller to
-	// judge; the lease may then have been acquired, too.
+	// judged too old (judged; nil if the caller knows of none). Any other entry is returned for the caller to judge.
 	Acquire(ctx context.Context, judged *Entry) (LeaseReply, error)
 
 	// Keep renews a granted lease until it is released, or ctx ends.

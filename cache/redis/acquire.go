@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tipcache/tipcache/cache"
 )
 
@@ -36,17 +38,29 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, distrusted
 	if judged != nil {
 		known = version(judged)
 	}
-	var reply []any
-	err := l.s.do(ctx, func(ctx context.Context) (err error) {
-		reply, err = l.s.acquire.Run(ctx, l.s.rdb, l.keys(), known, l.token, l.s.o.Lease.Milliseconds(), distrusted).Slice()
-		return err
-	})
+	keys, args := l.keys(), []any{known, l.token, l.s.o.Lease.Milliseconds(), distrusted}
+	var reply *redis.Cmd
+	err := l.s.run(ctx, &command{key: l.entry, single: true, waitsForBatch: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+		reply = l.s.acquire.EvalSha(ctx, to, keys, args...)
+		return reply
+	}})
+	if err == nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") { // a pipeline cannot retry by text
+		err = l.s.do(ctx, func(ctx context.Context) error {
+			reply = l.s.acquire.Eval(ctx, l.s.rdb, keys, args...)
+			return connectionError(reply.Err())
+		})
+	}
 	if err != nil {
-		l.s.recordWrite(err)
-		l.held = l.held || !isReply(err) && kindOf(err) != unavailable
+		l.held = l.held || kindOf(err) != unavailable
 		return cache.LeaseReply{}, "", err
 	}
-	return l.read(reply, judged)
+	values, err := reply.Slice()
+	if isReply(err) {
+		l.s.recordWrite(err)
+		l.s.reportReply(err)
+		return cache.LeaseReply{}, "", err
+	}
+	return l.read(values, judged)
 }
 
 // stateNames are the states that acquireScript returns.
@@ -69,7 +83,7 @@ func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply,
 	reply.State = cache.LeaseState(at)
 	left, _ := values[3].(int64)
 	reply.Left = time.Duration(left) * time.Millisecond // at most l.s.o.Lease
-	l.held, l.storedETag = l.held && reply.State == cache.LeaseChanged || reply.State == cache.LeaseGranted, ""
+	l.held, l.storedETag = reply.State == cache.LeaseGranted, ""
 	m, stored := values[1].(string)
 	switch b, _ := values[2].(string); {
 	case reply.State == cache.LeaseChanged:

@@ -6,10 +6,8 @@
 //   - entries.go: reads, loads, saves and inspects entries
 //   - hot.go: stores the keys that replicas use most
 //   - chain.go: replicas agree on the epoch of a chain, the hashes of its blocks and the dialect of its nodes
-//   - lease.go: (1) two commands in one round trip acquire a free lease. (2) If it is taken, three more read its holder
-//     and the remaining time, and tell the holder that a caller waits (in a Cluster by a separate message). (3) In all
-//     other cases a script decides (acquire.go, scripts.go). It returns an entry other than the one that the caller has
-//     judged
+//   - lease.go, acquire.go: a script grants a free lease, reports the holder of a taken one, or returns an entry other than
+//     the one that the caller has judged (scripts.go). A message tells the holder that a caller waits
 //   - writes.go: another script stores entries, releases their leases and publishes them; writes that no other replica
 //     waits for are batched
 //   - subscriber.go: a message wakes replicas that wait for a lease, and renews older entries of the key

@@ -3,13 +3,10 @@ package redis
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
@@ -53,11 +50,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 		}
 		endSpan(span, stateNames[reply.State], err)
 	}()
-	reply, err = l.tryAcquire(ctx, judged)
-	notified := reply.State == cache.LeaseBusy && l.shard == "" // by checkHolder; a read ahead does not notify the holder
-	if err == nil && reply.State == 0 {
-		reply, err = l.acquireFrom(ctx, judged, "")
-	}
+	reply, err = l.acquireFrom(ctx, judged, "")
 	if errors.Is(err, errCorrupt) {
 		l.s.reportCorrupt(l.entry, err)
 		if err = l.s.do(ctx, func(ctx context.Context) error { return l.s.rdb.Del(ctx, l.entry).Err() }); err == nil {
@@ -67,74 +60,8 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 	switch {
 	case err != nil:
 		return cache.LeaseReply{}, err
-	case reply.State == cache.LeaseBusy && !notified && !cache.Ahead(ctx):
+	case reply.State == cache.LeaseBusy && !cache.Ahead(ctx):
 		l.publish(ctx, waiterMark+l.key) // if it is lost, the holder's batch is due soon
-	}
-	return reply, nil
-}
-
-// tryAcquire acquires the lease if the entry is as the caller knows it, or finds that another replica holds it. It
-// costs Redis half as much as acquireScript. If the state is 0, the caller must run acquireScript. For a read ahead it
-// returns busy without looking at the holder.
-func (l *lease) tryAcquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
-	var free *redis.StatusCmd
-	var stored *redis.StringCmd
-	err = l.s.run(ctx, &command{key: l.entry, waitsForBatch: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
-		free = to.SetArgs(ctx, leaseKey(l.entry), l.token, redis.SetArgs{Mode: "NX", TTL: l.s.o.Lease})
-		stored = to.HGet(ctx, l.entry, "m")
-		return stored
-	}})
-	if err != nil {
-		l.held = l.held || kindOf(err) != unavailable
-		return reply, err
-	}
-	none := free.Err()
-	if none != nil && !errors.Is(none, redis.Nil) {
-		l.s.recordWrite(none)
-		l.s.reportReply(none)
-		return reply, none
-	}
-	before, granted := l.held, none == nil
-	l.held, l.storedETag = before || granted, ""
-	known := errors.Is(stored.Err(), redis.Nil)
-	if judged != nil && strings.HasPrefix(stored.Val(), string(version(judged))) {
-		known, l.storedETag = true, judged.ETag
-	}
-	switch {
-	case granted && known:
-		reply.State = cache.LeaseGranted
-	case !granted && !before && cache.Ahead(ctx):
-		reply.State = cache.LeaseBusy
-	case known:
-		return l.checkHolder(ctx)
-	}
-	return reply, nil
-}
-
-// checkHolder reads the holder of the lease that tryAcquire has found, and publishes that a caller waits, except in a
-// Cluster. If the reply to an earlier try was lost, this replica already holds the lease.
-func (l *lease) checkHolder(ctx context.Context) (reply cache.LeaseReply, err error) {
-	var holder *redis.StringCmd
-	var left *redis.DurationCmd
-	notified := &redis.IntCmd{}
-	err = l.s.run(ctx, &command{key: l.entry, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
-		holder, left = to.Get(ctx, leaseKey(l.entry)), to.PTTL(ctx, leaseKey(l.entry))
-		if l.shard != "" {
-			return left
-		}
-		notified = to.Publish(ctx, channelOf(l.namespace), waiterMark+l.key)
-		return notified
-	}})
-	if err != nil {
-		return reply, err
-	}
-	if notified.Err() != nil {
-		l.s.reportReply(notified.Err())
-	}
-	if l.held = holder.Val() == l.token; l.held {
-		reply.State = cache.LeaseGranted
-	} else if left.Val() > 0 && left.Val() <= l.s.o.Lease && l.s.verifyHolder(leaseKey(l.entry), holder.Val()) == nil {
-		reply.State, reply.Left = cache.LeaseBusy, left.Val()
 	}
 	return reply, nil
 }
