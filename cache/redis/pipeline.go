@@ -118,21 +118,14 @@ func (s *Store) pipelineFor(ctx context.Context, key string) *pipeline {
 
 // runBatch sends commands in one round trip and wakes their callers. Its deadline is Options.Timeout, or the newest
 // command's if that is earlier: after a stall the oldest may have no time left. It ignores the cancelation of ctx,
-// which belongs to one caller. Except in a Cluster, where other nodes store them, it also sends the writes that are due
-// soon.
+// which belongs to one caller.
 func (s *Store) runBatch(ctx context.Context, g *pipeline, batch []*command) {
 	defer g.end()
-	due, all := time.Now().Add(s.o.Timeout), batch
+	due := time.Now().Add(s.o.Timeout)
 	if newest := batch[len(batch)-1]; newest.due.Before(due) {
 		due = newest.due
 	}
-	if !s.cluster {
-		if b := s.batcher.takeDue(); b != nil {
-			all = slices.Concat(batch, s.writeCommands(s.write.EvalSha, maxPublished, b.writes))
-			defer close(b.done)
-		}
-	}
-	_ = s.roundTrip(context.WithoutCancel(ctx), due, all) // each command has the error
+	_ = s.roundTrip(context.WithoutCancel(ctx), due, batch) // each command has the error
 	for _, o := range batch {
 		if o.ready != nil {
 			o.ready <- nil

@@ -18,7 +18,6 @@ import (
 // of its own, and a batch is one pipeline to each node.
 const (
 	batchInterval = 100 * time.Millisecond
-	piggyback     = 4 // takeDue takes a batch in the last quarter of batchInterval
 	maxBatchBytes = 64 << 10
 )
 
@@ -94,15 +93,13 @@ type writeBatcher struct {
 	held map[string]bool // entries whose leases this replica holds; true if a caller waits
 }
 
-// A writeBatch is a set of writes that are sent together. The caller of the first write sends it. Except in a Cluster,
-// a round trip that begins shortly before the batch is due sends it instead.
+// A writeBatch is a set of writes that are sent together. The caller of the first write sends it.
 type writeBatch struct {
-	writes      []*entryWrite
-	bytes       int
-	due         time.Time
-	piggybacked bool          // a round trip has taken the batch; valid after full is closed
-	full        chan struct{} // closed when the batch is complete
-	done        chan struct{} // closed after the reply
+	writes []*entryWrite
+	bytes  int
+	due    time.Time
+	full   chan struct{} // closed when the batch is complete
+	done   chan struct{} // closed after the reply
 }
 
 // setHeld records whether this replica holds the lease of an entry.
@@ -155,19 +152,6 @@ func (g *writeBatcher) close() {
 	g.next, g.last = nil, time.Now()
 }
 
-// takeDue returns the batch if it is due soon, so that a round trip can include it, or nil.
-func (g *writeBatcher) takeDue() *writeBatch {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	b := g.next
-	if b == nil || time.Until(b.due) > g.every/piggyback {
-		return nil
-	}
-	b.piggybacked = true
-	g.close()
-	return b
-}
-
 // waitFull waits until b is closed, or closes it when it is due.
 func (g *writeBatcher) waitFull(b *writeBatch) {
 	pause := time.NewTimer(time.Until(b.due))
@@ -188,12 +172,10 @@ func (s *Store) writeBatched(ctx context.Context, a *entryWrite) (word string, e
 	b, first := s.batcher.add(a)
 	if first {
 		s.batcher.waitFull(b)
-	}
-	if !first || b.piggybacked {
-		<-b.done
-	} else {
 		_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, maxPublished, b.writes)) // each write has the error
 		close(b.done)
+	} else {
+		<-b.done
 	}
 	return s.replyTo(ctx, a, maxPublished)
 }

@@ -138,25 +138,6 @@ func TestConsecutiveWritesAreBatched(t *testing.T) {
 	}
 }
 
-func TestDueWritesJoinNextRoundTrip(t *testing.T) {
-	s, server := newBatchingStore(t)
-	s.batcher.last = time.Now().Add(-s.batcher.every + s.batcher.every/(2*piggyback))
-	written := make(chan error, 1)
-	l := s.mustAcquire(t, "k")
-	go func() { written <- l.Publish(t.Context(), entryAt(1), time.Hour) }()
-	s.waitForBatch(t, 1)
-	trips := &roundTrips{}
-	s.rdb.AddHook(trips)
-	if e, err := s.Read(t.Context(), "story-1", "another"); e != nil || err != nil {
-		t.Errorf("Read of another key = %+v, %v; want nothing", e, err)
-	}
-	expect.NoError(t, <-written)
-	expect.Equal(t, trips.most, 2, "commands in the round trip")
-	if !server.Exists(entryKey("story-1", "k")) {
-		t.Error("entry was not stored")
-	}
-}
-
 // messageLog records messages about keys.
 type messageLog struct {
 	nopSubscriber
