@@ -16,9 +16,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// Options of a Feed. Heights is required.
+// Options of a Feed. Nodes and Heights are required.
 type Options struct {
-	Nodes      func() []Node // returns the current nodes in order of preference; nil means no nodes
+	Nodes      func() []Node // returns the current nodes in order of preference
 	Heights    Heights
 	Queue      int                   // maximum number of unread events per subscription; 0 means 1000
 	Memory     *account.Account      // memory of unread events, of which a subscriber may use a quarter; nil has no limit
@@ -76,9 +76,6 @@ type Feed struct {
 func New(o Options) *Feed {
 	o.Queue = cmp.Or(o.Queue, 1000)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.Nodes == nil {
-		o.Nodes = func() []Node { return nil }
-	}
 	return &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
 // A Block is a block and its execution results in a node's JSON. All events of the block are built from
@@ -95,13 +97,7 @@ func newBlock(raw block, o outcome) (*Block, error) {
 		id struct {
 			Hash string `json:"hash"`
 		}
-		header struct {
-			ChainID string `json:"chain_id"`
-			Height  int64  `json:"height,string"`
-			Last    struct {
-				Hash string `json:"hash"`
-			} `json:"last_block_id"`
-		}
+		header comet.Header
 	)
 	err := errors.Join(decode(raw.Block, &b.parts), decode(raw.ID, &id), decode(o.TxResults, &b.results))
 	if err = errors.Join(err, decode(b.parts.Header, &header)); err != nil {

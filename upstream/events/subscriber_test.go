@@ -41,7 +41,7 @@ func TestClosedSubscriberLeavesNoSubscription(t *testing.T) {
 // Each costly query compares a value of millions of digits many times.
 func TestCostlyQueriesDelayNoOtherEvent(t *testing.T) {
 	const costly, digits = 8, 4_000_000
-	feed := events.New(events.Options{Heights: newChain(0)})
+	feed := events.New(events.Options{Heights: newChain(0), Nodes: func() []events.Node { return nil }})
 	var evaluated atomic.Int32
 	var subscribers []*events.Subscriber
 	defer func() {

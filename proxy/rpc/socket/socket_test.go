@@ -57,7 +57,7 @@ func (methods) Subscription(_ *http.Request, _ string, do func() int) []byte { d
 func serve(t *testing.T, o socket.Options) (d *socket.Handler, url string) {
 	t.Helper()
 	if o.Feed == nil {
-		o.Feed = events.New(events.Options{Heights: still{}})
+		o.Feed = events.New(events.Options{Heights: still{}, Nodes: func() []events.Node { return nil }})
 	}
 	if o.Methods == nil {
 		o.Methods = methods(nil)
