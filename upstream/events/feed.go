@@ -21,7 +21,7 @@ type Options struct {
 	Nodes      func() []Node // returns the current nodes in order of preference
 	Heights    Heights
 	Queue      int                   // maximum number of unread events per subscription; 0 means 1000
-	Memory     *account.Account      // memory of unread events, of which a subscriber may use a quarter; nil has no limit
+	Memory     *account.Account      // memory of subscriptions and unread events. A subscriber may use a quarter for events; nil has no limit
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil disables metrics
 }

@@ -535,6 +535,21 @@ func TestUnreadEventsAreReservedUpToAShare(t *testing.T) {
 	})
 }
 
+func TestSubscriptionsAreReserved(t *testing.T) {
+	memory := account.New(100<<10, nil)
+	inBubble(t, 1, events.Options{Memory: memory}, func(t *testing.T, w *world) {
+		s := w.feed.Subscriber(20, func() {})
+		for i := range 20 {
+			err := s.Subscribe(strings.Repeat("a<1 AND ", 60)+fmt.Sprintf("b=%d", i), nil)
+			if full := i >= 2; (err != nil) != full {
+				t.Errorf("subscription %d = %v, want an error: %t", i, err, full)
+			}
+		}
+		expect.NoError(t, s.UnsubscribeAll())
+		expect.Equal(t, memory.Used(), 0, "reserved bytes without subscriptions")
+	})
+}
+
 func TestSlowSubscriptionEndsWithError(t *testing.T) {
 	inBubble(t, 1, events.Options{Queue: 3}, func(t *testing.T, w *world) {
 		slow := &listener{}

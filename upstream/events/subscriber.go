@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
@@ -17,6 +18,13 @@ var (
 	errSubscribed = errors.New("already subscribed")
 	errClosed     = errors.New("connection closed")
 	ErrNotFound   = errors.New("subscription not found")
+	errFull       = errors.New("there is no memory for another subscription")
+)
+
+// Memory reserved for a subscription, in bytes.
+const (
+	subscriptionWeight = 8 << 10 // with its label
+	conditionWeight    = 512     // a compiled condition of its query
 )
 
 // errTooSlow ends a subscription whose events the client does not read. The text is the node's.
@@ -43,6 +51,7 @@ type subscription struct {
 	owner *Subscriber
 	query *query.Query
 	label any
+	bytes int64 // reserved memory
 
 	// Guarded by owner.mu.
 	waiting int  // messages in the queue
@@ -104,7 +113,10 @@ func (s *Subscriber) register(text string, label any) (*subscription, error) {
 	if _, known := s.subscriptions[q.String()]; known {
 		return nil, errSubscribed
 	}
-	added := &subscription{owner: s, query: q, label: label}
+	added := &subscription{owner: s, query: q, label: label, bytes: int64(subscriptionWeight + conditionWeight*q.Conditions())}
+	if !s.feed.o.Memory.Reserve(account.Events, added.bytes) {
+		return nil, errFull
+	}
 	s.subscriptions[q.String()] = added
 	return added, nil
 }
@@ -140,6 +152,12 @@ func (s *Subscriber) Unsubscribe(text string) error {
 // UnsubscribeAll ends all subscriptions.
 func (s *Subscriber) UnsubscribeAll() error { return s.end(func(string) bool { return true }) }
 
+// forget removes a subscription and releases its memory.
+func (s *Subscriber) forget(sub *subscription) {
+	delete(s.subscriptions, sub.query.String())
+	s.feed.o.Memory.Release(account.Events, sub.bytes)
+}
+
 // end ends the selected subscriptions and removes their messages from the queue.
 func (s *Subscriber) end(selects func(identity string) bool) error {
 	s.mu.Lock()
@@ -147,7 +165,7 @@ func (s *Subscriber) end(selects func(identity string) bool) error {
 	for identity, sub := range s.subscriptions {
 		if selects(identity) {
 			ended, sub.ended = append(ended, sub), true
-			delete(s.subscriptions, identity)
+			s.forget(sub)
 		}
 	}
 	if len(ended) > 0 {
@@ -286,7 +304,7 @@ func (s *Subscriber) pop(m Message) bool {
 	s.last = m
 	m.subscription.waiting--
 	if m.End != nil {
-		delete(s.subscriptions, m.subscription.query.String())
+		s.forget(m.subscription)
 	}
 	return true
 }

@@ -398,6 +398,23 @@ func TestEventsHaveIDAndQueryOfTheirSubscription(t *testing.T) {
 	expect.Equal(t, height, 101, "height that the client was notified about")
 }
 
+func TestSubscriptionsWithLongIDsOrParametersAreRefused(t *testing.T) {
+	_, feed := newDriven()
+	_, url := serve(t, socket.Options{Feed: feed})
+	conn := dial(t, url)
+	for call, want := range map[string]string{
+		`{"id":"` + strings.Repeat("x", 1<<10) + `","method":"subscribe","params":["a=1"]}`:           "the id of a subscription may have at most 1024 bytes",
+		`{"id":1,"method":"subscribe","params":[` + strings.Repeat("1,", 64<<10) + `1]}`:              "maximum query length exceeded",
+		`{"id":1,"method":"unsubscribe","params":{"x":"` + strings.Repeat("x", 64<<10) + `"}}`:        "maximum query length exceeded",
+		`{"id":"` + strings.Repeat("x", 1<<10-2) + `","method":"subscribe","params":{"query":"a=1"}}`: `"result":{}`,
+	} {
+		send(t, conn, call)
+		if got := receive(t, conn); !strings.Contains(got, want) {
+			t.Errorf("answer to %.60s… = %.1200s, want %s", call, got, want)
+		}
+	}
+}
+
 // A driven chain makes a block for each text that a test sends, with the text in the header. An empty text makes no block,
 // but is received only when the feed has subscribed.
 type driven struct {

@@ -29,7 +29,17 @@ func (c *conn) subscription(r jsonrpc.Call) []byte {
 	return jsonrpc.AppendAnswer(nil, r.ID, []byte(`"result":{}`))
 }
 
-var errTooFew = errors.New("no parameters")
+// Limits of a subscription, in bytes.
+const (
+	maxID     = 1 << 10 // each event repeats the id
+	maxParams = 64 << 10
+)
+
+var (
+	errTooFew     = errors.New("no parameters")
+	errLongID     = fmt.Errorf("the id of a subscription may have at most %d bytes", maxID)
+	errLongParams = errors.New("maximum query length exceeded")
+)
 
 // changeSubscription subscribes or unsubscribes. Its error is the node's.
 func (c *conn) changeSubscription(r jsonrpc.Call) error {
@@ -39,12 +49,18 @@ func (c *conn) changeSubscription(r jsonrpc.Call) error {
 	if r.Params == nil {
 		return errTooFew
 	}
+	if len(r.Params) > maxParams {
+		return errLongParams
+	}
 	query, err := parseQuery(r.Params)
 	if err != nil {
 		return fmt.Errorf("error converting json params to arguments: %w", err)
 	}
 	if r.Method == "unsubscribe" {
 		return c.subscriber.Unsubscribe(query)
+	}
+	if len(r.ID) > maxID {
+		return errLongID
 	}
 	text, _ := json.Marshal(query) // texts always encode
 	return c.subscriber.Subscribe(query, label{r.ID, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"query":%s,`, r.ID, text)})

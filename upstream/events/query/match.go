@@ -23,6 +23,9 @@ func (t Tags) Size() (size int) {
 	return size
 }
 
+// Conditions returns the number of conditions.
+func (q *Query) Conditions() int { return len(q.conditions) }
+
 // Cost returns the maximum cost of matching tags of a size, in bytes.
 func (q *Query) Cost(size int) int { return len(q.conditions) * size }
 
