@@ -12,7 +12,7 @@ import (
 
 func checkCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "check", Short: "validate the configuration and report its problems, also those on this machine", Args: operands,
+		Use: "check", Short: "validate the configuration, and check addresses, certificate and SQLite store on this machine", Args: operands,
 	}
 	reach := c.Flags().Bool("connect", false, "also connect to nodes, Redis, collection store, metadata provider and execution clients, and report the results")
 	settings := addSettingFlags(c.Flags())
