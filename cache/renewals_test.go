@@ -158,11 +158,15 @@ func TestRenewalsTakeASmallPartOfMemory(t *testing.T) {
 		waitForIdle(t, c)
 	}
 	waitForMessages(t, s.reader, s.other)
-	for i, want := range map[int]bool{keys / 4: true, keys - 1: false} {
+	held := 0
+	for i := range keys {
 		s.commands.drain()
 		res := mustGet(t, s.reader, query(i, 101), answer(101, page))
-		if commands := s.commands.drain(); commands != "" != want || res.Outcome != cache.Hit {
-			t.Errorf("renewal %d of %d: commands = %q, outcome = %v; want commands: %t, hit", i, keys, commands, res.Outcome, want)
+		if expect.Equal(t, res.Outcome, cache.Hit, "outcome of key %d", i); s.commands.drain() == "" {
+			held++
 		}
+	}
+	if held == 0 || held > keys/2 {
+		t.Errorf("renewals held = %d of %d, want at least 1 and at most half", held, keys)
 	}
 }

@@ -1,9 +1,6 @@
 package cache
 
-import (
-	"maps"
-	"sync"
-)
+import "sync"
 
 // Renewal is an entry that another replica has published, as its message describes it.
 type Renewal struct {
@@ -30,22 +27,22 @@ func (r *Renewal) renews(e *Entry) (newer, whole bool) {
 // one flight and so at most one channel, which carries whether to read the shared store again.
 //
 // It stores the renewals of keys in use here until the next request for the key, which has the MaxHeight to judge a
-// renewal by. If there are too many, the oldest are dropped, and the shared store is read instead.
+// renewal by. If there are too many, all are dropped, and the shared store is read instead.
 type subscriber struct {
 	memory *memory
-	most   int // maximum bytes of newer; earlier has as many again
+	most   int // maximum bytes of renewals
 
-	mu             sync.Mutex
-	waiting        map[string]chan bool
-	held           int // bytes of newer
-	newer, earlier map[string]Renewal
+	mu       sync.Mutex
+	waiting  map[string]chan bool
+	held     int // bytes of renewals
+	renewals map[string]Renewal
 }
 
 // renewalsShare is the divisor of memory that limits renewals.
 const renewalsShare = 32
 
 func newSubscriber(m *memory, bytes int64) *subscriber {
-	return &subscriber{memory: m, most: int(bytes / renewalsShare / 2), waiting: map[string]chan bool{}, newer: map[string]Renewal{}}
+	return &subscriber{memory: m, most: int(bytes / renewalsShare), waiting: map[string]chan bool{}, renewals: map[string]Renewal{}}
 }
 
 func (s *subscriber) listen(key string) <-chan bool {
@@ -93,8 +90,7 @@ func (s *subscriber) NotifyAll() {
 // Purge implements [Subscriber]. It removes the renewals of the selected entries as well.
 func (s *subscriber) Purge(sel Selection) (n int) {
 	s.mu.Lock()
-	maps.DeleteFunc(s.earlier, func(key string, _ Renewal) bool { return sel.Has(key) })
-	for key := range s.newer {
+	for key := range s.renewals {
 		if sel.Has(key) {
 			s.remove(key)
 		}
@@ -116,7 +112,7 @@ func notify(woken chan<- bool, again bool) {
 func (s *subscriber) take(key string, have *Entry) (renewal Renewal, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	renewal, ok = s.get(key)
+	renewal, ok = s.renewals[key]
 	if !ok {
 		return renewal, false
 	}
@@ -131,37 +127,29 @@ func (s *subscriber) take(key string, have *Entry) (renewal Renewal, ok bool) {
 func (s *subscriber) drop(key string) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok = s.get(key); ok {
-		s.remove(key)
-	}
+	_, ok = s.renewals[key]
+	s.remove(key)
 	return ok
 }
 
-// keep stores a renewal. The caller of keep, get and remove must hold mu.
+// keep stores a renewal. The caller of keep and remove must hold mu.
 func (s *subscriber) keep(key string, renewal Renewal) {
-	size := renewal.Size + overhead
+	s.remove(key)
+	size := renewal.weight()
 	if s.held+size > s.most {
-		s.earlier, s.newer, s.held = s.newer, map[string]Renewal{}, 0
-	}
-	if old, ok := s.newer[key]; ok {
-		s.held -= old.Size + overhead
+		clear(s.renewals)
+		s.held = 0
 	}
 	if size <= s.most {
-		s.newer[key], s.held = renewal, s.held+size
+		s.renewals[key], s.held = renewal, s.held+size
 	}
-}
-
-func (s *subscriber) get(key string) (renewal Renewal, ok bool) {
-	if renewal, ok = s.newer[key]; !ok {
-		renewal, ok = s.earlier[key]
-	}
-	return renewal, ok
 }
 
 func (s *subscriber) remove(key string) {
-	if renewal, ok := s.newer[key]; ok {
-		s.held -= renewal.Size + overhead
+	if renewal, ok := s.renewals[key]; ok {
+		s.held -= renewal.weight()
+		delete(s.renewals, key)
 	}
-	delete(s.newer, key)
-	delete(s.earlier, key)
 }
+
+func (r *Renewal) weight() int { return r.Size + overhead }
