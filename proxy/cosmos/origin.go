@@ -9,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -58,19 +59,12 @@ func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 	switch {
 	case ep.Name == "tx_search" && a.Reason == node.OK:
 		return blocks.IndexedExpiry(true, false, now, tip)
-	case a.Reason == node.OK:
-		return time.Time{}
-	case ep.Class.Fixed():
+	case a.Reason != node.OK && ep.Class.Fixed():
 		return now.Add(max(missingLife, min(now.Sub(tip.Since), tip.Interval)))
 	case a.Reason == node.Refused && a.Codec == "": // the node does not say that it is the state's
 		return now.Add(tip.Interval)
-	case a.Reason == node.Refused:
-		return time.Time{}
-	case a.Reason == node.FutureHeight:
-		return now.Add(tip.Interval / 4)
-	case a.Reason == node.Other, a.NodeStatus == http.StatusGatewayTimeout:
+	case a.NodeStatus == http.StatusGatewayTimeout:
 		return now.Add(dialect.BrokenLife)
-	default:
-		return now.Add(ep.Negative())
 	}
+	return state.Expiry(a, now, tip, ep.Negative())
 }
