@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"unsafe"
 )
 
 // maxDepth limits the nesting of values, as in encoding/json, because readers of a valid text may recurse.
@@ -18,11 +17,6 @@ func Valid(text []byte) bool {
 	var n nesting
 	at := value(text, blanks(text, 0), &n)
 	return at == len(text)
-}
-
-// ValidString is Valid for a string.
-func ValidString(text string) bool {
-	return Valid(unsafe.Slice(unsafe.StringData(text), len(text))) //nolint:gosec // read-only
 }
 
 // Members returns the unchanged values of the members of an object with the given names: the first of each name, or nil if

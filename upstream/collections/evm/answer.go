@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 
@@ -47,8 +48,9 @@ func Results(answers []Answer, err error) ([]gjson.Result, error) {
 
 // sortAnswers returns the answers to a batch in the order of its calls. With an error it returns the answers before the first
 // unanswered call.
-func (c *client) sortAnswers(body string, calls int) ([]Answer, error) {
-	if !jsontext.ValidString(body) {
+func (c *client) sortAnswers(text []byte, calls int) ([]Answer, error) {
+	body := unsafe.String(unsafe.SliceData(text), len(text)) // gjson needs a string; this avoids copying many megabytes
+	if !jsontext.Valid(text) {
 		return nil, c.notJSON(body)
 	}
 	all := gjson.Parse(body)

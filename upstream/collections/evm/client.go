@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -42,7 +41,7 @@ func (c *client) call(ctx context.Context, timeout time.Duration, calls ...Call)
 	return c.sortAnswers(body, len(calls))
 }
 
-func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) (answer string, err error) {
+func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) (answer []byte, err error) {
 	ctx, span := upstream.StartSpan(ctx, "evm.request")
 	defer func() { upstream.EndSpan(span, err) }()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -50,26 +49,25 @@ func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) 
 	body, _ := json.Marshal(requests(calls)) // parameters always encode
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return "", c.silence(err)
+		return nil, c.silence(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	upstream.PassTrace(ctx, req.Header)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return "", c.silence(err)
+		return nil, c.silence(err)
 	}
 	defer resp.Body.Close()
-	text, err := c.memory.Read(resp.Body, c.maxBody)
-	answer = unsafe.String(unsafe.SliceData(text), len(text)) // gjson needs a string; this avoids copying many megabytes
+	answer, err = c.memory.Read(resp.Body, c.maxBody)
 	switch {
 	case resp.StatusCode != http.StatusOK:
-		return "", c.statusFailure(resp, answer)
+		return nil, c.statusFailure(resp, string(answer))
 	case errors.Is(err, account.ErrTooLarge):
-		return "", Refusal("its response exceeds %d bytes", c.maxBody)
+		return nil, Refusal("its response exceeds %d bytes", c.maxBody)
 	case errors.Is(err, account.ErrFull):
-		return "", Refusal("its response exceeds the free memory")
+		return nil, Refusal("its response exceeds the free memory")
 	case err != nil:
-		return "", c.silence(err)
+		return nil, c.silence(err)
 	}
 	return answer, nil
 }
