@@ -46,7 +46,7 @@ type Account struct {
 
 // New returns an account of limit bytes. A nil registerer registers no metrics.
 func New(limit int64, r prometheus.Registerer) *Account {
-	a := &Account{limit: limit, reclaimer: reclaimer{short: make(chan int64, 1)}}
+	a := &Account{limit: limit, reclaimer: reclaimer{short: make(chan int64, 1), sources: map[*func() []Holder]struct{}{}}}
 	most := limit / 4 * 3
 	a.upstream = a.Part(Upstream, most, most)
 	f := promauto.With(r)

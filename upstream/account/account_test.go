@@ -131,7 +131,7 @@ func TestShareCountsAllBodiesOfAClient(t *testing.T) {
 func TestUpstreamBodiesAreReservedWhileTheyAreRead(t *testing.T) {
 	a := account.New(4<<20, nil)
 	body := bytes.Repeat([]byte("x"), 1<<20)
-	got, err := a.Upstream().Read(bytes.NewReader(body), 1<<20)
+	got, err := a.Upstream().Read(bytes.NewReader(body), 0, 1<<20)
 	if err != nil || !bytes.Equal(got, body) || a.Used() != 0 {
 		t.Errorf("Read = %d bytes, %v, with %d reserved after it; want %d, nil, 0", len(got), err, a.Used(), len(body))
 	}
@@ -143,12 +143,12 @@ func TestUpstreamBodiesAreReservedWhileTheyAreRead(t *testing.T) {
 		"a body that is cut off":      {io.MultiReader(bytes.NewReader(body[1:]), iotest.ErrReader(io.ErrUnexpectedEOF)), io.ErrUnexpectedEOF},
 		"the largest body after that": {bytes.NewReader(body), nil},
 	} {
-		if _, err := a.Upstream().Read(tt.from, 1<<20); !errors.Is(err, tt.want) || a.Used() != 0 {
+		if _, err := a.Upstream().Read(tt.from, 0, 1<<20); !errors.Is(err, tt.want) || a.Used() != 0 {
 			t.Errorf("%s: Read = %v with %d reserved after it, want %v and 0", name, err, a.Used(), tt.want)
 		}
 	}
 	endless := io.MultiReader(bytes.NewReader(make([]byte, 8<<20)), iotest.ErrReader(errors.New("all of it was read")))
-	if _, err := a.Upstream().Read(endless, 1<<30); !errors.Is(err, account.ErrFull) {
+	if _, err := a.Upstream().Read(endless, 0, 1<<30); !errors.Is(err, account.ErrFull) {
 		t.Errorf("Read of a body larger than the account = %v, want %v", err, account.ErrFull)
 	}
 }
@@ -159,7 +159,7 @@ func TestNothingIsRefusedWithoutAnAccount(t *testing.T) {
 		t.Error("Reserve = false, want true")
 	}
 	var p *account.Part
-	if body, err := p.Read(strings.NewReader("text"), 10); err != nil || string(body) != "text" {
+	if body, err := p.Read(strings.NewReader("text"), 0, 10); err != nil || string(body) != "text" {
 		t.Errorf("Read = %q, %v; want text, nil", body, err)
 	}
 }
@@ -180,15 +180,15 @@ func TestBodyOfAnnouncedSizeIsReadInOnePiece(t *testing.T) {
 	} {
 		var reserved int64
 		first := sync.OnceFunc(func() { reserved = a.Used() })
-		got, err := a.Upstream().ReadSized(reader(func(p []byte) (int, error) { first(); return tt.from.Read(p) }), tt.size, 3<<20)
+		got, err := a.Upstream().Read(reader(func(p []byte) (int, error) { first(); return tt.from.Read(p) }), tt.size, 3<<20)
 		if !errors.Is(err, tt.want) || err == nil && !bytes.Equal(got, body) || a.Used() != 0 {
-			t.Errorf("%s: ReadSized = %d bytes, %v, with %d reserved after it; want %d, %v, 0", name, len(got), err, a.Used(), len(body), tt.want)
+			t.Errorf("%s: Read = %d bytes, %v, with %d reserved after it; want %d, %v, 0", name, len(got), err, a.Used(), len(body), tt.want)
 		}
 		expect.Equal(t, reserved, tt.reserved, "%s: bytes reserved at the first read", name)
 	}
 	full := account.New(100_000, nil)
-	if _, err := full.Upstream().ReadSized(bytes.NewReader(body), 100_000, 1<<20); !errors.Is(err, account.ErrFull) {
-		t.Errorf("ReadSized beyond the account = %v, want %v", err, account.ErrFull)
+	if _, err := full.Upstream().Read(bytes.NewReader(body), 100_000, 1<<20); !errors.Is(err, account.ErrFull) {
+		t.Errorf("Read beyond the account = %v, want %v", err, account.ErrFull)
 	}
 }
 

@@ -21,16 +21,13 @@ func (h *Hold) ReadAll(r io.Reader, largest int64) ([]byte, error) {
 	return b.readAll(r)
 }
 
-// Read reads r to its end. It reserves memory while it reads. The error is the reader's, ErrTooLarge beyond largest
-// bytes, or ErrFull.
-func (p *Part) Read(r io.Reader, largest int64) ([]byte, error) { return p.ReadSized(r, 0, largest) }
-
 // maxSized is the maximum announced size, in bytes, for which memory is reserved in advance. A sender may announce a long
 // body and never send it.
 const maxSized = 1 << 20
 
-// ReadSized is Read for a body with an announced size in bytes. 0 or less means unknown.
-func (p *Part) ReadSized(r io.Reader, size, largest int64) ([]byte, error) {
+// Read reads r to its end. It reserves memory while it reads. size is the announced size in bytes, 0 or less if it is
+// unknown. The error is the reader's, ErrTooLarge beyond largest bytes, or ErrFull.
+func (p *Part) Read(r io.Reader, size, largest int64) ([]byte, error) {
 	h := p.Open("", true)
 	defer h.Close()
 	b := body{hold: h, left: int(largest) + 1, chunked: true}

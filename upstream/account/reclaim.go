@@ -40,9 +40,6 @@ func (a *Account) AddHolders(source func() []Holder) (remove func()) {
 	r := &a.reclaimer
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.sources == nil {
-		r.sources = map[*func() []Holder]struct{}{}
-	}
 	key := &source
 	r.sources[key] = struct{}{}
 	return func() {

@@ -119,7 +119,7 @@ func (p *Post) addTo(r *http.Request) {
 
 // read reads the body of a response within the memory budget.
 func (c *client) read(response *http.Response, largest int64) ([]byte, error) {
-	body, err := c.memory.ReadSized(response.Body, response.ContentLength, largest)
+	body, err := c.memory.Read(response.Body, response.ContentLength, largest)
 	if err == nil {
 		return body, nil
 	}

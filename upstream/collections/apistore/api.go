@@ -80,7 +80,7 @@ func (s *httpStore) fetch(ctx context.Context, q collections.Query) (collections
 		return collections.Page{}, httpError(err)
 	}
 	defer res.Body.Close()
-	body, err := s.memory.Read(res.Body, maxBody)
+	body, err := s.memory.Read(res.Body, res.ContentLength, maxBody)
 	switch {
 	case errors.Is(err, account.ErrTooLarge):
 		return collections.Page{}, collections.Unusable(fmt.Errorf("response exceeds %d bytes", maxBody))

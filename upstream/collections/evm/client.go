@@ -58,7 +58,7 @@ func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) 
 		return nil, c.silence(err)
 	}
 	defer resp.Body.Close()
-	answer, err = c.memory.Read(resp.Body, c.maxBody)
+	answer, err = c.memory.Read(resp.Body, resp.ContentLength, c.maxBody)
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		return nil, c.statusFailure(resp, string(answer))

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"path"
@@ -89,7 +88,7 @@ func (c *client) do(ctx context.Context, method string, body []byte, answer any,
 		return c.silence(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, err := c.read(ctx, resp.Body) // also for a refusal, so that the connection can be reused
+	text, err := c.read(ctx, resp) // also for a refusal, so that the connection can be reused
 	if refused := c.refusal(resp); refused != nil {
 		return refused
 	}
@@ -114,8 +113,8 @@ func (c *client) request(ctx context.Context, method string, body []byte, path [
 }
 
 // read reads a complete body of at most maxBody bytes.
-func (c *client) read(ctx context.Context, body io.Reader) ([]byte, error) {
-	text, err := c.memory.Read(body, maxBody)
+func (c *client) read(ctx context.Context, resp *http.Response) ([]byte, error) {
+	text, err := c.memory.Read(resp.Body, resp.ContentLength, maxBody)
 	switch {
 	case errors.Is(err, account.ErrTooLarge):
 		return nil, c.bad(fmt.Errorf("%w: response exceeds %d bytes", errRefused, maxBody))

@@ -259,7 +259,7 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 		return 0, nil, nil, upstream.Bare(err)
 	}
 	defer response.Body.Close()
-	responseBody, err = c.memory.ReadSized(response.Body, response.ContentLength, maxBytes)
+	responseBody, err = c.memory.Read(response.Body, response.ContentLength, maxBytes)
 	return response.StatusCode, response.Header, responseBody, err
 }
 
