@@ -60,12 +60,12 @@ func runImport(ctx context.Context, settings *settingFlags, path string, force b
 
 // checkNotIndexed returns an error if an indexer fills the store.
 func checkNotIndexed(ctx context.Context, store *collections.Store) error {
-	at, err := store.Cursor(ctx)
+	m, err := store.Mark(ctx)
 	switch {
 	case errors.Is(err, collections.ErrNotIndexed):
 		return nil // Import returns the reason
-	case err == nil && at.Chain != 0:
-		return fmt.Errorf("the store is indexed from chain %d up to block %d, and the indexer would add to imported counts: use --force to import nevertheless", at.Chain, at.Block)
+	case err == nil && m.Cursor.Chain != 0:
+		return fmt.Errorf("the store is indexed from chain %d up to block %d, and the indexer would add to imported counts: use --force to import nevertheless", m.Cursor.Chain, m.Cursor.Block)
 	}
 	return err
 }

@@ -25,7 +25,7 @@ import (
 // expectChain compares a store with the simulated chain at the store's block.
 func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
 	t.Helper()
-	cursor := expect.Value(store.Cursor(t.Context()))(t)
+	cursor := expect.Value(store.Mark(t.Context()))(t).Cursor
 	page := expect.Value(store.List(t.Context(), collections.Query{Limit: collections.MaxLimit}))(t)
 	want := map[string]collections.Collection{}
 	for c := range d.CollectionsAt(cursor.Block) {
@@ -72,8 +72,8 @@ func TestIndexCommandFillsStore(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, append(command, "--follow"), streams{io.Discard, io.Discard}) }()
 	expect.Eventually(t, "the store to reach the head", func() bool {
-		cursor, err := store.Cursor(t.Context())
-		return err == nil && cursor.Block == d.EVM().Height()
+		m, err := store.Mark(t.Context())
+		return err == nil && m.Cursor.Block == d.EVM().Height()
 	})
 	cancel()
 	expect.NoError(t, <-ended)
@@ -188,8 +188,8 @@ func TestIndexRefusesImportedCollectionsWithoutFirstBlock(t *testing.T) {
 		}
 	}
 	store := openURL(t, url)
-	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Chain != 0 {
-		t.Errorf("cursor = %+v, %v, want none", cursor, err)
+	if m, err := store.Mark(t.Context()); err != nil || m.Cursor.Chain != 0 {
+		t.Errorf("cursor = %+v, %v, want none", m.Cursor, err)
 	}
 	if _, err := runCommand(t, "index", "--evm", d.EVMURL(), "--network", "aeneid", "--from", strconv.FormatInt(d.EVMStart()+1, 10)); err != nil {
 		t.Errorf("index --from = %v, want success", err)
@@ -204,7 +204,7 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 			url := newURL(t)
 			expect.Value(runCommand(t, indexArgs(d, url)...))(t)
 			store := openURL(t, url) // as a server has it open
-			right := expect.Value(store.Cursor(t.Context()))(t)
+			right := expect.Value(store.Mark(t.Context()))(t).Cursor
 			wrong := right
 			wrong.Block, wrong.Hash = wrong.Block+1, ledger.Hash{1}
 			expect.NoError(t, store.Apply(t.Context(), right, ledger.Tally{Cursor: wrong, Changes: []ledger.Change{
@@ -219,8 +219,8 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 				t.Errorf("mark after the rebuild = %+v, %v; want a later generation than %+v, at block %d", after, err, before, d.EVM().Height())
 			}
 			shadow := expect.Value(store.Shadow(t.Context()))(t)
-			if cursor, err := shadow.Cursor(t.Context()); err != nil || cursor.Chain != 0 {
-				t.Errorf("cursor of the shadow after the rebuild = %+v, %v; want none", cursor, err)
+			if m, err := shadow.Mark(t.Context()); err != nil || m.Cursor.Chain != 0 {
+				t.Errorf("cursor of the shadow after the rebuild = %+v, %v; want none", m.Cursor, err)
 			}
 			expect.NoError(t, errors.Join(shadow.Close(), store.DropShadow(t.Context())))
 		})

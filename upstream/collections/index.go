@@ -11,13 +11,6 @@ import (
 // ErrNotIndexed is the error of the methods for indexers if another server fills the store.
 var ErrNotIndexed = errors.New("collections: the store is read-only: index into the database behind it")
 
-// Cursor returns the last block whose events the store has counted, the zero
-// Cursor if there is none. Its errors are those of Mark.
-func (s *Store) Cursor(ctx context.Context) (ledger.Cursor, error) {
-	m, err := s.Mark(ctx)
-	return m.Cursor, err
-}
-
 // Owners returns the owners of the ids that the store knows. Its errors are those of Mark.
 func (s *Store) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error) {
 	ctx, span := upstream.StartSpan(ctx, "collections.owners")

@@ -139,7 +139,7 @@ func TestEmptyTallyMovesOnlyCursor(t *testing.T) {
 		before := list(t, s, collections.Query{})
 		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{Cursor: cursorAt(5)}))
 		expect.NoDiff(t, list(t, s, collections.Query{}), before, "page")
-		expect.Equal(t, expect.Value(s.Cursor(t.Context()))(t), cursorAt(5), "cursor")
+		expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(5), "cursor")
 	})
 }
 
@@ -196,10 +196,9 @@ func TestTallyOfManyRowsIsCounted(t *testing.T) {
 func TestAPIStoreIsNotIndexed(t *testing.T) {
 	s := open(t, "http://127.0.0.1:1/api/v4", collections.Options{})
 	_, errMark := s.Mark(t.Context())
-	_, errCursor := s.Cursor(t.Context())
 	_, errOwners := s.Owners(t.Context(), nil, nil)
 	for _, err := range []error{
-		errMark, errCursor, errOwners, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{}),
+		errMark, errOwners, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{}),
 		s.Lead(t.Context(), func(context.Context) error { t.Error("Lead called its function, want only an error"); return nil }),
 	} {
 		expect.ErrorIs(t, err, collections.ErrNotIndexed, "error")

@@ -16,8 +16,7 @@ import (
 
 // A Store holds the collections and the cursor up to which they are counted. It is implemented by *collections.Store.
 type Store interface {
-	Cursor(ctx context.Context) (ledger.Cursor, error)
-	List(ctx context.Context, q collections.Query) (collections.Page, error)
+	Mark(ctx context.Context) (collections.Mark, error)
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
 	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
 	StepBack(ctx context.Context, from, to ledger.Cursor) error

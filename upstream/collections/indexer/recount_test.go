@@ -145,16 +145,17 @@ func TestIndexersOfOneStoreCountEachLogOnce(t *testing.T) {
 	})
 }
 
-// overtakenStore is filled by another indexer before its collections are listed for the first time.
+// overtakenStore is filled by another indexer after its mark was read for the first time.
 type overtakenStore struct {
 	indexer.Store
 	once sync.Once
 	fill func()
 }
 
-func (s *overtakenStore) List(ctx context.Context, q collections.Query) (collections.Page, error) {
+func (s *overtakenStore) Mark(ctx context.Context) (collections.Mark, error) {
+	m, err := s.Store.Mark(ctx)
 	s.once.Do(s.fill)
-	return s.Store.List(ctx, q)
+	return m, err
 }
 
 func TestCollectionsOfAnotherIndexerAreNotRefusedAsImported(t *testing.T) {
@@ -174,5 +175,5 @@ func await(t *testing.T, store *collections.Store, block int64) {
 
 func readCursor(t *testing.T, store *collections.Store) ledger.Cursor {
 	t.Helper()
-	return expect.Value(store.Cursor(t.Context()))(t)
+	return expect.Value(store.Mark(t.Context()))(t).Cursor
 }

@@ -136,10 +136,11 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 	if err := x.markIncomplete(ctx); err != nil {
 		return false, err
 	}
-	cursor, err := x.o.Store.Cursor(ctx)
+	m, err := x.o.Store.Mark(ctx)
 	if err != nil {
 		return false, err
 	}
+	cursor := m.Cursor
 	if err := x.o.Network.checkStore(cursor); err != nil {
 		return false, err
 	}
@@ -218,7 +219,8 @@ const finalReads = 16
 
 // checkStable reads the store's block repeatedly, so that an endpoint with alternating responses is detected.
 func (x *Indexer) checkStable(ctx context.Context) error {
-	cursor, err := x.o.Store.Cursor(ctx)
+	m, err := x.o.Store.Mark(ctx)
+	cursor := m.Cursor
 	if err != nil || cursor.Chain == 0 {
 		return err
 	}

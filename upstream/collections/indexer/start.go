@@ -1,13 +1,11 @@
 package indexer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -46,15 +44,15 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 
 // checkNotImported returns ErrImported if a store without a cursor has collections. Their events would be counted twice.
 func (x *Indexer) checkNotImported(ctx context.Context) error {
-	page, err := x.o.Store.List(ctx, collections.Query{Limit: 1})
-	if err != nil || page.Total == 0 {
+	m, err := x.o.Store.Mark(ctx)
+	switch {
+	case err != nil || m.Total == 0:
 		return err
-	}
-	if cursor, err := x.o.Store.Cursor(ctx); err != nil || cursor.Chain != 0 {
-		return cmp.Or(err, ledger.ErrCursorMoved) // another indexer has begun meanwhile
+	case m.Cursor.Chain != 0:
+		return ledger.ErrCursorMoved // another indexer has begun meanwhile
 	}
 	return fmt.Errorf("%w (%d): use an empty store, or set index.from to the first block after the imported data, so that no event counts twice",
-		ErrImported, page.Total)
+		ErrImported, m.Total)
 }
 
 // search returns the first block up to high with a contract. With an error it returns a block at or below that block.
