@@ -41,7 +41,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 				soonest = min(soonest, e.configured.Priority)
 			}
 		default:
-			if rank := e.rank(v, reach, f.request.Avoid); best == nil || slices.Compare(rank[:], bestRank[:]) < 0 {
+			if rank := e.rank(v, reach, f.request); best == nil || slices.Compare(rank[:], bestRank[:]) < 0 {
 				best, bestRank = e, rank
 			}
 		}
@@ -84,16 +84,16 @@ func (v *view) reach(height int64, interval time.Duration) reach {
 	}
 }
 
-// rank orders endpoints. The lowest rank is best. The criteria are, in order: recent failures and avoid, priority,
+// rank orders endpoints. The lowest rank is best. The criteria are, in order: recent failures and Avoid, priority,
 // reach, waiting requests, latency, requests in flight.
-func (e *endpoint) rank(v view, r reach, avoid string) [6]int {
+func (e *endpoint) rank(v view, reached reach, r Request) [6]int {
 	failed := 0
-	if time.Since(v.failed) < penaltyTime {
+	if time.Since(v.failed) < penaltyTime || r.Call != nil && v.CometDown {
 		failed = 1
 	}
-	if e.name == avoid {
+	if e.name == r.Avoid {
 		failed += 2
 	}
 	load := e.queue.Load()
-	return [6]int{failed, e.configured.Priority, int(present - r), load.Waiting, bits.Len64(uint64(v.latency / latencyUnit)), load.InFlight}
+	return [6]int{failed, e.configured.Priority, int(present - reached), load.Waiting, bits.Len64(uint64(v.latency / latencyUnit)), load.InFlight}
 }

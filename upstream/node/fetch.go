@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -170,7 +172,7 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 	case r.is(Pruned):
 		f.done, f.pruned = append(f.done, r.endpoint), r.answer
 		return false
-	case f.request.writes(): // it may have been executed
+	case f.request.writes() && !r.unsent(): // it may have been executed
 		return true
 	case f.wantsHeight(r) && f.pool.PollNow(ctx, r.endpoint.blocks): // the tip is known now
 		f.heightless = r.answer
@@ -196,6 +198,11 @@ func (r result) is(reason Reason) bool { return r.answer != nil && r.answer.Reas
 func (r result) retryable() bool {
 	err, ok := errors.AsType[*upstream.Error](r.err)
 	return ok && (err.Kind != upstream.Overloaded || errors.Is(err, errRefusedByParent)) && !errors.Is(err, errTooLarge)
+}
+
+// unsent reports whether no part of the request was sent, because no connection was made or the breaker is open.
+func (r result) unsent() bool {
+	return isDialError(r.err) || errors.Is(r.err, gobreaker.ErrOpenState) || errors.Is(r.err, gobreaker.ErrTooManyRequests)
 }
 
 // wait waits until the tip or a node's state changes, or for a pause that doubles each time.

@@ -1,12 +1,15 @@
 package node
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
@@ -113,4 +116,38 @@ func TestFailureOfOneRequestIsFollowedByAProbe(t *testing.T) {
 	}
 	outage := p.Outages()[0]
 	expect.Eventually(t, "a probe to complete", func() bool { return !outage.Failing() })
+}
+
+func TestTransactionIsSentToAnotherNodeWhileTheRPCOfOneIsDown(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	down, well := newFakeNode(t, 100), newFakeNode(t, 100)
+	well.rest = func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+	}
+	p := run(t, Options{
+		Endpoints:     []Endpoint{{REST: "http://" + down.address, Comet: "tcp://" + porttest.Address(t)}},
+		BlockInterval: time.Minute, Registerer: registry,
+	}, well)
+	waitForProbes(t, p)
+	expect.Eventually(t, "both heights", func() bool { h := p.Health(); return h[0].Height == 100 && h[1].Height == 100 })
+	params := func(int64) json.RawMessage { return json.RawMessage(`{}`) }
+	r := Request{Height: AtTip, Unpinned: true, Call: &Call{Method: "broadcast_tx_sync", Params: params, Write: true}}
+	const refused = "tipcache_node_answers_total unreachable"
+	for range maxFailures {
+		prefer(p, 0)
+		if _, err := p.Fetch(within(t, time.Minute), r); err != nil {
+			t.Fatalf("Fetch = %v, want an answer of the other node", err)
+		}
+	}
+	expect.Equal(t, gather(t, registry, down.address)[refused], 0, "calls refused by the node whose RPC is known to be down")
+	r.Avoid = well.address
+	for range 2 * maxFailures { // the breaker opens
+		if _, err := p.Fetch(within(t, time.Minute), r); err != nil {
+			t.Fatalf("Fetch after a refused connection = %v, want an answer of the other node", err)
+		}
+	}
+	if gather(t, registry, down.address)[refused] == 0 {
+		t.Error("no call was refused, want some")
+	}
 }
