@@ -2,14 +2,17 @@ package proxy_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -47,4 +50,23 @@ func TestPagesAreTheSameInEveryCodingAtEveryHost(t *testing.T) {
 		}
 	}
 	expect.Equal(t, store.calls.Load(), 1, "store requests")
+}
+
+func TestPagesHaveTheSchemeThatATrustedProxyNames(t *testing.T) {
+	s := startList(t, listing.Options{NoAuth: true, Policy: cache.Policy{Fresh: time.Hour}}, func(o *proxy.Options) {
+		o.Web.PublicURL, o.Web.Limits.TrustedProxies = "", []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	for range 4 {
+		for _, scheme := range []string{"https", "http"} {
+			r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+listPath, strings.NewReader(`{}`)))(t)
+			r.Host = "h.example"
+			r.Header.Set("X-Forwarded-Proto", scheme)
+			resp := expect.Value(s.Client().Do(r))(t)
+			body := expect.Value(io.ReadAll(resp.Body))(t)
+			resp.Body.Close()
+			if want := `{"$schema":"` + scheme + "://h.example/"; !strings.HasPrefix(string(body), want) {
+				t.Errorf("page = %.60s, want it to begin with %s", body, want)
+			}
+		}
+	}
 }

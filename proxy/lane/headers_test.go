@@ -19,7 +19,7 @@ const otherNames = `A-IM Accept-Charset Accept-Datetime Accept-Language Alt-Used
 	MIME-Version Overwrite Pragma Prefer Priority Proxy-Authorization Proxy-Connection Range Referer Save-Data Sec-WebSocket-Key
 	Service-Worker Surrogate-Capability TE Timeout Traceparent Tracestate True-Client-IP Upgrade-Insecure-Requests User Vary Via Want-Digest
 	Warning X-Api_Key X_Api_Key X-ATT-DeviceId X-B3-TraceId X-Cache X-Client-IP X-Correlation-ID X-Csrf-Token X-Forwarded-Host
-	X-Forwarded-Path X-Forwarded-Port X-Forwarded-Prefix X-Forwarded-Proto X-Forwarded-Scheme X-Forwarded-Server X-HTTP-Method
+	X-Forwarded-Path X-Forwarded-Port X-Forwarded-Prefix X-Forwarded-Scheme X-Forwarded-Server X-HTTP-Method
 	X-HTTP-Method-Override X-Host X-Idempotency-Key X-Method-Override X-Original-URL X-Original-URI X-Purge X-Real-IP X-Requested-With
 	X-Rewrite-URL X-Tenant X-Token X-UIDH X-User X-Wap-Profile Grpc-Metadata-X Grpc-Timeout Grpc-Metadata-Tenant`
 

@@ -13,7 +13,8 @@ const (
 	MetadataBlockHeight
 	MinBlockHeight
 	MinEVMBlock
-	ContentType // only for requests with a body
+	ForwardedProto // of a trusted proxy; bodies contain URLs
+	ContentType    // only for requests with a body
 
 	// Evaluated for each response; not part of the key.
 	AcceptEncoding
@@ -50,6 +51,7 @@ var Names = [headerCount]string{
 	MetadataBlockHeight: "Grpc-Metadata-X-Cosmos-Block-Height",
 	MinBlockHeight:      "X-Min-Block-Height",
 	MinEVMBlock:         "X-Min-Evm-Block",
+	ForwardedProto:      "X-Forwarded-Proto",
 	ContentType:         "Content-Type",
 	AcceptEncoding:      "Accept-Encoding",
 	IfNoneMatch:         "If-None-Match",

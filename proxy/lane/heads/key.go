@@ -11,7 +11,7 @@ import (
 func (r *Request) AppendKey(b []byte) []byte {
 	b = append(append(b, r.Method...), ' ')
 	b = append(append(b, r.Target...), '\n')
-	for h := Host; h <= MinEVMBlock; h++ {
+	for h := Host; h <= ForwardedProto; h++ {
 		if r.sent&(1<<h) != 0 {
 			b = append(append(b, byte('A'+h)), r.values[h]...)
 			b = append(b, '\n')
