@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -90,14 +89,9 @@ func parseTarget(address string) (*url.URL, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
-	u, err := url.Parse(strings.TrimRight(address, "/"))
-	switch {
-	case err != nil || u.Port() == "" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+	u, err := parseBase(address)
+	if err != nil || u.Port() == "" || u.Hostname() == "" || u.Path != "" || u.User != nil {
 		return nil, errors.New("expected host:port, http://host:port, or https://host:port for TLS")
-	case u.Scheme == "tcp":
-		u.Scheme = "http"
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("unsupported scheme %s for gRPC: expected http, or https for TLS", u.Scheme)
 	}
 	return u, nil
 }

@@ -134,13 +134,13 @@ func CheckComet(ctx context.Context, e Endpoint) (s comet.Status, methods []stri
 	if err != nil {
 		return s, nil, err
 	}
-	o, hide := Options{}.WithDefaults(), upstream.NewRedactor(base, upstream.HeaderValues(e.Headers)...)
+	o := Options{}.WithDefaults()
 	c := comet.New(base, e.Headers, o.Timeout, 0, nil, upstream.NewOutage(o.Logger, "RPC of node "+base.Host))
 	defer c.CloseIdle()
 	if s, err = c.Status(ctx); err != nil {
 		return s, nil, err
 	}
-	s.ChainID, s.TxIndex = hide.Replace(s.ChainID), hide.Replace(s.TxIndex)
+	s.ChainID, s.TxIndex = c.Redact(s.ChainID), c.Redact(s.TxIndex)
 	_, _, page, _ := c.Get(ctx, "/", o.maxBody) // a gateway may not have the page
 	for _, m := range methodLinks.FindAllSubmatch(page, -1) {
 		methods = append(methods, string(m[1]))
