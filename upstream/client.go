@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // NewClient returns an HTTP client for an upstream. It does not follow redirects, because this would reveal keys in
@@ -22,6 +23,13 @@ func NewClient(transport http.RoundTripper, headers http.Header, hide *strings.R
 	return &http.Client{
 		Transport:     guarded{transport, headers, hide},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// NewTransport returns a transport for upstreams that may use HTTP/2. It keeps at most maxIdle idle connections to a host.
+func NewTransport(maxIdle int) *http.Transport {
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute,
 	}
 }
 

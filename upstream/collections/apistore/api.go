@@ -44,13 +44,8 @@ func Open(_ context.Context, base string, o collections.Options) (string, collec
 		return "", nil, errors.New("collections: the store's URL is a base such as https://host/api/v4, without user, query or fragment")
 	}
 	name := strings.TrimRight(u.String(), "/")
-	transport := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		ForceAttemptHTTP2:   true,
-		MaxConnsPerHost:     o.Connections,
-		MaxIdleConnsPerHost: o.Connections,
-		IdleConnTimeout:     time.Minute,
-	}
+	transport := upstream.NewTransport(o.Connections)
+	transport.MaxConnsPerHost = o.Connections
 	return name, &httpStore{
 		endpoint: name + "/collections",
 		key:      o.APIKey,

@@ -67,12 +67,7 @@ func NewPool(o Options) (*Pool, error) {
 		return nil, errors.New("endpoints and a chain id are required")
 	}
 	o = o.WithDefaults()
-	o.client = upstream.NewClient(&http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: o.Parallel + 1,
-		IdleConnTimeout:     time.Minute,
-	}, nil, nil)
+	o.client = upstream.NewClient(upstream.NewTransport(o.Parallel+1), nil, nil)
 	p := &Pool{o: o}
 	for _, u := range o.Endpoints {
 		e, err := newEndpoint(u, &o)

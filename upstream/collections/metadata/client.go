@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -60,12 +59,7 @@ func openProvider(spec string, transport http.RoundTripper, memory *account.Part
 		secrets = append(secrets, key)
 	}
 	if transport == nil {
-		transport = &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			ForceAttemptHTTP2:   true,
-			MaxIdleConnsPerHost: 8,
-			IdleConnTimeout:     90 * time.Second,
-		}
+		transport = upstream.NewTransport(8)
 	}
 	return &client{name: name, base: base, http: upstream.NewClient(transport, nil, nil), secret: upstream.NewRedactor(base, secrets...), memory: memory}, nil
 }
