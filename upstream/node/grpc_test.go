@@ -41,6 +41,7 @@ type grpcNode struct {
 	chain   string
 	refusal *status.Status // nil means none
 	handled bool           // the refusal comes from the handler of a method
+	gate    chan struct{}  // calls wait until it is closed; nil means none
 	methods []string       // called methods, except the pool's own requests
 
 	header, trailer metadata.MD // metadata of responses; if both are nil, the header has the requested height
@@ -72,7 +73,7 @@ func (n *grpcNode) stop() {
 func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(s)
 	n.mu.Lock()
-	chain, refusal, handled, header, trailer := n.chain, n.refusal, n.handled, n.header, n.trailer
+	chain, refusal, handled, gate, header, trailer := n.chain, n.refusal, n.handled, n.gate, n.header, n.trailer
 	if method != nodeInfo {
 		n.methods = append(n.methods, method)
 	}
@@ -85,6 +86,12 @@ func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
 		network := protowire.AppendString(protowire.AppendTag(nil, 4, protowire.BytesType), chain)
 		reply := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), network)
 		return s.SendMsg(&reply)
+	}
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-s.Context().Done():
+		}
 	}
 	height := "100"
 	if md, _ := metadata.FromIncomingContext(s.Context()); len(md.Get(heightKey)) > 0 {

@@ -14,16 +14,19 @@ import (
 // longer responses.
 const usualReply = 256 << 10
 
+// writeReply is the maximum size in bytes of a response to a Write, which cannot be called again with more memory.
+const writeReply = 1 << 20
+
 // invoke calls a method within reserved memory. grpc-go reveals the size of a message only when it refuses it. So if a
 // response is longer than any before, the method is called again with more memory, if it only reads state.
 func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.CallOption) (reply []byte, err error) {
 	held := c.memory.Open("", true)
 	defer held.Close()
-	limit := c.maxBody
+	limit := int64(writeReply)
 	if !r.Write {
-		limit = min(c.replies.size(r.Method), c.maxBody)
+		limit = c.replies.size(r.Method)
 	}
-	limit = min(limit, max(streamWindow, c.memory.Free(c.maxBody)/2)) // leaves memory for other calls
+	limit = min(limit, c.maxBody, max(streamWindow, c.memory.Free(c.maxBody)/2)) // leaves memory for other calls
 	for reserved := int64(0); ; {
 		if err := held.Take(int(limit - reserved)); err != nil {
 			return nil, noMemory(err)

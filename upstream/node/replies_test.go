@@ -5,11 +5,35 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
+
+func TestTransactionsByGRPCLeaveMemoryForReads(t *testing.T) {
+	t.Parallel()
+	memory := account.New(128<<20, nil)
+	n := startGRPC(t, "127.0.0.1:0", "story-1")
+	n.gate = make(chan struct{})
+	p := runGRPC(t, Options{Memory: memory.Upstream(), InFlight: 16, Timeout: time.Minute}, n.address)
+	waitForGRPC(t, p, 0, "ok")
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(n.gate)
+	for range 12 {
+		all.Go(func() {
+			if _, err := invoke(t, p, aTx, AtTip); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	expect.Eventually(t, "twelve transactions in flight", func() bool { return n.calls(aTx) == 12 })
+	if free := memory.Upstream().Free(96 << 20); free < 64<<20 {
+		t.Errorf("free memory = %d bytes, want at least 64 MiB of 96", free)
+	}
+}
 
 func TestGRPCResponseIsReserved(t *testing.T) {
 	t.Parallel()
