@@ -37,6 +37,7 @@ type streams struct {
 	open     int64
 	parked   int64 // open streams whose handler has returned, but the client may not have read the response
 	extra    int64 // bytes reserved in addition to streamCost
+	refused  int64 // refused calls, up to MaxStreams, which the library holds until the client reads
 	handlers int64 // running HTTP/2 handlers
 	writes   int64 // writes in progress
 	closed   bool
@@ -146,12 +147,15 @@ func (s *streams) waitingSince(isBusy bool) (since time.Time, waiting bool) {
 	return s.changed, s.writes > 0 || isBusy && s.handlers == 0 && !s.changed.IsZero()
 }
 
-// bytes returns the memory of all streams except the first. Parked streams count only if the client is stalled.
+// bytes returns the memory of all streams except the first. Parked streams and refused calls count only if the client is
+// stalled.
 func (s *streams) bytes(stalled bool) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.open - 1
-	if !stalled {
+	if stalled {
+		n += s.refused
+	} else {
 		n -= s.parked
 	}
 	return max(0, n)*streamCost + s.extra
@@ -182,6 +186,7 @@ func (c *Conn) OpenCall(ctx context.Context, k *CallStream, headers, ahead int64
 	extra := max(0, headers-usualHeaders)
 	reserved, ok := s.openStream(extra, ahead)
 	if !ok {
+		s.refused = min(s.refused+1, MaxStreams)
 		return false
 	}
 	k.conn, k.ctx, k.extra, k.ahead, k.pending = c, ctx, extra, reserved-extra, 1

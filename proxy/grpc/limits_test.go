@@ -206,6 +206,7 @@ type rawClient struct {
 	*http2.Framer
 	nextStream uint32
 	encoding   string // of messages
+	timeout    string // grpc-timeout of calls; "" means none
 	mayClose   bool   // the server may close the connection at any time
 }
 
@@ -228,9 +229,13 @@ func (r *rawClient) startCall(height ...string) (stream uint32) {
 	r.Helper()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{
+	fields := [][2]string{
 		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", append(height, "14")[0]}, {"grpc-encoding", r.encoding},
-	} {
+	}
+	if r.timeout != "" {
+		fields = append(fields, [2]string{"grpc-timeout", r.timeout})
+	}
+	for _, f := range fields {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // keeps the field out of the dynamic table
 	}
 	stream = r.nextStream

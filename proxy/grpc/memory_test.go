@@ -2,14 +2,22 @@ package grpc_test
 
 import (
 	"io"
+	"net"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/http2"
 
 	memory "github.com/tipcache/tipcache/upstream/account"
 
+	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -110,4 +118,45 @@ func TestCallsWithoutMemoryAreRefused(t *testing.T) {
 	r.readStatus(second, "8")
 	expect.NoError(t, r.WriteData(first, true, make([]byte, 5)))
 	r.readUntil("the response to the first call", func(f http2.Frame) bool { return f.Header().StreamID == first })
+}
+
+// A connRecorder is a listener that records its last connection, without keeping it in memory.
+type connRecorder struct {
+	net.Listener
+	last atomic.Pointer[weak.Pointer[conn.Conn]]
+}
+
+func (l *connRecorder) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		last := weak.Make(conn.Accepted(c))
+		l.last.Store(&last)
+	}
+	return c, err
+}
+
+func TestCallsWithoutMemoryReleaseTheirTimeouts(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true, reserving)
+	account := d.cache.Account()
+	if !account.Reserve(memory.Requests, account.Limit()/8*7) {
+		t.Fatal("Reserve = false, want true")
+	}
+	l := &connRecorder{Listener: expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: 100, Memory: account}))(t)}
+	server := d.handler.NewServer(time.Minute, time.Minute)
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(l) })
+	t.Cleanup(func() { server.Stop(); served.Wait() })
+	d.addr = l.Addr().String()
+	r := d.dialRaw(t, "127.0.0.1")
+	r.startCall()
+	r.timeout = "99999999H"
+	for range 3 {
+		r.readStatus(r.startCall(), "8")
+	}
+	expect.NoError(t, r.Close())
+	expect.Eventually(t, "nothing refers to the closed connection", func() bool {
+		runtime.GC()
+		return l.last.Load().Value() == nil
+	})
 }

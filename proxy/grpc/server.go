@@ -56,6 +56,7 @@ type callContext struct {
 	metadata        metadata.MD     // from the client; must not be changed
 	on              *connection     // nil if the connection was not accepted by our listener
 	stream          conn.CallStream // in use if hasStream
+	isRefused       bool            // there is no memory for the call
 }
 
 type callKey struct{}
@@ -78,7 +79,9 @@ func (c *callContext) hasStream() bool { return c != nil && c.on != nil && c.on.
 var errNoStream = status.Error(codes.ResourceExhausted, "too many calls are open")
 
 // tapped records the metadata of a call and its connection. It opens the call's stream before the library receives
-// bytes of its message, and refuses the call if the memory budget is used up.
+// bytes of its message, and refuses the call if the memory budget is used up. handle refuses calls with a timeout,
+// because the library does not cancel the context of a call that tapped refuses: its timer would hold the connection
+// until the timeout, which can be centuries.
 func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
 	c := &callContext{Context: ctx, metadata: info.Header}
 	if from, ok := peer.FromContext(ctx); ok {
@@ -86,7 +89,11 @@ func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
 	}
 	isWellFormed := strings.HasPrefix(info.FullMethodName, "/") && strings.LastIndexByte(info.FullMethodName, '/') > 0 // the library refuses others
 	if c.hasStream() && isWellFormed && !c.on.conn.OpenCall(ctx, &c.stream, int64(conn.HeaderBytes(http.Header(info.Header))), window) {
-		return nil, errNoStream
+		if _, hasTimeout := ctx.Deadline(); !hasTimeout {
+			return nil, errNoStream
+		}
+		clear(info.Header) // so that a call whose refusal the client does not read uses little memory
+		c.isRefused = true
 	}
 	return c, nil
 }
@@ -95,6 +102,9 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	k := &call{Handler: d, stream: stream, start: time.Now()}
 	k.name, _ = grpc.MethodFromServerStream(stream)
 	c, _ := stream.Context().Value(callKey{}).(*callContext)
+	if c != nil && c.isRefused {
+		return errNoStream
+	}
 	isOpen := c.hasStream() && c.stream.Begin() // false if the client has reset the stream, or the connection is not ours
 	if isOpen {
 		defer c.stream.End()
