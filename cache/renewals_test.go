@@ -103,7 +103,7 @@ func TestReadOfOneReplicaRenewsEntriesOfOthers(t *testing.T) {
 		"same content":               {short, short, "ours", 101, 0, "", "hit shared"},
 		"another content":            {short, []byte("changed"), "ours", 101, 0, "", "hit shared"},
 		"same long content":          {long, long, "ours", 101, 0, "", "hit shared"},
-		"another long content":       {long, noise(9 << 10), "ours", 101, 0, "hmget", "hit shared"},
+		"another long content":       {long, noise(9 << 10), "ours", 101, 0, "evalsha", "hit shared"},
 		"signed with another key":    {short, short, "another", 101, 0, "evalsha", "miss stale"},
 		"from a block above the max": {short, short, "ours", 105, 101, "evalsha", "miss stale"},
 		"from the same block":        {short, short, "ours", 100, 0, "evalsha", "miss stale"},

@@ -38,7 +38,7 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 	}
 	for !enough && until.Err() == nil {
 		drain(woken)
-		if enough = f.renewed(l) || f.readChanged(ctx, l); enough || f.sharedSilent {
+		if enough = f.renewed(l); enough {
 			break
 		}
 		reply, err := lease.Acquire(ctx, f.judged(l))
@@ -65,20 +65,6 @@ func (f *flight) judged(l *flightResult) *Entry {
 		return f.read
 	}
 	return l.at.known()
-}
-
-// readChanged reads an entry after a message too large to contain it, and reports whether that is enough to end
-// the flight. Reading costs the shared store less than acquiring the lease.
-func (f *flight) readChanged(ctx context.Context, l *flightResult) (enough bool) {
-	if !f.ch.subscriber.drop(f.q.Key) {
-		return false
-	}
-	read, err := f.c.o.Shared.Read(ctx, f.ch.namespace, f.q.Key)
-	if f.sharedSilent = err != nil; read == nil {
-		return false
-	}
-	f.read = read
-	return f.adopt(l, read)
 }
 
 // renew stores what another replica has announced for the key since the cached entry, and returns the slot in

@@ -14,13 +14,13 @@ type Renewal struct {
 	Read func(have *Entry) *Entry
 }
 
-// renews reports whether the renewal is newer than an entry (nil for none), and whether it can replace that entry: because
-// it contains the content, or because the content is the same.
-func (r *Renewal) renews(e *Entry) (newer, whole bool) {
+// replaces reports whether the renewal is newer than an entry (nil for none), and can replace it: because it contains the
+// content, or because the content is the same.
+func (r *Renewal) replaces(e *Entry) bool {
 	if e == nil {
-		return r.Whole, r.Whole
+		return r.Whole
 	}
-	return r.Height > e.Height, r.Whole || r.ETag == e.ETag
+	return r.Height > e.Height && (r.Whole || r.ETag == e.ETag)
 }
 
 // subscriber receives other replicas' messages and wakes the flights that wait for their leases. A key has at most
@@ -66,13 +66,14 @@ func (s *subscriber) Notify(key string, again bool) {
 	notify(s.waiting[key], again)
 }
 
-// Renewed implements [Subscriber]. It drops renewals of keys that are neither in memory nor waited for.
+// Renewed implements [Subscriber]. It drops renewals of keys that are neither in memory nor waited for, and those that
+// cannot replace the entry: the flight reads the shared store.
 func (s *subscriber) Renewed(key string, renewal Renewal) {
 	at := s.memory.peek(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	woken := s.waiting[key]
-	if newer, _ := renewal.renews(at.known()); newer && (at != nil || woken != nil) {
+	if (at != nil || woken != nil) && renewal.replaces(at.known()) {
 		s.keep(key, renewal)
 	}
 	notify(woken, true)
@@ -107,29 +108,13 @@ func notify(woken chan<- bool, again bool) {
 	}
 }
 
-// take removes and returns the renewal of a key, if it can replace have. A newer renewal whose content is unknown
-// stays: the flight drops it and reads the shared store.
+// take removes and returns the renewal of a key. It returns false if there is none that can replace have.
 func (s *subscriber) take(key string, have *Entry) (renewal Renewal, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	renewal, ok = s.renewals[key]
-	if !ok {
-		return renewal, false
-	}
-	newer, whole := renewal.renews(have)
-	if !newer || whole {
-		s.remove(key)
-	}
-	return renewal, newer && whole
-}
-
-// drop removes the renewal of a key and reports whether there was one.
-func (s *subscriber) drop(key string) (ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok = s.renewals[key]
 	s.remove(key)
-	return ok
+	return renewal, ok && renewal.replaces(have)
 }
 
 // keep stores a renewal. The caller of keep and remove must hold mu.
