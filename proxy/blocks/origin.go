@@ -218,3 +218,21 @@ func IndexedExpiry(found, final bool, now time.Time, tip node.Tip) time.Time {
 		return time.Time{}
 	}
 }
+
+// BrokenLife is the lifetime of a failure of a node. It prevents a stampede of reads.
+const BrokenLife = time.Second
+
+// Expiry returns when an answer about the state expires in addition to its policy; zero for no such time. negative is
+// the lifetime of a negative answer that the state does not explain.
+func Expiry(a *node.Answer, now time.Time, tip node.Tip, negative time.Duration) time.Time {
+	switch a.Reason {
+	case node.OK, node.Refused: // part of the state
+		return time.Time{}
+	case node.FutureHeight:
+		return now.Add(tip.Interval / 4)
+	case node.Other:
+		return now.Add(BrokenLife)
+	default:
+		return now.Add(negative)
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -64,7 +63,7 @@ func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 	case a.Reason == node.Refused && a.Codec == "": // the node does not say that it is the state's
 		return now.Add(tip.Interval)
 	case a.NodeStatus == http.StatusGatewayTimeout:
-		return now.Add(dialect.BrokenLife)
+		return now.Add(blocks.BrokenLife)
 	}
-	return state.Expiry(a, now, tip, ep.Negative())
+	return blocks.Expiry(a, now, tip, ep.Negative())
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -153,9 +152,6 @@ func (q *RowQuery) Fetch(ctx context.Context, r node.Request, before *cache.Entr
 func (q *RowQuery) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	return q.ep.upstream.Entry(q, a, before)
 }
-
-// BrokenLife is the lifetime of a failure of a node. It prevents a stampede of reads.
-const BrokenLife = time.Second
 
 // hasBody reports whether a request has a body. Nodes let a body override the query of some paths; here nothing reads
 // it.

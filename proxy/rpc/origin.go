@@ -70,7 +70,7 @@ func (k *call) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
 	if k.class == blocks.Found || k.m.name == "tx_search" || k.m.name == "block_search" {
 		return blocks.IndexedExpiry(statusOf(a) == http.StatusOK, k.class == blocks.Found, now, tip)
 	}
-	return state.Expiry(a, now, tip, k.reader.Negative())
+	return blocks.Expiry(a, now, tip, k.reader.Negative())
 }
 
 // readableWithin is how long status waits until the state of the block that the node names can be read, which

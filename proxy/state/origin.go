@@ -3,11 +3,9 @@ package state
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -37,7 +35,7 @@ func (o *stateRead) Fetch(ctx context.Context, r node.Request, before *cache.Ent
 // Entry returns the entry for a node's answer: the value, or the node's error.
 func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e, tip := o.reader.NewEntry(a), o.reader.Nodes.Tip()
-	if e.Expires = Expiry(a, e.ReadAt, tip, o.reader.Negative()); o.o.IsFixed(o.Method, o.Message) {
+	if e.Expires = blocks.Expiry(a, e.ReadAt, tip, o.reader.Negative()); o.o.IsFixed(o.Method, o.Message) {
 		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, e.ReadAt, tip)
 	}
 	typ, body := a.Type, a.Body
@@ -68,20 +66,5 @@ func StatusOf(a *node.Answer) int {
 		return http.StatusBadGateway
 	default:
 		return http.StatusNotFound
-	}
-}
-
-// Expiry returns when an answer about the state expires in addition to its policy; zero for no such time. negative is
-// the lifetime of a negative answer that the state does not explain.
-func Expiry(a *node.Answer, now time.Time, tip node.Tip, negative time.Duration) time.Time {
-	switch a.Reason {
-	case node.OK, node.Refused: // part of the state
-		return time.Time{}
-	case node.FutureHeight:
-		return now.Add(tip.Interval / 4)
-	case node.Other:
-		return now.Add(dialect.BrokenLife)
-	default:
-		return now.Add(negative)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/story/documented"
@@ -122,7 +123,7 @@ func (o *origin) expiry(a *node.Answer, now time.Time) time.Time {
 	case node.OK:
 		return time.Time{}
 	case node.Other, node.Rejected:
-		return now.Add(dialect.BrokenLife)
+		return now.Add(blocks.BrokenLife)
 	default:
 		return now.Add(o.Negative())
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -53,7 +53,7 @@ func TestEntryHasTheStatusHeightAndLifetimeOfItsAnswer(t *testing.T) {
 		{answer(node.BadInput, 100), 100, 3 * time.Second, `{"code":400,"msg":{},"error":"reason"}`},
 		{answer(node.Pruned, 100), 0, 3 * time.Second, `{"code":404,"msg":{},"error":"reason"}`},
 		{answer(node.FutureHeight, 100), 0, 3 * time.Second, `{"code":400,"msg":{},"error":"reason"}`},
-		{answer(node.Other, 100), 100, dialect.BrokenLife, `{"code":502,"msg":{},"error":"reason"}`},
+		{answer(node.Other, 100), 100, blocks.BrokenLife, `{"code":502,"msg":{},"error":"reason"}`},
 	} {
 		for _, shape := range []Shape{Documented, Node} {
 			synctest.Test(t, func(t *testing.T) {
