@@ -60,7 +60,7 @@ func (k *call) pass() (size int, err error) {
 	}
 	k.rec.Streamed = true
 	if s, ok := k.stream.(*webStream); ok {
-		s.flushes = true
+		s.outlast(k.reader.Stack.Deadline)
 	}
 	to, err := k.o.Stream(ctx, k.name)
 	if err != nil {

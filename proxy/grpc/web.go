@@ -94,8 +94,10 @@ type webStream struct {
 	body            []byte
 	refusal         error // why the body could not be read
 	header, trailer metadata.MD
-	sent            int  // number of messages
-	flushes         bool // after each message
+	sent            int // number of messages
+
+	// deadline returns when a message must be written, which is then flushed; nil for unary calls
+	deadline func(start time.Time) time.Time
 }
 
 // readBody reads the body, which may be as long as the largest message in base64, up to the limit for all bodies.
@@ -163,11 +165,29 @@ func (s *webStream) SendMsg(m any) error {
 	if s.sent++; s.sent == 1 {
 		s.writeHeader(s.header)
 	}
+	s.setDeadline()
 	err := s.write(0, *m.(*[]byte)) //nolint:forcetypeassert // all messages are of this type
-	if err == nil && s.flushes {
-		err = http.NewResponseController(s.w).Flush()
+	if err == nil && s.deadline != nil {
+		control := http.NewResponseController(s.w)
+		err = control.Flush()
+		_ = control.SetWriteDeadline(time.Time{}) // HTTP/2 would reset an idle stream at the deadline
 	}
 	return err
+}
+
+// outlast lets a stream outlast the timeouts of the HTTP server. Each message must be written until deadline instead.
+func (s *webStream) outlast(deadline func(start time.Time) time.Time) {
+	s.deadline = deadline
+	control := http.NewResponseController(s.w)
+	_ = control.SetReadDeadline(time.Time{}) // fails only in tests
+	_ = control.SetWriteDeadline(time.Time{})
+}
+
+// setDeadline begins the write of a message or of the status.
+func (s *webStream) setDeadline() {
+	if s.deadline != nil {
+		_ = http.NewResponseController(s.w).SetWriteDeadline(s.deadline(time.Now()))
+	}
 }
 
 func (s *webStream) writeHeader(more ...metadata.MD) {
@@ -218,6 +238,7 @@ func (s *webStream) finish(st *status.Status) {
 		}
 	}
 	md = metadata.Join(md, s.trailer)
+	s.setDeadline()
 	if s.sent == 0 {
 		s.writeHeader(s.header, md)
 		return

@@ -8,9 +8,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	google "google.golang.org/grpc"
 
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -56,4 +59,44 @@ func TestGRPCWebClientWithoutAKeyIsRefusedBeforeItsMessage(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Grpc-Status") != "16" {
 		t.Errorf("response = %d %v, want 200 with Grpc-Status 16", resp.StatusCode, resp.Header)
 	}
+}
+
+// A deadlineRecorder records the deadlines of a response, and the writes and flushes between them.
+type deadlineRecorder struct {
+	*httptest.ResponseRecorder
+	events []string
+}
+
+func (r *deadlineRecorder) SetReadDeadline(at time.Time) error {
+	r.events = append(r.events, fmt.Sprint("read deadline ", !at.IsZero()))
+	return nil
+}
+
+func (r *deadlineRecorder) SetWriteDeadline(at time.Time) error {
+	r.events = append(r.events, fmt.Sprint("write deadline ", !at.IsZero()))
+	return nil
+}
+
+func (r *deadlineRecorder) Flush() { r.events = append(r.events, "flush") }
+
+func TestGRPCWebStreamOutlastsTheServersTimeouts(t *testing.T) {
+	t.Parallel()
+	n := newRecordedNode(t)
+	n.setService(func(stream google.ServerStream) error {
+		_ = stream.SendMsg(&[]byte{1})
+		return stream.SendMsg(&[]byte{2})
+	})
+	d := open(t, n, true)
+	w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x.Y/Z", bytes.NewReader(make([]byte, 5)))
+	r.Header.Set("Content-Type", "application/grpc-web+proto")
+	d.handler.ServeWeb(w, r)
+	expect.Contains(t, w.Body.String(), "grpc-status: 0", "body")
+	want := []string{
+		"read deadline false", "write deadline false",
+		"write deadline true", "flush", "write deadline false", // first message
+		"write deadline true", "flush", "write deadline false", // second message
+		"write deadline true", // status
+	}
+	expect.NoDiff(t, w.events, want, "deadlines")
 }
