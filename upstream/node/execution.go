@@ -88,18 +88,27 @@ func (p *Pool) executionBlock(ctx context.Context, height int64) (int64, error) 
 	if failures == nil {
 		return 0, ErrNoExecution
 	}
-	return 0, &upstream.Error{Kind: upstream.Unreachable, Msg: "no chain node could read block " + strconv.FormatInt(height, 10), Err: errors.Join(failures...)}
+	err := errors.Join(failures...)
+	return 0, &upstream.Error{Kind: cmp.Or(upstream.KindOf(err), upstream.Unreachable), Msg: "no chain node could read block " + strconv.FormatInt(height, 10), Err: err}
 }
 
-// executionBlock reads the execution block in a block from the node's CometBFT, unless it is known to be down.
-func (e *endpoint) executionBlock(ctx context.Context, height int64) (int64, error) {
+// executionReader is the client of reads of execution blocks in the queue of a node. All callers share these reads.
+const executionReader = "execution blocks"
+
+// executionBlock reads the execution block in a block from the node's CometBFT when it has its turn, unless CometBFT is known
+// to be down.
+func (e *endpoint) executionBlock(ctx context.Context, height int64) (number int64, err error) {
 	switch v := e.snapshot(); {
 	case v.Foreign():
 		return 0, errWrongChain
 	case v.CometDown:
 		return 0, v.CometErr
 	default:
-		return e.comet.ExecutionBlock(ctx, height)
+		_, err = e.inTurn(ctx, Request{Cost: Page, Client: executionReader}, func() (*Answer, error) {
+			number, err = e.comet.ExecutionBlock(ctx, height)
+			return nil, err
+		})
+		return number, err
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,5 +91,39 @@ func TestExecutionBlocksAreBoundedAndBelongToOneEpoch(t *testing.T) {
 	e.add(2, execution{7, 70})
 	if got := []int64{e.since(1, 1), e.since(2, 70), e.since(2, 71)}; !slices.Equal(got, []int64{0, 7, 0}) {
 		t.Errorf("since in a new epoch = %v, want 0", got)
+	}
+}
+
+func TestReadsOfExecutionBlocksTakeTurns(t *testing.T) {
+	t.Parallel()
+	const inFlight, reads = 2, 20
+	n := newFakeNode(t, 100)
+	p := run(t, Options{InFlight: inFlight, Queue: time.Minute, Timeout: time.Minute, BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	waitForProbes(t, p)
+	gate := make(chan struct{})
+	var now, most atomic.Int32
+	n.change(func() {
+		n.rest = func(w http.ResponseWriter, r *http.Request) {
+			most.Store(max(most.Load(), now.Add(1)))
+			select {
+			case <-gate:
+			case <-r.Context().Done(): // the test has failed
+			}
+			now.Add(-1)
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"block":{"header":{"height":"1"},"data":{"txs":[]}}}}`)
+		}
+	})
+	var all sync.WaitGroup
+	for height := range int64(reads) {
+		all.Go(func() { _, _, _ = p.Executed(within(t, time.Minute), height+1, 1<<40) })
+	}
+	expect.Eventually(t, "all reads to wait or to be in flight", func() bool {
+		return now.Load()+int32(p.endpoints()[0].queue.Load().Waiting) >= reads
+	})
+	close(gate)
+	all.Wait()
+	if got := most.Load(); got > inFlight {
+		t.Errorf("most reads in flight = %d, want at most %d", got, inFlight)
 	}
 }
