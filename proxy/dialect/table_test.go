@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -120,6 +121,9 @@ type atBlock100 struct{ blocks.Nodes }
 func (atBlock100) Tip() node.Tip { return node.Tip{Height: 100, Known: true, Since: time.Now()} }
 
 func (atBlock100) WaitHeight(context.Context, int64) error { return context.DeadlineExceeded }
+func (atBlock100) Expected(node.Request) time.Duration     { return 0 }
+func (atBlock100) Replaced(int64, string) bool             { return false }
+func (atBlock100) HashOf(int64) string                     { return "" }
 
 // echoing is an origin that answers with the height and path of the request.
 type echoing struct{ reads int }
@@ -150,6 +154,58 @@ func TestPassedRequestWaitsForItsBlock(t *testing.T) {
 		err = ep.Pass(c, &record.Record{}, q)
 		if h := w.Header(); w.Body.String() != want || (err == nil) != (want != "") || want != "" && (h.Get("Cache-Status") != "tipcache; fwd=bypass" || h.Get("X-Block-Height") != "100") || origin.reads != min(len(want), 1) {
 			t.Errorf("with a minimum height of %q: %v, %q, header %v, %d reads; want %q", header, err, w.Body, h, origin.reads, want)
+		}
+	}
+}
+
+func TestRequestsAreServedByTheirClass(t *testing.T) {
+	memory := expect.Value(cache.New(cache.Options{}))(t)
+	defer memory.Close()
+	stack := web.New(web.Options{}, memory)
+	r := expect.Value(blocks.New(blocks.Options{Nodes: atBlock100{}}, stack, memory))(t)
+	for name, tt := range map[string]struct {
+		class   blocks.Class
+		refuses bool
+		target  string
+		status  int
+		body    string
+		typos   string
+		asks    string // of the plan; "" if there is none
+		key     string // of the feed; "" if there is none
+	}{
+		"cached":              {blocks.Live, false, "/things/7?size=1", 200, "-1 false /things/7", "", "the node for /things/7?size=1", "test/things/7?size=1"},
+		"with a typo":         {blocks.Live, false, "/things/8?sise=1", 200, "-1 false /things/8", "sise (did you mean size?)", "the node for /things/8", "test/things/8"},
+		"passed on":           {blocks.Never, false, "/things/7", 200, "-1 true /things/7", "", "", ""},
+		"malformed":           {blocks.Live, false, "/things/7?size=x", 400, "size is", "", "", ""},
+		"refused by its rule": {blocks.Live, true, "/things/7?size=x", 202, "refused", "", "", ""},
+	} {
+		table := NewTable(Options{Prefix: "test", Manner: Strict, Render: func(_ *http.Request, _ http.Header, f *failure.Failure) (int, string, []byte) {
+			return f.Status, "text/plain", []byte(f.Public)
+		}}, r)
+		ep := expect.Value(table.Mount(Row{Name: "things", Pattern: "/things/{id}", Class: tt.class, Query: "size:number"}, lookup, &blocks.Kind{}, new(echoing)))(t)
+		if tt.refuses {
+			ep.Refuse = func(c *gin.Context, _ *record.Record, _ *RowQuery, _ error) error {
+				c.String(http.StatusAccepted, "refused")
+				return nil
+			}
+		}
+		engine := stack.NewEngine(func(c *gin.Context) web.Route { rt, _ := table.Route(c.Request); return rt }, nil)
+		engine.NoRoute(web.Handle)
+		w, request := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.target, nil)
+		engine.ServeHTTP(w, request)
+		expect.Response(t, name, w.Code, w.Body.String(), tt.status, tt.body)
+		expect.Equal(t, w.Header().Get(respond.UnknownHeader), tt.typos, "%s: typos", name)
+
+		plan, err := ep.Mounted.Plan(request)
+		if plan.Asks != tt.asks || (err != nil) != (tt.body == "size is" || tt.refuses) || (plan.NoLane != "") != (tt.typos != "") {
+			t.Errorf("%s: plan = %q, no lane %q, %v; want %q", name, plan.Asks, plan.NoLane, err, tt.asks)
+		}
+		if ep.Mounted.Feed == nil {
+			expect.Equal(t, tt.class, blocks.Never, "%s: class without a feed", name)
+			continue
+		}
+		if feed, err := ep.Mounted.Feed(request); feed.Key != tt.key || (err == nil) != (tt.key != "") {
+			t.Errorf("%s: feed = %q, %v; want %q", name, feed.Key, err, tt.key)
 		}
 	}
 }

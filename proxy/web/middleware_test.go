@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -145,6 +146,25 @@ func TestAnyOriginMayReadByDefault(t *testing.T) {
 	}
 }
 
+func TestLaneWritesTheOriginHeadersOfTheMiddleware(t *testing.T) {
+	const app = "https://app.example"
+	for _, origins := range [][]string{{"*"}, {"none"}, {app}} {
+		s, handler := newServer(web.Options{CORSOrigins: origins, HeightHeaders: []string{"X-Height"}}, new(strings.Builder))
+		for _, sent := range [][]string{nil, {app}, {"https://evil.example"}, {app, app}} {
+			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/open", nil), httptest.NewRecorder()
+			r.Header["Origin"] = sent
+			handler.ServeHTTP(w, r)
+			want := "x"
+			for _, name := range []string{"Access-Control-Allow-Origin", "Access-Control-Expose-Headers"} {
+				if value := w.Header().Get(name); value != "" {
+					want += name + ": " + value + "\r\n"
+				}
+			}
+			expect.Equal(t, string(s.AppendOrigin([]byte("x"), sent)), want, "AppendOrigin for %q with origins %s", sent, origins)
+		}
+	}
+}
+
 func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := limits.Key{Name: "k", SHA256: sha256.Sum256([]byte("key"))}
@@ -182,7 +202,11 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 			t.Errorf("Call with a long target = %v, want 414", err)
 		}
 
-		limiter, err := s.Limiter(opened, rec)
+		s.SetLimits(limits.Limits{Address: two, Access: []limits.Rule{limits.NewDeny("/denied")}})
+		if _, err := s.Limiter(opened, rec, "/open", "/denied"); failure.Of(err).Status != http.StatusForbidden {
+			t.Errorf("Limiter of a denied operation = %v, want 403", err)
+		}
+		limiter, err := s.Limiter(opened, rec, "/open")
 		if err != nil || !limiter.Allows() || limiter.Name != "streams of "+rec.Client.Name() {
 			t.Errorf("Limiter = %+v, %v, want one with remaining requests", limiter, err)
 		}
@@ -209,6 +233,24 @@ func TestBlockHeaderMustBeAPositiveInteger(t *testing.T) {
 		got, err := web.ReadBlock("X-Block-Height", tt.values)
 		if got != tt.want || (err == nil) != tt.ok {
 			t.Errorf("ReadBlock(%q) = %d, %v; want %d, accepted %t", tt.values, got, err, tt.want, tt.ok)
+		}
+	}
+}
+
+func TestMinimumEVMBlockIsReadFromHeaderOrURL(t *testing.T) {
+	for _, tt := range []struct {
+		header, url string
+		want        int64 // 0 with an error
+		err         string
+	}{
+		{"", "", 0, ""}, {"7", "", 7, ""}, {"", "7", 7, ""}, {"7", "7", 7, ""},
+		{"x", "7", 0, "X-Min-Evm-Block is"}, {"7", "x", 0, "x-min-evm-block is"}, {"7", "8", 0, "they must be equal"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?x-min-evm-block="+tt.url, nil)
+		r.Header.Set("X-Min-Evm-Block", tt.header)
+		got, err := web.ReadMinEVM(web.WithoutParameters(r, func(name, _ string) (as, instead string) { return name, "" }))
+		if f := failure.Of(cmp.Or(err, io.EOF)); err == nil && (got != tt.want || tt.err != "") || err != nil && (tt.err == "" || f.Status != http.StatusBadRequest || !strings.Contains(f.Public, tt.err)) {
+			t.Errorf("ReadMinEVM with header %q and URL %q = %d, %v; want %d and error %q", tt.header, tt.url, got, err, tt.want, tt.err)
 		}
 	}
 }
