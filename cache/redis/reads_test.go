@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -88,6 +89,15 @@ func TestBatchedReadsReturnEachCallersEntry(t *testing.T) {
 	}
 	expect.Equal(t, s.pipeline.active, 0, "active round trips")
 	expect.Equal(t, len(s.pipeline.waiting), 0, "waiting commands")
+}
+
+func TestWaitingCommandsAreSentWithANewOneUpToABatch(t *testing.T) {
+	waiting := slices.Repeat([]*command{{}}, 2*maxBatch)
+	g, newer := &pipeline{waiting: slices.Clone(waiting)}, &command{}
+	batch := g.begin(newer)
+	if len(batch) != maxBatch || batch[maxBatch-1] != newer || len(g.waiting) != maxBatch+1 {
+		t.Errorf("commands sent = %d, and %d waiting; want %d with the new one as the last, and %d", len(batch), len(g.waiting), maxBatch, maxBatch+1)
+	}
 }
 
 func TestReadsFailIfRedisDoesNotReply(t *testing.T) {

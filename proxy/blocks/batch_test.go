@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -121,14 +123,23 @@ func TestBatchDoesNotWaitWhileTipIsUnknown(t *testing.T) {
 	}
 }
 
-func TestFirstBatchHasStalePartsWhileNodesAreBusy(t *testing.T) {
-	withFrontend(t, func(t *testing.T, d *frontend) {
+func TestOnlyTheFirstBatchHasStaleParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFrontend(t, cache.Options{}, web.Options{})
 		part := d.query(blocks.Heights{}, blocks.Snapshot{})()
+		// A caller with a stale entry waits for 500 ms, and one with an entry that is kept for errors for 1 s.
+		part.Origin = callbackRead{read{d.nodes}, func() { time.Sleep(750 * time.Millisecond) }}
+		get := func() outcome {
+			a := expect.Value(d.answer(t, d.batchOf(part)))(t)
+			return outcome{a.Entry.Height, a.Outcome.String()}
+		}
 		expect.Value(d.answer(t, part))(t)
-		d.nodes.expected = time.Hour
-		d.nodes.grow(1)
-		a := expect.Value(d.answer(t, d.batchOf(part)))(t)
-		expect.Equal(t, outcome{a.Entry.Height, a.Outcome.String()}, outcome{100, "miss"}, "outcome")
+		for _, want := range []outcome{{100, "miss"}, {100, "stale"}} {
+			d.nodes.grow(1)
+			expect.Equal(t, get(), want, "outcome at block %d", d.nodes.Tip().Height)
+			time.Sleep(2 * time.Second)
+		}
+		expect.Equal(t, get(), outcome{102, "hit"}, "outcome after the read of the part")
 	})
 }
 

@@ -139,25 +139,30 @@ type frontend struct {
 	kind  *blocks.Kind
 }
 
-// withFrontend runs a test with a frontend in a synctest bubble.
+// withFrontend runs a test with a frontend in a synctest bubble. Callers wait for a minute for a newer entry than a stale one.
 func withFrontend(t *testing.T, test func(t *testing.T, d *frontend), options ...func(*web.Options)) {
 	t.Helper()
+	var o web.Options
+	for _, option := range options {
+		option(&o)
+	}
 	synctest.Test(t, func(t *testing.T) {
-		c := expect.Value(cache.New(cache.Options{Patience: time.Minute}))(t)
-		defer func() { _ = c.Close() }()
-		var o web.Options
-		for _, option := range options {
-			option(&o)
-		}
-		d := &frontend{
-			cache: c,
-			nodes: &chain{tip: node.Tip{Height: 100, Known: true, Since: time.Now(), Interval: 2 * time.Second, Epoch: 1}, moved: make(chan struct{})},
-			kind:  &blocks.Kind{Name: "pool", Class: blocks.Live, NoFuture: true},
-		}
-		d.Reader = expect.Value(blocks.New(blocks.Options{Nodes: d.nodes, MinHeightWait: 10 * time.Second}, web.New(o, c), c))(t)
-		d.Add(d.kind)
-		test(t, d)
+		test(t, newFrontend(t, cache.Options{Patience: time.Minute}, o))
 	})
+}
+
+func newFrontend(t *testing.T, o cache.Options, w web.Options) *frontend {
+	t.Helper()
+	c := expect.Value(cache.New(o))(t)
+	t.Cleanup(func() { _ = c.Close() })
+	d := &frontend{
+		cache: c,
+		nodes: &chain{tip: node.Tip{Height: 100, Known: true, Since: time.Now(), Interval: 2 * time.Second, Epoch: 1}, moved: make(chan struct{})},
+		kind:  &blocks.Kind{Name: "pool", Class: blocks.Live, NoFuture: true},
+	}
+	d.Reader = expect.Value(blocks.New(blocks.Options{Nodes: d.nodes, MinHeightWait: 10 * time.Second}, web.New(w, c), c))(t)
+	d.Add(d.kind)
+	return d
 }
 
 // outcome is the result of a query.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
@@ -33,6 +34,8 @@ type service struct {
 	slow     chan struct{}
 	idle     atomic.Int64 // how often a connection became idle
 	busy     atomic.Int64 // how often a connection became busy
+	writing  atomic.Int64 // requests to /unread
+	body     []byte
 	log      logtest.Log
 }
 
@@ -76,6 +79,12 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 		<-s.slow
 		return
+	}
+	if r.URL.Path == "/unread" { // s.body is being written until slow is closed
+		conn.Of(r).BeginBody(s.body)
+		defer conn.Of(r).EndBody(s.body)
+		s.writing.Add(1)
+		<-s.slow
 	}
 	if r.URL.Path == "/slow" {
 		select {
@@ -295,4 +304,18 @@ func TestCloseEndsWaitForSlot(t *testing.T) {
 	}
 	expect.NoError(t, server.Close())
 	expect.ErrorIs(t, <-ended, http.ErrServerClosed, "Serve")
+}
+
+func TestBodyThatSeveralClientsReadIsReservedOnce(t *testing.T) {
+	memory := account.New(1<<30, nil)
+	s := start(t, listener.Options{Memory: memory})
+	s.body = make([]byte, 1<<20)
+	for range 3 {
+		s.dial("127.0.0.1").request("/unread")
+	}
+	expect.Eventually(t, "three clients read the body", func() bool { return s.writing.Load() == 3 })
+	expect.Eventually(t, "1 MiB is reserved", func() bool { return memory.Used() > 0 })
+	expect.Equal(t, memory.Used(), 1<<20, "reserved bytes")
+	close(s.slow)
+	expect.Eventually(t, "nothing is reserved", func() bool { return memory.Used() == 0 })
 }

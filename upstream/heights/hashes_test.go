@@ -3,6 +3,7 @@ package heights_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -55,6 +56,19 @@ func TestNextBlockRevealsRollback(t *testing.T) {
 			t.Fatalf("HashOf(%d) = %q, want B%d and the old block replaced", lost, c.HashOf(lost), lost)
 		}
 	})
+}
+
+func TestEachNodeIsCurrentAsSoonAsItsHeaderArrives(t *testing.T) {
+	runChain(t, func(t *testing.T, c *followed) {
+		for range 5 {
+			for i, n := range c.nodes {
+				n.commit()
+				synctest.Wait()
+				expect.Equal(t, c.known[i].State().Height, n.newest(), "height of node %d after its header", i)
+			}
+			c.wait(interval)
+		}
+	}, newFakeNode(990), newFakeNode(990))
 }
 
 // The follower does not wait for missing hashes, and tries to read them only now and then.
