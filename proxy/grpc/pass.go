@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -78,7 +77,7 @@ func (k *call) operation() string { return strings.TrimPrefix(k.name, "/") }
 
 // forward sends the client's messages to the node. It cancels ctx with the error of receiving a message. Each
 // message after the first counts as a call.
-func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *conn.RequestBody, cancel context.CancelCauseFunc) {
+func (k *call) forward(ctx context.Context, to *node.Stream, hold func() *conn.RequestBody, cancel context.CancelCauseFunc) {
 	charge := func() error { return nil }
 	for {
 		message, held, err := k.nextMessage(hold, charge)
@@ -132,23 +131,17 @@ func (k *call) charge(ctx context.Context) error {
 }
 
 // sendToNode sends a message to a node and releases its memory once it has been written.
-func sendToNode(to grpc.ClientStream, message []byte, held *conn.RequestBody) error {
-	if held == nil {
-		return to.SendMsg(&message)
+func sendToNode(to *node.Stream, message []byte, held *conn.RequestBody) error {
+	if held != nil {
+		defer held.Release()
 	}
-	return to.SendMsg(&node.Sent{Bytes: message, To: heldMessage{held}})
+	return to.Send(message)
 }
 
-// heldMessage releases a message once it has been written to the node.
-type heldMessage struct{ *conn.RequestBody }
-
-func (h heldMessage) Sent([]byte) { h.Release() }
-
 // sendBack sends the node's messages and status to the client.
-func (k *call) sendBack(ctx context.Context, from grpc.ClientStream) (size int, err error) {
+func (k *call) sendBack(ctx context.Context, from *node.Stream) (size int, err error) {
 	for first := true; ; first = false {
-		var message []byte
-		err := from.RecvMsg(&message)
+		message, err := from.Receive()
 		if first { // the node's headers have arrived, even if the call failed
 			header, _ := from.Header()
 			_ = k.stream.SetHeader(k.fromNode(header))

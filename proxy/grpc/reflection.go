@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
@@ -94,14 +93,14 @@ func (r *reflection) readServices(ctx context.Context, method string) error {
 	return stream.CloseSend()
 }
 
-func exchange(stream grpc.ClientStream, q *reflectpb.ServerReflectionRequest) (*reflectpb.ServerReflectionResponse, error) {
+func exchange(stream *node.Stream, q *reflectpb.ServerReflectionRequest) (*reflectpb.ServerReflectionResponse, error) {
 	message, err := proto.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
-	_ = stream.SendMsg(&message) // RecvMsg returns the error
-	var reply []byte
-	if err := stream.RecvMsg(&reply); err != nil {
+	_ = stream.Send(message) // Receive returns the error
+	reply, err := stream.Receive()
+	if err != nil {
 		return nil, err
 	}
 	a := new(reflectpb.ServerReflectionResponse)

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -308,11 +307,12 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	for range 2 {
 		s := expect.Value(p.Stream(ctx, "/a.Service/Follow"))(t)
-		var sent, got []byte
-		if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || string(got) != n.address {
+		expect.NoError(t, s.Send(nil))
+		if got, err := s.Receive(); err != nil || string(got) != n.address {
 			t.Errorf("message = %q, %v; want %q", got, err, n.address)
 		}
-		expect.ErrorIs(t, s.RecvMsg(&got), io.EOF, "RecvMsg at the end of the stream")
+		_, err := s.Receive()
+		expect.ErrorIs(t, err, io.EOF, "Receive at the end of the stream")
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -77,7 +76,7 @@ func (c *lifeConn) Close() error {
 // A Stream is a gRPC stream to a node. It reserves memory for a message as its bytes arrive. grpc-go reads a whole
 // message before it reveals its size. One goroutine may send while another receives.
 type Stream struct {
-	ctx      context.Context //nolint:containedctx // [grpc.ClientStream] has one
+	ctx      context.Context //nolint:containedctx // of Stream
 	cancel   context.CancelFunc
 	send     *io.PipeWriter
 	held     *account.Hold // memory of the message received last
@@ -86,8 +85,6 @@ type Stream struct {
 	response *http.Response
 	err      error
 }
-
-var _ grpc.ClientStream = (*Stream)(nil)
 
 func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
 	within, cancel := context.WithCancel(ctx)
@@ -128,7 +125,7 @@ func encodeTimeout(d time.Duration) string {
 	return strconv.FormatInt(min(int64(d/time.Second), 99_999_999), 10) + "S"
 }
 
-// Close ends the stream and releases its memory. It must not be called during RecvMsg.
+// Close ends the stream and releases its memory. It must not be called during Receive.
 func (s *Stream) Close() {
 	s.cancel()
 	s.held.Close()
@@ -138,62 +135,50 @@ func (s *Stream) Close() {
 	}
 }
 
-// Context implements grpc.ClientStream.
-func (s *Stream) Context() context.Context { return s.ctx }
-
-// CloseSend implements grpc.ClientStream.
+// CloseSend ends the client's side of the stream.
 func (s *Stream) CloseSend() error { return s.send.Close() }
 
-// SendMsg sends a *[]byte or a *Sent. It returns once the message was written.
-func (s *Stream) SendMsg(m any) error {
-	parts, err := Bytes{}.Marshal(m)
-	if err != nil {
-		return err
-	}
-	defer parts.Free()
-	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(parts.Len())) //nolint:gosec // no message has 4 GiB
-	if _, err := s.send.Write(head); err != nil {
-		return io.EOF // RecvMsg returns the reason
-	}
-	for _, part := range parts {
-		if _, err := s.send.Write(part.ReadOnlyData()); err != nil {
-			return io.EOF
+// Send sends a message. It returns once the message was written.
+func (s *Stream) Send(message []byte) error {
+	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))) //nolint:gosec // no message has 4 GiB
+	for _, part := range [][]byte{head, message} {
+		if _, err := s.send.Write(part); err != nil {
+			return io.EOF // Receive returns the reason
 		}
 	}
 	return nil
 }
 
-// RecvMsg receives a message into a *[]byte and reserves its memory until the next call or Close. It returns io.EOF
-// at the end of a successful stream, and the status otherwise.
-func (s *Stream) RecvMsg(m any) error {
+// Receive receives a message and reserves its memory until the next call or Close. It returns io.EOF at the end of a
+// successful stream, and the status otherwise.
+func (s *Stream) Receive() ([]byte, error) {
 	s.held.Close()
 	if <-s.opened; s.err != nil {
-		return s.lost()
+		return nil, s.lost()
 	}
 	if err := checkGRPC(s.response); err != nil {
-		return err
+		return nil, err
 	}
 	var head [5]byte
 	if _, err := io.ReadFull(s.response.Body, head[:]); errors.Is(err, io.EOF) {
-		return s.end()
+		return nil, s.end()
 	} else if err != nil {
-		return s.lost()
+		return nil, s.lost()
 	}
 	body := &io.LimitedReader{R: s.response.Body, N: int64(binary.BigEndian.Uint32(head[1:]))}
 	if body.N > s.maxBody {
-		return status.Errorf(codes.ResourceExhausted, tooLarge+" (%d vs. %d)", body.N, s.maxBody)
+		return nil, status.Errorf(codes.ResourceExhausted, tooLarge+" (%d vs. %d)", body.N, s.maxBody)
 	}
 	message, err := s.read(body, head[0] == 1)
 	switch {
 	case errors.Is(err, account.ErrFull):
-		return status.Error(codes.ResourceExhausted, "the memory for messages of nodes is in use")
+		return nil, status.Error(codes.ResourceExhausted, "the memory for messages of nodes is in use")
 	case err != nil:
-		return s.lost()
+		return nil, s.lost()
 	case int64(len(message)) > s.maxBody:
-		return status.Errorf(codes.ResourceExhausted, "grpc: received message after decompression larger than max %d", s.maxBody)
+		return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message after decompression larger than max %d", s.maxBody)
 	}
-	*m.(*[]byte) = message //nolint:forcetypeassert // all messages are of this type
-	return nil
+	return message, nil
 }
 
 // inflateCost is the memory to decompress a message, in addition to the message.
@@ -279,7 +264,7 @@ func (s *Stream) Header() (metadata.MD, error) {
 	return metadataOf(s.response.Header), nil
 }
 
-// Trailer returns the node's trailers after RecvMsg has returned an error.
+// Trailer returns the node's trailers after Receive has returned an error.
 func (s *Stream) Trailer() metadata.MD {
 	<-s.opened
 	switch {

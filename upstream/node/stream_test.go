@@ -55,14 +55,18 @@ func TestMessageOfAStreamIsReservedWhileItArrives(t *testing.T) {
 	})
 	received := make(chan error, 1)
 	var message []byte
-	go func() { received <- s.RecvMsg(&message) }()
+	go func() {
+		var err error
+		message, err = s.Receive()
+		received <- err
+	}()
 	expect.Eventually(t, "half of the message is reserved", func() bool { return a.Used() >= size/2 })
 	close(resume)
 	if err := <-received; err != nil || len(message) != size || a.Used() < size {
-		t.Errorf("RecvMsg = %d bytes, %v, with %d reserved; want %d, nil and at least as many", len(message), err, a.Used(), size)
+		t.Errorf("Receive = %d bytes, %v, with %d reserved; want %d, nil and at least as many", len(message), err, a.Used(), size)
 	}
-	if err := s.RecvMsg(&message); !errors.Is(err, io.EOF) || a.Used() != 0 {
-		t.Errorf("RecvMsg = %v at the end, with %d bytes reserved, want EOF and 0", err, a.Used())
+	if _, err := s.Receive(); !errors.Is(err, io.EOF) || a.Used() != 0 {
+		t.Errorf("Receive = %v at the end, with %d bytes reserved, want EOF and 0", err, a.Used())
 	}
 }
 
@@ -134,10 +138,9 @@ func TestStreamEndsWithAStatus(t *testing.T) {
 				}
 				_, _ = w.Write(append(tt.frame, body...))
 			})
-			var message []byte
-			err := s.RecvMsg(&message)
+			message, err := s.Receive()
 			if st := status.Convert(err); st.Code() != tt.code || st.Message() != tt.text || err == nil && len(message) != tt.size {
-				t.Errorf("RecvMsg = %d bytes, %v; want %v: %s", len(message), err, tt.code, tt.text)
+				t.Errorf("Receive = %d bytes, %v; want %v: %s", len(message), err, tt.code, tt.text)
 			}
 			if s.Close(); a.Used() != 0 {
 				t.Errorf("Used = %d after Close, want 0", a.Used())
