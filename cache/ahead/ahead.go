@@ -35,7 +35,7 @@ type Keys[T any] struct {
 }
 
 type key[T any] struct {
-	value      T
+	value      T    // zero unless streak is positive
 	streak     int  // consecutive blocks with Often requests
 	needs      int  // streak needed to be read ahead
 	idleBlocks int  // blocks since its streak broke; 0 during a streak
@@ -86,7 +86,11 @@ func (k *Keys[T]) Next(height int64, requests func(name string) (times int, ok b
 		if at.streak >= at.needs {
 			read = append(read, Key[T]{name, at.value})
 		}
-		if at.streak == 0 && (at.needs == minStreak || at.idleBlocks > forgetAfter || len(k.byName) > crowded) {
+		if at.streak > 0 {
+			continue
+		}
+		at.value = *new(T) // Record brings another one, and the value may hold a long request
+		if at.needs == minStreak || at.idleBlocks > forgetAfter || len(k.byName) > crowded {
 			delete(k.byName, name)
 		}
 	}
@@ -130,6 +134,7 @@ func (k *Keys[T]) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for name, at := range k.byName {
+		at.value = *new(T)
 		if at.streak, at.wasRead = 0, false; at.needs == minStreak {
 			delete(k.byName, name)
 		}

@@ -2,12 +2,14 @@ package ahead_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -293,6 +295,32 @@ func TestRoundKeepsToCapacityOfOrigin(t *testing.T) {
 					t.Errorf("reads without capacity = %d, want at most %d", refused, tt.maxRefused)
 				}
 			})
+		})
+	}
+}
+
+func TestValueOfIdleKeyIsReleased(t *testing.T) {
+	for name, end := range map[string]func(*ahead.Keys[*[1 << 10]byte]){
+		"after an unused read": func(k *ahead.Keys[*[1 << 10]byte]) { k.Next(103, func(string) (int, bool) { return 0, true }) },
+		"after Forget":         func(k *ahead.Keys[*[1 << 10]byte]) { k.Forget() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var keys ahead.Keys[*[1 << 10]byte]
+			keys.Next(100, nil)
+			value := new([1 << 10]byte)
+			pointer := weak.Make(value)
+			keys.Record("k", value)
+			often := func(string) (int, bool) { return ahead.Often, true }
+			keys.Next(101, often)
+			keys.MarkRead("k")
+			keys.Next(102, func(string) (int, bool) { return 0, true }) // the key remains, and needs a longer streak
+			keys.Record("k", value)
+			end(&keys)
+			runtime.GC()
+			if pointer.Value() != nil {
+				t.Error("value of an idle key is still in memory, want it released")
+			}
+			runtime.KeepAlive(&keys)
 		})
 	}
 }
