@@ -83,6 +83,7 @@ func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Query, a
 func (r *Reader) Show(rec *record.Record, a *Result) {
 	a.mark(rec)
 	rec.Result(a.Result)
+	rec.Pinned = a.pinned || a.Query.Policy.IsImmutable(a.Entry.Stamp())
 	if a.Entry.Height > a.Tip.Height && a.Entry.Status == http.StatusOK {
 		r.Nodes.Raise(a.Entry.Height) // another replica has read at this height
 	}

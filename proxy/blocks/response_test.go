@@ -173,3 +173,25 @@ func TestKindAddsItsOwnHeaders(t *testing.T) {
 		expect.Equal(t, got, [3]string{"100", "yes", "X-Other, Accept-Encoding, X-Session"}, "headers")
 	})
 }
+
+func TestFixedAnswersAreNotMeasuredAsStale(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hs    blocks.Heights
+		class blocks.Class
+		want  bool
+	}{
+		"the newest block": {blocks.Heights{}, blocks.Live, false},
+		"a named block":    {blocks.Heights{Pinned: 90}, blocks.Live, true},
+		"a fixed answer":   {blocks.Heights{}, blocks.Found, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
+				d.kind = d.Add(&blocks.Kind{Name: "other", Class: tt.class})
+				from, rec, q := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), &record.Record{}, d.query(tt.hs, blocks.Snapshot{})()
+				a := expect.Value(d.Answer(from.Context(), from, rec, q))(t)
+				d.Respond(httptest.NewRecorder(), from, rec, q, &a)
+				expect.Equal(t, rec.Pinned, tt.want, "Pinned")
+			})
+		})
+	}
+}

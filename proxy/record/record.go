@@ -44,7 +44,7 @@ type Record struct {
 	Store    string
 	Height   int64 // height of the response
 	Tip      int64 // newest known block at that time; 0 if unknown
-	Pinned   bool  // the client chose the height
+	Pinned   bool  // the client chose the height, or the response never changes
 	Cached   bool  // the response is from the cache, so Height and Age are set
 	Age      time.Duration
 	Degraded bool // the page lacks metadata that it should have
