@@ -2,7 +2,10 @@ package record
 
 import (
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -23,5 +26,15 @@ func TestDecimalsAreFormattedAsByStrconv(t *testing.T) {
 		if got, want := string(appendDecimal(nil, n, 1000)), strconv.FormatFloat(float64(n)/1000, 'f', -1, 64); got != want {
 			t.Errorf("appendDecimal(%d) = %s, want %s", n, got, want)
 		}
+	}
+}
+
+func TestLongTextsAreCutInTheLog(t *testing.T) {
+	long := strings.Repeat("x", 10<<10)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/"+long+"?"+long, nil)
+	r.Header.Set("User-Agent", long)
+	h := HeadOf(r)
+	if got, want := [3]int{len(h.Path), len(h.Query), len(h.Agent)}, [3]int{2 << 10, 2 << 10, 256}; got != want {
+		t.Errorf("bytes of path, query and User-Agent = %v, want %v", got, want)
 	}
 }
