@@ -62,8 +62,8 @@ func (s *streams) leaveRequest(w *streamWriter, extra int64) {
 	s.leave(extra, isUnread)
 }
 
-// refuseStream refuses a request for lack of memory. One request at a time gets a response from h, which asks HasStream.
-// Other streams are reset, so that clients that do not read use no memory.
+// refuseStream refuses a request for lack of memory. One request at a time per connection gets a response: h finds by HasStream
+// that it must refuse it. Other streams are reset, so that clients that do not read use no memory.
 func (c *Conn) refuseStream(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	if !c.streams.refusing.CompareAndSwap(false, true) {
 		panic(http.ErrAbortHandler)

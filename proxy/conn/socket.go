@@ -110,7 +110,8 @@ const (
 	stallTime  = time.Second
 )
 
-// Stalled reports whether a write has been blocked for stallTime, and since when.
+// Stalled reports whether a write has been blocked for stallTime, and since when. With several streams, each request or write
+// that begins or ends restarts the time.
 func (s *socket) Stalled() (since time.Time, stalled bool) {
 	since, waiting := s.streams.waitingSince(s.busy.Load())
 	if began := s.writing.Load(); began != 0 {

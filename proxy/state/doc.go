@@ -3,9 +3,9 @@
 // of its RPC. Each value is read once per block for all APIs, and each API builds its own response from it
 // (answers.go).
 //
-// An API adds one kind of reads, and looks values up by queries:
+// An API adds two kinds of reads, for the state and for fixed values, and looks values up by queries:
 //
-//	values := state.New(options, reader, kind, state.RPC)
+//	values := state.New(options, reader, kind, found, state.RPC)
 //	q := values.Query(state.Request{Method: method, Message: message}, heights)
 //	answer, err := values.Lookup(ctx, request, record, q, tip)
 //	state.AppendValue(nil, answer.Entry.Body, values.Height(q, &answer)) // for the RPC; Response for gRPC

@@ -67,8 +67,8 @@ func heightIn(message []byte) (height uint64) {
 	return height
 }
 
-// CostOf returns what a method, or a path of abci_query, with a message costs a node: as much as the REST path
-// with the same response or, if there is none, as much as an unknown path.
+// CostOf returns what a method, or a path of abci_query, with a message costs a node: as much as the REST path with the same
+// response. Without one, reads of the state and simulations cost a page.
 func (o Options) CostOf(name string, message []byte) node.Cost {
 	row, known := o.Rows[name]
 	switch {

@@ -101,8 +101,8 @@ func Select(method string) cache.Selection {
 	return cache.Selection{Prefix: keyPrefix, Path: "*/" + strings.TrimPrefix(method, "/")}
 }
 
-// SelectNaming selects the values whose requests contain a text, such as an address. It does not find requests
-// longer than 256 bytes.
+// SelectNaming selects the values whose requests contain a text, such as an address. It does not find requests longer than 256
+// bytes, and may select others, because it compares hexadecimal texts.
 func SelectNaming(text string) cache.Selection {
 	return cache.Selection{Prefix: keyPrefix, Contains: hex.EncodeToString([]byte(text))}
 }

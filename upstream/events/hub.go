@@ -142,7 +142,8 @@ func (h *hub) publish(e *Event) (offered int) {
 	return offered
 }
 
-// maxHubCost is the query.Cost that the hub spends on one event, about 100 µs.
+// maxHubCost is the query.Cost that the hub spends on one event, about 100 µs. Comparisons of times, and of numbers with
+// fractions, take longer.
 const maxHubCost = 256 << 10
 
 // offer offers an event to the members of a group and returns their number. It evaluates a cheap query itself, and

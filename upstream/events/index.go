@@ -52,7 +52,7 @@ func (f *Feed) search(ctx context.Context, hash []byte) (found, noIndex bool) {
 		if n.Fit() {
 			searches.Go(func() {
 				upstream.GuardInput(f.o.Logger, "index of transactions", func() {
-					switch err := n.find(ctx, hash); {
+					switch err := n.awaitIndexed(ctx, hash); {
 					case err == nil:
 						yes.Store(true)
 					case errors.Is(err, errNoIndex):
@@ -69,9 +69,9 @@ func (f *Feed) search(ctx context.Context, hash []byte) (found, noIndex bool) {
 // errNoIndex is the error of a node that does not index transactions.
 var errNoIndex = errors.New("node has no index of transactions")
 
-// find searches a transaction at a node until the node has found it. It returns errNoIndex if the node has no
+// awaitIndexed searches a transaction at a node until the node has found it. It returns errNoIndex if the node has no
 // index, and another error if the node does not respond or ctx ends.
-func (n Node) find(ctx context.Context, hash []byte) error {
+func (n Node) awaitIndexed(ctx context.Context, hash []byte) error {
 	params := map[string]string{"hash": base64.StdEncoding.EncodeToString(hash)}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		_, err := n.Call(ctx, "tx", params, MaxMessage)

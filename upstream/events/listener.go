@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
-// avoidFor is how long a node whose subscription ended ranks behind the others.
+// avoidFor is how long a node ranks behind the others after its subscription has ended.
 const avoidFor = 10 * time.Second
 
 // maxArrivals is the maximum number of received events that wait for the sequencer.

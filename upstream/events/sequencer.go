@@ -17,7 +17,7 @@ const (
 	maxDelay       = 2 * time.Second
 	maxFailing     = 30 * time.Second // how long a block is awaited that fit nodes do not provide
 	maxUnannounced = 3                // consecutive unannounced blocks before the feed changes to another node
-	maxPending     = 500              // events waiting for an earlier block
+	maxPending     = 500              // announced blocks and consensus events that wait for an earlier block
 	linger         = 10 * time.Second // how long consensus events are received after the last subscription to them has ended
 	maxDisputes    = 5                // how often a block that does not follow the last one is read again before it is accepted
 )
@@ -58,7 +58,8 @@ type arrival struct {
 	bytes int    // length of the message
 }
 
-// follow announces blocks until ctx ends or the demand changes.
+// follow announces blocks until ctx ends or the demand changes. It then ends the node's subscription and forgets what is
+// pending.
 func (f *Feed) follow(ctx context.Context, consensus bool, startWait func(wait func(ctx context.Context))) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &sequencer{

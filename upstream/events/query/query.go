@@ -26,7 +26,8 @@ type condition struct {
 	matches  func(value string) bool
 }
 
-// Parse parses a query of any length. Like the node it ignores an unterminated text at the end.
+// Parse parses a query of any length. The caller must limit it, because long numbers take quadratic time. Like the node it
+// ignores an unterminated text at the end.
 func Parse(input string) (*Query, error) {
 	s := &scanner{input: input}
 	q := &Query{}
