@@ -12,8 +12,9 @@ import (
 // according to Zipf's law with exponent 0.9.
 const (
 	hotKeys      = 32 << 10
-	hotKeyLength = 512 // maximum bytes of a key to report
-	warmStep     = 256 // keys per round trip
+	hotKeyLength = 512       // maximum bytes of a key to report
+	hotBody      = 256 << 10 // maximum bytes of its body: a starting replica reads warmStep of them at once
+	warmStep     = 256       // keys per round trip
 	warmTime     = 3 * time.Second
 )
 
@@ -53,7 +54,7 @@ func (m *memory) hottest() []HotKey {
 		if len(keys) == hotKeys {
 			break
 		}
-		if len(e.Key) <= hotKeyLength {
+		if len(e.Key) <= hotKeyLength && len(e.Value.entry.Body) <= hotBody {
 			keys = append(keys, HotKey{e.Key, len(keys)})
 		}
 	}

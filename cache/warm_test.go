@@ -98,6 +98,18 @@ func TestHotKeysAreReportedInParts(t *testing.T) {
 	})
 }
 
+func TestLongEntriesAreNotReportedAsHot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeShared()
+		reports := make(chan []cache.HotKey, 1)
+		s.saveHot = func(keys []cache.HotKey) { reports <- keys }
+		c := newCacheWith(t, s, cache.Options{HotInterval: time.Second})
+		long := &cache.Entry{Content: cache.NewContent(200, "", "", make([]byte, 1<<20), 0)}
+		c.Save(t.Context(), map[string]*cache.Entry{"long": long, "short": entry(100, "body")}, 0)
+		expect.NoDiff(t, <-reports, []cache.HotKey{{Key: "short"}}, "reported keys")
+	})
+}
+
 func TestSingleReplicaIsReadyAtOnce(t *testing.T) {
 	if c := newCache(t, cache.Options{}); c.Warming() {
 		t.Error("Warming without a shared store = true, want false")

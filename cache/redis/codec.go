@@ -18,6 +18,13 @@ import (
 // maxBody is the maximum size of a body in Redis, in bytes. Longer bodies are corrupt.
 const maxBody = 64 << 20
 
+// Limits of the bodies that are stored, in bytes. A longer body would delay the commands of other callers, which share
+// its round trip, past Options.Timeout.
+const (
+	maxStored = 1 << 20 // as stored
+	maxPlain  = 4 << 20 // before compression
+)
+
 // maxNumber limits heights and times to numbers that Lua represents exactly.
 const maxNumber = 1 << 53
 
@@ -76,11 +83,18 @@ func (c *codec) encodeMeta(at string, e *cache.Entry) []byte {
 	return c.seal(at, m)
 }
 
+// encodeBody returns the b of a body, or nil if it is too long.
 func (c *codec) encodeBody(body []byte) []byte {
+	if len(body) > maxPlain {
+		return nil
+	}
 	if len(body) >= minCompressed {
-		if z := c.enc.EncodeAll(body, []byte{zstdBody}); len(z) <= len(body) {
+		if z := c.enc.EncodeAll(body, []byte{zstdBody}); len(z) <= min(len(body), maxStored) {
 			return z
 		}
+	}
+	if len(body) >= maxStored {
+		return nil
 	}
 	return append([]byte{plainBody}, body...)
 }

@@ -84,9 +84,10 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*cache.Entry, keep time.Duration) {
 	var writes []*entryWrite
 	for key, e := range entries {
-		if keep := s.keepFor(e, keep); keep > 0 {
+		keep, body := s.keepFor(e, keep), s.codec.encodeBody(e.Body)
+		if keep > 0 && body != nil {
 			at := entryKey(namespace, key)
-			writes = append(writes, &entryWrite{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: s.codec.encodeBody(e.Body), keep: keep})
+			writes = append(writes, &entryWrite{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: body, keep: keep})
 		}
 	}
 	if len(writes) == 0 {

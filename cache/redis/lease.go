@@ -91,7 +91,7 @@ func (l *lease) Keep(ctx context.Context) {
 	}()
 }
 
-// Publish implements [cache.Lease]. It does not store an expired entry.
+// Publish implements [cache.Lease]. It does not store an expired entry, or one with a body that is too long.
 func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration) error {
 	if keep <= 0 {
 		return l.Abandon(ctx, false)
@@ -99,12 +99,15 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 	l.stop()
 	ctx, span := startSpan(context.WithoutCancel(ctx), "redis.settle")
 	a := &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), keep: keep, replaceAbove: l.maxHeight}
-	if e.ETag != l.storedETag {
-		a.body = l.s.codec.encodeBody(e.Body)
+	reply, err := "body", error(nil)
+	if e.ETag == l.storedETag {
+		reply, err = l.s.writeBatched(ctx, a)
 	}
-	reply, err := l.s.writeBatched(ctx, a)
-	if reply == "body" { // another replica stored other content
-		a.body = l.s.codec.encodeBody(e.Body)
+	if reply == "body" { // Redis has other content or none
+		if a.body = l.s.codec.encodeBody(e.Body); a.body == nil {
+			endSpan(span, "too long", nil)
+			return l.Abandon(ctx, false)
+		}
 		reply, err = l.s.writeBatched(ctx, a)
 	}
 	if l.shard != "" {

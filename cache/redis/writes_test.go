@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -60,6 +61,38 @@ func TestSingleWriteIsSentAtOnce(t *testing.T) {
 	s, _ := newStore(t)
 	s.batcher.every = time.Hour
 	expect.NoError(t, s.mustAcquire(t, "k").Publish(t.Context(), entryAt(1), time.Hour))
+}
+
+// A body that would delay the commands of other callers is not stored. Its lease is released, so that other replicas read
+// the origin.
+func TestLongBodiesAreNotStored(t *testing.T) {
+	random := make([]byte, maxStored) // does not compress
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random)
+	for name, body := range map[string][]byte{"random": random, "zeros": make([]byte, maxPlain+1)} {
+		s, server := newStore(t)
+		e := entryAt(1)
+		e.Content = cache.NewContent(200, "text/plain", "", body, 1)
+		expect.NoError(t, s.mustAcquire(t, "k").Publish(t.Context(), e, time.Hour))
+		s.Save(t.Context(), "story-1", map[string]*cache.Entry{"saved": e}, time.Hour)
+		if keys := server.Keys(); len(keys) != 0 {
+			t.Errorf("%s: keys = %q, want neither entries nor a lease", name, keys)
+		}
+	}
+}
+
+// The stored content changes while a replica reads the content it knows, which is too long to store again.
+func TestUnstoredLongBodyReleasesItsLease(t *testing.T) {
+	s, server := newStore(t)
+	e, at := entryAt(1), entryKey("story-1", "k")
+	e.Content = cache.NewContent(200, "text/plain", "", make([]byte, maxPlain+1), 1)
+	server.HSet(at, "m", string(s.codec.encodeMeta(at, e)))
+	l, _ := s.tryAcquire(t, "k", e)
+	other := entryAt(1)
+	server.HSet(at, "m", string(s.codec.encodeMeta(at, other)))
+	e.Height = 2
+	expect.NoError(t, l.Publish(t.Context(), e, time.Hour))
+	_, reply := s.tryAcquire(t, "k", other)
+	expect.Equal(t, reply.State, cache.LeaseGranted, "state of another replica's lease")
 }
 
 // scriptLog is a hook that records the number of writes of each run of the script.
