@@ -35,7 +35,7 @@ func (o *stateRead) Fetch(ctx context.Context, r node.Request, before *cache.Ent
 // Entry returns the entry for a node's answer: the value, or the node's error.
 func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e, tip := o.reader.NewEntry(a), o.reader.Nodes.Tip()
-	if e.Expires = blocks.Expiry(a, e.ReadAt, tip, o.reader.Negative()); o.o.IsFixed(o.Method, o.Message) {
+	if e.Expires = blocks.Expiry(a, e.ReadAt, tip, o.reader.Negative()); a.Reason != node.Other && o.o.IsFixed(o.Method, o.Message) {
 		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, e.ReadAt, tip)
 	}
 	typ, body := a.Type, a.Body

@@ -178,6 +178,8 @@ func TestQueryOfFixedAnswerHasNoHeight(t *testing.T) {
 			t.Errorf("MethodIn(%s) = %s, %t; want %s", q.Key, got, ok, name)
 		}
 	}
+	failed := expect.Value(v.Query(state.Request{Method: tx}, blocks.Heights{}).Origin.Entry(&node.Answer{Reason: node.Other, Type: node.StatusType}, nil))(t)
+	expect.Equal(t, failed.Expires.Sub(failed.ReadAt), blocks.BrokenLife, "lifetime of a failure")
 	if _, ok := state.MethodIn("other/a.Query/B?61"); ok {
 		t.Error("MethodIn of a key that is not state's = true, want false")
 	}
