@@ -360,3 +360,13 @@ func TestValueOutsideStateIsNotCached(t *testing.T) {
 		expect.Equal(t, n.requests("gRPC "+path)+n.requests("RPC "+path), 3, "node requests (by gRPC: %v)", withGRPC)
 	}
 }
+
+func TestPanicBeforeACallIsAdmittedEndsOnlyTheCall(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true, func(s *setup) {
+		s.grpc.Stream = func(context.Context, string) (*node.Stream, error) { panic("test") } // called for reflection
+	})
+	conn := d.dial(t)
+	invoke(t.Context(), conn, price, "").expectCode(t, codes.Internal, "call that panics")
+	invokeAt14(t, conn).expectMessageAt(t, "14")
+}

@@ -68,16 +68,20 @@ func (k *call) pass() (size int, err error) {
 	defer to.Close()
 	client := k.rec.Client
 	hold := func() *conn.RequestBody { return k.reader.Stack.HoldBody(&client) }
-	go k.forward(ctx, to, hold, cancel) // ends at the latest with the client's stream, after this handler has returned
+	go func() { // ends at the latest with the client's stream, after this handler has returned
+		if err := k.guard(func() error { return k.forward(ctx, to, hold) }); err != nil {
+			cancel(err)
+		}
+	}()
 	return k.sendBack(ctx, to)
 }
 
 // operation returns the name of the method for access rules.
 func (k *call) operation() string { return strings.TrimPrefix(k.name, "/") }
 
-// forward sends the client's messages to the node. It cancels ctx with the error of receiving a message. Each
-// message after the first counts as a call.
-func (k *call) forward(ctx context.Context, to *node.Stream, hold func() *conn.RequestBody, cancel context.CancelCauseFunc) {
+// forward sends the client's messages to the node. It returns the error of receiving a message. Each message after the
+// first counts as a call.
+func (k *call) forward(ctx context.Context, to *node.Stream, hold func() *conn.RequestBody) error {
 	charge := func() error { return nil }
 	for {
 		message, held, err := k.nextMessage(hold, charge)
@@ -85,12 +89,11 @@ func (k *call) forward(ctx context.Context, to *node.Stream, hold func() *conn.R
 		switch {
 		case errors.Is(err, io.EOF):
 			_ = to.CloseSend()
-			return
+			return nil
 		case err != nil:
-			cancel(err)
-			return
+			return err
 		case sendToNode(to, message, held) != nil: // sendBack receives the reason
-			return
+			return nil
 		}
 	}
 }

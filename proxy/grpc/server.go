@@ -2,6 +2,7 @@ package grpc
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,6 +25,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -98,7 +100,21 @@ func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
 	return c, nil
 }
 
+// handle serves a call. The library does not recover panics.
 func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
+	return d.guard(func() error { return d.serveStream(stream) })
+}
+
+// guard calls work, which handles input of a client. If work panics, guard returns a status.
+func (d *Handler) guard(work func() error) error {
+	err := upstream.Guard(d.reader.Stack.Logger(), "gRPC call", work)
+	if errors.Is(err, upstream.ErrPanicked) {
+		return status.Error(codes.Internal, "internal error")
+	}
+	return err
+}
+
+func (d *Handler) serveStream(stream grpc.ServerStream) error {
 	k := &call{Handler: d, stream: stream, start: time.Now()}
 	k.name, _ = grpc.MethodFromServerStream(stream)
 	c, _ := stream.Context().Value(callKey{}).(*callContext)
