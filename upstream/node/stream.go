@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -99,6 +100,7 @@ func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
 		}
 	}
 	maps.Copy(r.Header, c.headers)
+	upstream.PassTrace(ctx, r.Header)
 	for name, value := range map[string]string{"Content-Type": grpcType, "Te": "trailers", "Grpc-Accept-Encoding": "gzip", "User-Agent": "tipcache"} {
 		r.Header.Set(name, value)
 	}

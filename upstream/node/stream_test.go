@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -91,6 +92,18 @@ func TestStreamForwardsItsDeadline(t *testing.T) {
 				t.Errorf("grpc-timeout = %q, want about %v in %c, at most eight digits", got, tt.timeout, tt.unit)
 			}
 		})
+	}
+}
+
+func TestStreamForwardsItsTrace(t *testing.T) {
+	t.Parallel()
+	ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}))
+	sent := make(chan string, 1)
+	streamFrom(ctx, t, account.New(8<<20, nil), 1<<20, func(_ http.ResponseWriter, r *http.Request) {
+		sent <- r.Header.Get("Traceparent")
+	})
+	if got, want := <-sent, "00-01000000000000000000000000000000-0200000000000000-00"; got != want {
+		t.Errorf("traceparent = %q, want %q", got, want)
 	}
 }
 
