@@ -86,6 +86,14 @@ func (e *endpoint) snapshot() view {
 	return v
 }
 
+// newest returns the newest height that the endpoint can read at the tip, or 0 if the tip is unknown.
+func (e *endpoint) newest(tip Tip) int64 {
+	if v := e.snapshot(); v.Current(tip.Interval) {
+		return min(tip.Height, v.Height)
+	}
+	return tip.Height
+}
+
 func (e *endpoint) update(change func(*view)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 const (
@@ -202,6 +204,26 @@ func TestGRPCServerOfAnotherChainIsNotUsed(t *testing.T) {
 	}
 	if log.Count("serves another chain") != 1 {
 		t.Errorf("log = %s, want one line about the chain", log.String())
+	}
+}
+
+func TestGRPCServerOfANodeBehindTheTipIsUsed(t *testing.T) {
+	t.Parallel()
+	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
+	behind.grpc = porttest.Address(t)
+	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, ahead, behind)
+	wantTip(t, p, 1000)
+	expect.Eventually(t, "the height of the node behind", func() bool { return p.Health()[1].Height == 900 })
+	startGRPC(t, behind.grpc, "story-1", grpc.StreamInterceptor(func(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		if md, _ := metadata.FromIncomingContext(s.Context()); !slices.Contains(md.Get(heightKey), "900") {
+			return status.Error(codes.InvalidArgument, "cannot query with height in the future; please provide a valid height")
+		}
+		return handle(server, s)
+	}))
+	waitForGRPC(t, p, 1, "ok")
+	ahead.stop()
+	if a, err := invoke(t, p, aMethod, AtTip); err != nil || a.Height != 900 {
+		t.Errorf("Fetch = %+v, %v; want an answer at 900", a, err)
 	}
 }
 

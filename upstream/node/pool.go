@@ -177,7 +177,7 @@ func (p *Pool) follow(ctx context.Context, e *endpoint) {
 	}
 	if e.grpc != nil {
 		learn := func(ctx context.Context) (ok bool) {
-			p.guard(func() { ok = e.grpc.learn(ctx, p.Tip().Height, p.ChainID()) })
+			p.guard(func() { ok = e.grpc.learn(ctx, e.newest(p.Tip()), p.ChainID()) })
 			return ok
 		}
 		probes.Go(func() { e.grpc.follow(ctx, learn) })
