@@ -21,10 +21,8 @@ const (
 )
 
 // swapInFormats replace the tables by the shadow store's, whose prefix is the verb. They do not write rows that are equal in
-// both stores. The cursor comes first, so that the statement waits for a tally in progress, and the next tally finds another
-// cursor.
+// both stores.
 var swapInFormats = []string{
-	`DELETE FROM index_cursor`,
 	`INSERT INTO index_cursor (id, chain_id, block, hash, time, contracts, incomplete)
 	SELECT id, chain_id, block, hash, time, contracts, incomplete FROM %s.index_cursor`,
 	`DELETE FROM index_steps`,
@@ -61,14 +59,10 @@ func (s *store) SwapIn(ctx context.Context) error {
 		}
 		defer cleanUp(ctx, w, detach)
 		return s.transact(ctx, w, func() error {
-			for i, format := range swapInFormats {
+			// The cursor comes first, so that this waits for a tally in progress, and the next tally finds another cursor.
+			for _, format := range append([]string{"DELETE FROM index_cursor", s.lockRows}, swapInFormats...) {
 				if err := exec(ctx, w, strings.ReplaceAll(format, "%s", prefix)); err != nil {
 					return err
-				}
-				if i == 0 {
-					if err := exec(ctx, w, s.lockRows); err != nil {
-						return err
-					}
 				}
 			}
 			return nil
