@@ -22,17 +22,18 @@ type Conn struct {
 	findID CallerIDFinder // finds the JSON-RPC id in a POST body; nil means bodies contain none
 
 	// Each request uses these fields. They are adjacent to save cache misses.
-	lane      *Lane
-	phase     atomic.Int32
-	open      bool            // the next bytes belong to the lane, not to net/http
-	direct    direct          // without a Socket, package net reads and writes
-	partial   *partialRequest // nil if none is held
-	deadline  deadlines
-	candidate candidate     // last unknown request
-	request   heads.Request // last request
+	lane    *Lane
+	phase   atomic.Int32
+	open    bool            // the next bytes belong to the lane, not to net/http
+	direct  direct          // without a Socket, package net reads and writes
+	partial *partialRequest // nil if none is held
 
 	servedLast bool // the lane served the previous request
 	emptyLines int  // how many bytes of empty lines may follow that request
+
+	deadline  deadlines
+	candidate candidate     // last unknown request
+	request   heads.Request // last request
 
 	boundary boundary // bytes given to net/http since the lane was open
 	ahead    pipeline // bytes that net/http reads before it reads the connection
