@@ -79,7 +79,7 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 		return f.Status, "text/plain; charset=utf-8", []byte(f.Public)
 	}
 	rt := web.Route{
-		Keyed: w.Keys != nil, Render: refuse, Serve: c.reply(stack),
+		Keyed: w.Keys != nil, Access: "/a", Render: refuse, Serve: c.reply(stack),
 		Feed: func(r *http.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil },
 	}
 	engine := stack.NewEngine(func(g *gin.Context) web.Route {
@@ -87,6 +87,10 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 			return streams.Poll(rt, func(r *http.Request) string { return r.URL.RawQuery })
 		}
 		g.Request = stream.OptionsAsHeaders(g.Request)
+		if r, waits := stream.WithoutWait(g.Request); waits {
+			g.Request = r
+			return streams.Wait(rt)
+		}
 		return streams.Route(rt, c.sources)
 	}, nil)
 	engine.NoRoute(web.Handle)
@@ -145,8 +149,13 @@ func (c *chain) reply(stack *web.Stack) web.Handler {
 		if err != nil {
 			return err
 		}
+		if item := web.ItemOf(g.Request); item != nil {
+			res.Entry = item
+		}
 		a := respond.Response{Result: res, Now: time.Now()}
-		a = rec.Amend(a)
+		if rec.Amend != nil {
+			a = rec.Amend(a)
+		}
 		stack.Respond(g.Writer, g.Request, &a)
 		return nil
 	}
@@ -172,6 +181,9 @@ func (c *chain) sources(r *http.Request) (all []stream.Source, err error) {
 // unreadable is the answer of a path that cannot be read.
 const unreadable = "unreadable"
 
+// missing is the answer of a path whose item no node has.
+const missing = "missing"
+
 var errUnreadable = &failure.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
@@ -187,7 +199,11 @@ func (c *chain) feed(path string) web.Feed {
 		if c.answers[path] == unreadable {
 			return cache.Result{}, errUnreadable
 		}
-		return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, respond.JSON, "", []byte(c.answers[path]), 0), Height: c.tip.Height, ReadAt: time.Now()}}, nil
+		status := http.StatusOK
+		if c.answers[path] == missing {
+			status = http.StatusNotFound
+		}
+		return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(status, respond.JSON, "", []byte(c.answers[path]), 0), Height: c.tip.Height, ReadAt: time.Now()}}, nil
 	}}
 }
 
