@@ -1,7 +1,10 @@
 package codings_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -9,6 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -33,6 +39,23 @@ func TestEncoderMemoryIsBounded(t *testing.T) {
 					t.Errorf("allocated bytes = %d for a body of %d, want at most %d", allocated, len(body), most)
 				}
 			})
+		}
+	}
+}
+
+func TestEncodedBodyIsDecodedToTheBody(t *testing.T) {
+	e := codings.NewEncoders()
+	for coding, decode := range map[codings.Coding]func(io.Reader) (io.Reader, error){
+		codings.Gzip:   func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
+		codings.Zstd:   func(r io.Reader) (io.Reader, error) { return zstd.NewReader(r) },
+		codings.Brotli: func(r io.Reader) (io.Reader, error) { return brotli.NewReader(r), nil },
+	} {
+		for _, quick := range []bool{false, true} {
+			for _, body := range []string{strings.Repeat("first", 1000), "second"} { // by the same encoder
+				encoded, _ := e.Encode(coding, []byte(body), quick, true)
+				r := expect.Value(decode(bytes.NewReader(encoded)))(t)
+				expect.Equal(t, string(expect.Value(io.ReadAll(r))(t)), body, "body in %s, quick %t", codings.Names[coding], quick)
+			}
 		}
 	}
 }

@@ -36,6 +36,7 @@ type chain struct {
 	hash       string // of every block; "" for unknown
 	rolledBack string // hash of the blocks that were rolled back
 	raised     int64  // last height reported
+	empty      int64  // block without a block of the execution client; 0 for none
 	age        time.Duration
 	expected   time.Duration // of a read
 	moved      chan struct{}
@@ -97,12 +98,16 @@ func (c *chain) WaitHeight(ctx context.Context, height int64) error {
 	return nil
 }
 
-// Executed includes one block of the execution client in each block, 1000 ahead.
+// Executed includes one block of the execution client in each block, 1000 ahead, but none in block c.empty.
 func (c *chain) Executed(_ context.Context, height, number int64) (since, newest int64, err error) {
-	if number <= height+1000 {
-		since = number - 1000
+	newest = height + 1000
+	if c.empty > 0 && height >= c.empty {
+		newest--
 	}
-	return since, height + 1000, nil
+	if number <= newest {
+		since = height - newest + number
+	}
+	return since, newest, nil
 }
 
 // grow moves the tip and wakes one waiting request.
@@ -225,6 +230,16 @@ func TestQueryIsReadAtRequestedBlock(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestExecutionBlockIsAwaitedOverBlocksWithoutOne(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		d.nodes.empty = 101
+		for n := range time.Duration(2) {
+			defer time.AfterFunc((n+1)*2*time.Second, func() { d.nodes.grow(1) }).Stop()
+		}
+		expect.Equal(t, d.get(t, blocks.Heights{EVM: 1101}, blocks.Snapshot{}), outcome{102, "miss"}, "outcome")
+	})
 }
 
 func TestNodesAreReadOncePerBlock(t *testing.T) {

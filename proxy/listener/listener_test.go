@@ -279,6 +279,21 @@ func TestAddressIsLimitedToItsShareOfSlots(t *testing.T) {
 	}
 }
 
+func TestShareIsATwentiethOfTheSlotsAndAtLeast16(t *testing.T) {
+	for most, share := range map[int]int{20: 16, 340: 17} {
+		s := start(t, listener.Options{Most: most, Exempt: func(a netip.Addr) bool { return a.String() != "127.0.0.2" }})
+		for range most/2 - share/2 {
+			s.connect("127.0.0.3")
+		}
+		for range share {
+			s.connect("127.0.0.2")
+		}
+		expect.Equal(t, s.closedConnections()["share"], 0, "connections closed of %d when the share of %d is used", share, most)
+		s.connect("127.0.0.2")
+		expect.Equal(t, s.closedConnections()["share"], 1, "connections closed of %d beyond the share of %d", share+1, most)
+	}
+}
+
 func TestReleasedSlotsDoNotCountAgainstTheShare(t *testing.T) {
 	s := start(t, listener.Options{Most: 6, Share: 2, Exempt: func(netip.Addr) bool { return false }})
 	for range 3 {

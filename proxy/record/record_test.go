@@ -118,6 +118,14 @@ func TestCallersThatJoinedAReadAreCollapsed(t *testing.T) {
 	}
 }
 
+func TestFailedEntryIsTheFaultOfTheServer(t *testing.T) {
+	for _, failed := range []bool{true, false} {
+		rec := &record.Record{}
+		rec.Result(cache.Result{Entry: &cache.Entry{Content: &cache.Content{Failed: failed}}})
+		expect.Equal(t, rec.Blameless, !failed, "Blameless with an entry that failed (%t)", failed)
+	}
+}
+
 func TestServerErrorsAreCountedByFault(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rec    record.Record

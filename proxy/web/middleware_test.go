@@ -180,6 +180,16 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 		s.SetLimits(limits.Limits{Key: two})
 		expect.Equal(t, [...]int{get("/ok"), get("/ok"), get("/ok"), get("/open")}, [...]int{200, 200, 429, 200}, "statuses with a limit of 2 for a key")
 
+		key.Rate = two
+		s.SetKeys([]limits.Key{key})
+		time.Sleep(time.Hour)
+		expect.Equal(t, [...]int{get("/ok"), get("/open"), get("/open")}, [...]int{200, 200, 429}, "statuses with a rate of 2 of the key, which is counted once")
+		admitted := &record.Record{Client: limits.Client{Key: key}}
+		if err := s.AdmitKey(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), http.Header{}, admitted); err != nil || !admitted.Keyed {
+			t.Errorf("AdmitKey of an admitted key = %v, Keyed %t; want nil and true", err, admitted.Keyed)
+		}
+		s.SetKeys([]limits.Key{{Name: "k", SHA256: key.SHA256}})
+
 		s.SetLimits(limits.Limits{Address: two})
 		time.Sleep(time.Hour)
 		opened := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)

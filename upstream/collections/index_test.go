@@ -2,8 +2,11 @@ package collections_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -71,6 +74,27 @@ func TestTalliesAddUp(t *testing.T) {
 		expect.Equal(t, m.Generation, page.Generation, "generation of the mark")
 		expect.Equal(t, m.Cursor, cursorAt(20), "cursor of the mark")
 	})
+}
+
+func TestWatchFollowsTheStore(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqliteFile(t), collections.Options{})
+	w := collections.NewWatch(s, prometheus.NewRegistry())
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { w.Run(ctx) })
+	defer watching.Wait()
+	defer cancel()
+	prev := ledger.Cursor{}
+	for _, block := range []int64{10, 20} {
+		expect.NoError(t, s.Apply(t.Context(), prev, tallyTo(block)))
+		prev = cursorAt(block)
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		expect.NoError(t, w.Await(ctx, block))
+		expect.Equal(t, w.Mark().Cursor, prev, "cursor of the mark")
+		expect.Equal(t, w.Counted(w.Mark().Generation), block, "counted block")
+	}
 }
 
 // The counters end at the same maximum, whether one tally or several reach it.

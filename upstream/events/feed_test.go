@@ -512,19 +512,23 @@ func TestUnreadEventsAreReservedUpToAShare(t *testing.T) {
 		w.mu.Lock()
 		w.size = 40 << 10
 		w.mu.Unlock()
-		want := ""
+		want, most := "", int64(0)
 		for h := int64(101); h <= 110; h++ {
 			synctest.Wait()
 			w.nodes[0].announce(h)
 			w.move(h, 0)
 			want += fmt.Sprintf(", NewBlock %d", h)
 			synctest.Wait()
+			most = max(most, memory.Used())
 			if used := memory.Used(); used > memory.Limit()/4+100<<10 {
 				t.Errorf("after block %d, %d bytes are reserved, want about a quarter of %d at most", h, used, memory.Limit())
 			}
 			if h == 102 && memory.Used() < 160<<10 {
 				t.Errorf("%d bytes are reserved for two unread events with value and data of 40 KiB each, want more", memory.Used())
 			}
+		}
+		if most < 240<<10 {
+			t.Errorf("reserved bytes = %d at most, want three unread events of 80 KiB in a quarter of %d", most, memory.Limit())
 		}
 		w.expect(fast, want[2:])
 		slow.drain(t.Context())

@@ -112,5 +112,8 @@ func TestLongIDIsRefusedWithoutDecodingIt(t *testing.T) {
 func TestAnswerHasTheIDOfItsCall(t *testing.T) {
 	for want, id := range map[string]json.RawMessage{`x{"jsonrpc":"2.0","id":"a","result":7}`: json.RawMessage(`"a"`), `x{"jsonrpc":"2.0","result":7}`: nil} {
 		expect.Equal(t, string(AppendAnswer([]byte("x"), id, []byte(`"result":7`))), want, "AppendAnswer with id %s", id)
+		if id != nil {
+			expect.Equal(t, AnswerSize(id, []byte(`"result":7`)), len(want)-1, "AnswerSize with id %s", id)
+		}
 	}
 }

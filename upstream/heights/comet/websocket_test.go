@@ -36,10 +36,13 @@ func serveSocket(t *testing.T, messages ...string) (c *Client, closed chan error
 }
 
 func TestSubscriptionDeliversHeadersAndClosesItsConnection(t *testing.T) {
-	c, closed := serveSocket(t, `{"result":{}}`, `{"result":{"data":{"value":{"header":{"chain_id":"c","height":"7"}}}}}`)
+	c, closed := serveSocket(t, `{"result":{}}`, `{"result":{"data":{"value":{"header":{"chain_id":"c","height":"7"}}}}}`, `{"result":[]}`)
 	s := expect.Value(c.Subscribe(t.Context()))(t)
 	if h, err := s.Next(t.Context()); err != nil || h.Height != 7 || h.ChainID != "c" {
 		t.Errorf("Next = %+v, %v; want block 7 of c", h, err)
+	}
+	if h, err := s.Next(t.Context()); err == nil {
+		t.Errorf("Next with a malformed event = %+v, want an error", h)
 	}
 	s.Close()
 	if err := <-closed; err == nil {

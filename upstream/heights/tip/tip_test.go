@@ -24,6 +24,18 @@ func newAt100(interval, rollback time.Duration) *Tracker {
 	return t
 }
 
+func TestTipIsKnownForFourBlocksAndAtLeast5s(t *testing.T) {
+	for interval, want := range map[time.Duration]time.Duration{time.Second: 5 * time.Second, 2 * time.Second: 8 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			tip := newAt100(interval, time.Minute)
+			time.Sleep(want)
+			expect.Equal(t, tip.Read().Known, true, "Known %v after a claim with interval %v", want, interval)
+			time.Sleep(1)
+			expect.Equal(t, tip.Read().Known, false, "Known 1 ns later with interval %v", interval)
+		})
+	}
+}
+
 func TestPlausibleClaimBecomesTip(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -34,6 +34,7 @@ func TestExpectedEqualsTheActualWait(t *testing.T) {
 		"miss before other requests of its client": {[]group{own("a", 100, page)}, 0, Request{Client: "a", Cost: Page, Miss: true}, 15 * time.Millisecond},
 		"miss behind misses":                       {[]group{own("a", 50, page), own("a", 90, miss)}, 0, Request{Client: "a", Cost: Page, Miss: true}, 310 * time.Millisecond},
 		"behind some of the misses":                {[]group{own("a", 10, page), own("a", 200, miss)}, 0, Request{Client: "a", Cost: Page}, 120 * time.Millisecond},
+		"page while unknown requests use a slot":   {[]group{own("a", 20, Request{Cost: Unknown}), own("b", 99, page)}, 0, Request{Client: "b", Cost: Page}, 340 * time.Millisecond},
 		"scan behind scans":                        {[]group{own("a", 3, Request{Cost: Scan})}, 0, Request{Client: "a", Cost: Scan}, 350 * time.Millisecond},
 		"page behind waiting scans":                {[]group{own("a", 30, Request{Cost: Scan})}, 0, Request{Client: "a", Cost: Page}, 10 * time.Millisecond},
 	} {
