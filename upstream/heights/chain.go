@@ -57,9 +57,10 @@ func (c *Chain) newSource(n *Node) *heightSource {
 
 // A member is a node with its followers.
 type member struct {
-	node *Node
-	rest *restFollower
-	rpc  *rpcFollower // nil if the node has no CometBFT URL
+	node    *Node
+	rest    *restFollower
+	rpc     *rpcFollower    // nil if the node has no CometBFT URL
+	sources []*heightSource // of both followers
 
 	end   context.CancelFunc // stops the followers; nil before follow
 	works sync.WaitGroup
@@ -69,8 +70,10 @@ type member struct {
 func (c *Chain) Add(n *Node) {
 	n.state.Unseen = n.Comet != nil
 	m := &member{node: n, rest: &restFollower{heightSource: c.newSource(n)}}
+	m.sources = append(m.sources, m.rest.heightSource)
 	if n.Comet != nil {
 		m.rpc = &rpcFollower{heightSource: c.newSource(n), up: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+		m.sources = append(m.sources, m.rpc.heightSource)
 	}
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -93,7 +96,7 @@ func (c *Chain) Remove(n *Node) {
 	if m.rpc != nil && m.rpc.settle != nil {
 		m.rpc.settle() // the stopped follower no longer settles its contradiction
 	}
-	for _, s := range m.sources() {
+	for _, s := range m.sources {
 		c.tip.Remove(s.source)
 	}
 	c.moved.notify()
@@ -121,16 +124,9 @@ func (m *member) stop() {
 	}
 }
 
-func (m *member) sources() []*heightSource {
-	if m.rpc == nil {
-		return []*heightSource{m.rest.heightSource}
-	}
-	return []*heightSource{m.rest.heightSource, m.rpc.heightSource}
-}
-
 func (c *Chain) sources() (all []*heightSource) {
 	for _, m := range c.all() {
-		all = append(all, m.sources()...)
+		all = append(all, m.sources...)
 	}
 	return all
 }

@@ -132,8 +132,8 @@ func TestForkIsFollowedWhenNoOtherNodeHasTheChain(t *testing.T) {
 		c.blocks(5)
 		ours.change(func() { ours.hangs, ours.silent = true, true })
 		c.blocks(20)
-		if got := c.Tip(); c.known[1].State().Forked || got.Height != other.newest() || c.epochs.Load() != 1 {
-			t.Errorf("tip = %d in epoch %d with Forked = %t, want %d in the second epoch with false\n%s", got.Height, got.Epoch, c.known[1].State().Forked, other.newest(), c.log)
+		if got := c.Tip(); c.known[1].State().Fork != 0 || got.Height != other.newest() || c.epochs.Load() != 1 {
+			t.Errorf("tip = %d in epoch %d with Fork = %d, want %d in the second epoch with 0\n%s", got.Height, got.Epoch, c.known[1].State().Fork, other.newest(), c.log)
 		}
 	}, ours, other)
 }

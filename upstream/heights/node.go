@@ -66,7 +66,7 @@ type State struct {
 	Unseen     bool      // CometBFT has not been called yet
 	ChainID    string    // from CometBFT; "" if unknown
 	Refused    bool      // the node serves another chain
-	Forked     bool      // the node is on another fork
+	Fork       int64     // a block that differs from the chain's, as the node is on another fork; 0 if it is not
 	Height     int64     // newest committed block; 0 if unknown
 	Lowest     int64     // presumed oldest readable height, never above the tip or a height that was read; 0 if unknown
 	BlockTime  time.Time // of the newest header; zero if unknown
@@ -83,7 +83,7 @@ type State struct {
 }
 
 // Foreign reports whether the node serves another chain or fork.
-func (s *State) Foreign() bool { return s.Refused || s.Forked }
+func (s *State) Foreign() bool { return s.Refused || s.Fork != 0 }
 
 // Current reports whether a claim of the node was accepted recently.
 func (s *State) Current(interval time.Duration) bool {

@@ -21,14 +21,12 @@ func (c *Chain) hashOf(ctx context.Context, height int64) string {
 	return ""
 }
 
-var errUnfit = errors.New("node is not in use")
-
-// hash reads the hash of a block from a node of the chain. It returns "" if the node has no hashes.
+// hash reads the hash of a block from a node of the chain. It returns "" if the node has no hashes or is not in use.
 func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 	v := n.State()
 	switch {
 	case v.Foreign() || v.Unseen:
-		return "", errUnfit
+		return "", nil
 	case n.Comet != nil && !v.CometDown:
 		return n.Comet.Hash(ctx, height)
 	}
@@ -45,12 +43,12 @@ func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash s
 	known := f.chain.hashes.at(height)
 	switch {
 	case hash == "":
-		return f.fork == 0
+		return f.node.State().Fork == 0
 	case known == hash:
 		f.rejoin()
 		return true
 	case known == "":
-		height = f.fork // there is no hash to compare with, so check the block of the fork again, if any
+		height = f.node.State().Fork // there is no hash to compare with, so check the block of the fork again, if any
 		known = f.chain.hashes.at(height)
 	}
 	if known != "" && f.decideFork(ctx, epoch, height, known) {
@@ -86,23 +84,21 @@ func (f *rpcFollower) checkFork(ctx context.Context) {
 
 // excludeFork excludes a node on another fork from use.
 func (f *rpcFollower) excludeFork(height int64) {
-	if f.fork == 0 {
+	if f.node.State().Fork == 0 {
 		f.node.Logger.Error("node is on another fork, not using it", "block", height)
 	}
-	f.fork = height
-	f.node.update(func(v *State) { v.Forked, v.Height = true, 0 })
+	f.node.update(func(v *State) { v.Fork, v.Height = height, 0 })
 	f.chain.tip.Distrust(f.source)
 	f.chain.moved.notify()
 }
 
 // rejoin makes an excluded node usable again.
 func (f *rpcFollower) rejoin() {
-	if f.fork == 0 {
+	if f.node.State().Fork == 0 {
 		return
 	}
 	f.node.Logger.Info("node is on the same fork again")
-	f.fork = 0
-	f.node.update(func(v *State) { v.Forked = false })
+	f.node.update(func(v *State) { v.Fork = 0 })
 }
 
 // othersHave reports whether a node other than except has a block with this hash.

@@ -35,7 +35,6 @@ type rpcFollower struct {
 	headers    int                     // number of accepted headers
 	seen       int                     // headers at the last poll
 	loggedLoss bool                    // logged that the node streams no headers
-	fork       int64                   // a block that differs from the chain's; 0 if none
 	settle     func()                  // settles the contradiction by a header; nil if there is none
 }
 
