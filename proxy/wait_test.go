@@ -146,7 +146,7 @@ func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 			expect.Equal(t, reads(), 1, "node reads in a block")
 			go func() { held <- api.read(t, broadcastHash, "wait=19s") }()
 			waitForStreams(t, s.metrics, 2)
-			api.read(t, broadcastHash, "wait=1s").expect(t, http.StatusServiceUnavailable, "too many requests wait")
+			api.read(t, broadcastHash, "wait=1s").expect(t, http.StatusTooManyRequests, "too many streams and waiting requests of this client")
 			s.proxy.Drain()
 			for range 2 {
 				if got := <-held; got.status != api.missing || got.body != want || got.header.Get("Retry-After") != "1" {

@@ -161,9 +161,9 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 			operations = append(operations, o)
 		}
 	}
-	leave, ok := h.acquire(rec.Client.Shares())
-	if !ok {
-		return errFull
+	leave, err := h.acquire(rec.Client.Shares(), errFull)
+	if err != nil {
+		return err
 	}
 	defer leave()
 	if c.Request.Method == http.MethodHead {
@@ -177,23 +177,26 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 
 var errFull = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}
 
-// acquire counts a stream or poll against the limit of each of the client's shares. It returns false if one of them is
-// reached.
-func (h *Handler) acquire(shares []string) (leave func(), ok bool) {
+// acquire counts a stream or poll against the limit of each of the client's shares. It returns full if the maximum of all
+// clients is reached.
+func (h *Handler) acquire(shares []string, full error) (leave func(), err error) {
 	if h.drained.Load() {
-		return nil, false
+		return nil, errDrained
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.count >= h.o.Max || slices.ContainsFunc(shares, func(id string) bool { return h.clients[id] >= h.o.PerClient }) {
-		return nil, false
+	switch {
+	case h.count >= h.o.Max:
+		return nil, full
+	case slices.ContainsFunc(shares, func(id string) bool { return h.clients[id] >= h.o.PerClient }):
+		return nil, errClientFull
 	}
 	h.add(shares, 1)
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.add(shares, -1)
-	}, true
+	}, nil
 }
 
 // add changes the counts of a client by n. The caller must hold mu.

@@ -24,9 +24,10 @@ const SinceParameter = "since"
 
 // Refusals of polls. Another replica may accept them.
 var (
-	errManyPolls = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "too many requests wait for a change"}
-	errDrained   = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "this server is about to stop"}
-	errNoChain   = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "no node of the chain has answered yet"}
+	errClientFull = &failure.Failure{Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true, Public: "too many streams and waiting requests of this client"}
+	errManyPolls  = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "too many requests wait for a change"}
+	errDrained    = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "this server is about to stop"}
+	errNoChain    = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "no node of the chain has answered yet"}
 )
 
 // Poll returns the route that serves the polls of rt. query returns the query of the next URL to poll, without the
@@ -83,12 +84,9 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 // await waits until p has an answer, the poll has timed out, or the server drains. It fails if the client leaves or is
 // refused. The request's duration is measured from the end of the wait.
 func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Record, feed web.Feed, access string, p *poll) error {
-	leave, ok := h.acquire(rec.Client.Shares())
-	switch {
-	case !ok && h.drained.Load():
-		return errDrained
-	case !ok:
-		return errManyPolls
+	leave, err := h.acquire(rec.Client.Shares(), errManyPolls)
+	if err != nil {
+		return err
 	}
 	defer leave()
 	p.init(h, func() (*web.Limiter, error) { return h.stack.Limiter(r, rec, access) })

@@ -226,7 +226,7 @@ func TestPollsCountTowardsStreamLimits(t *testing.T) {
 		if !p.waits() {
 			s.t.Fatal("the poll ended, want it to wait")
 		}
-		s.poll(next, "X-Api-Key", "1").expect(503, "too many requests wait for a change")
+		s.poll(next, "X-Api-Key", "1").expect(429, "too many streams and waiting requests of this client")
 		s.poll(next).expect(401, "the X-Api-Key header is required")
 		s.stack.SetKeys([]limits.Key{keyOf("two", "2")})
 		s.streams.Readmit()
