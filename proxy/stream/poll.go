@@ -196,12 +196,13 @@ func (p *poll) timedOut() error {
 	return nil
 }
 
-// pollRenderer makes refusals and failures cacheable for as long as answers. A missing key concerns one client
-// only.
+// pollRenderer makes failures cacheable for as long as answers. A refusal by a key or a limit concerns one client only, and
+// is private.
 func pollRenderer(render web.Renderer) web.Renderer {
 	return func(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		control := respond.PollLifetime
-		if f.Status == http.StatusUnauthorized {
+		switch f.Status {
+		case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 			control = "private, " + control
 		}
 		header.Set("Cache-Control", control)

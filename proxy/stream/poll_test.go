@@ -226,7 +226,9 @@ func TestPollsCountTowardsStreamLimits(t *testing.T) {
 		if !p.waits() {
 			s.t.Fatal("the poll ended, want it to wait")
 		}
-		s.poll(next, "X-Api-Key", "1").expect(429, "too many streams and waiting requests of this client")
+		refused := s.poll(next, "X-Api-Key", "1")
+		refused.expect(429, "too many streams and waiting requests of this client")
+		expect.Equal(t, refused.to.Header().Get("Cache-Control"), "private, max-age=1", "Cache-Control of a refusal by the client's limit")
 		s.poll(next).expect(401, "the X-Api-Key header is required")
 		s.stack.SetKeys([]limits.Key{keyOf("two", "2")})
 		s.streams.Readmit()
