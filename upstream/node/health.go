@@ -41,10 +41,12 @@ const (
 
 // probe sends a cheap request to an endpoint if it received none for a while, or if the last one failed. So the
 // endpoint is checked before the first client's request, and probes instead of clients' requests close an open breaker.
+// An endpoint behind the tip is probed at its own height.
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
 	for round := 0; ; round++ {
 		if v := e.snapshot(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.restServer.outage.Failing()) {
+			f.lower = e.newest(p.Tip())
 			p.guard(func() { f.send(ctx, e) }) // records the result in the endpoint's health
 		}
 		if v := e.snapshot(); !v.Foreign() && round%int(probeEvery/p.options.retry) == 0 { // every probeEvery

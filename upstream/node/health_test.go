@@ -52,6 +52,16 @@ func TestHealthOfEachEndpoint(t *testing.T) {
 	expect.NoError(t, p.Ready())
 }
 
+func TestNodeBehindTheTipIsProbed(t *testing.T) {
+	t.Parallel()
+	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
+	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, ahead, behind)
+	wantTip(t, p, 1000)
+	expect.Eventually(t, "the height of the node behind", func() bool { return p.Health()[1].Height == 900 })
+	p.endpoints()[1].update(func(v *view) { v.answered = time.Time{} }) // as after a restart
+	expect.Eventually(t, "an answer of the node behind", func() bool { return p.Health()[1].Answering })
+}
+
 func TestReadyNamesTheReason(t *testing.T) {
 	healthy := func(*fakeNode) {}
 	tests := []struct {
