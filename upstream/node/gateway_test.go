@@ -98,7 +98,7 @@ func TestStatusesOfGatewaysAreFailures(t *testing.T) {
 			t.Errorf("call with status %v = %+v, %v; want %v", code, a, err, reason)
 		}
 	}
-	for _, code := range []codes.Code{codes.ResourceExhausted, codes.Unavailable, codes.PermissionDenied, codes.Unauthenticated, codes.Aborted, codes.NotFound} {
+	for _, code := range []codes.Code{codes.ResourceExhausted, codes.Unavailable, codes.PermissionDenied, codes.Unauthenticated, codes.Aborted, codes.NotFound, codes.Canceled} {
 		n.refuse(code, "rate limit exceeded", false)
 		_, err := invoke(t, p, aMethod, AtTip)
 		got := upstream.SaidBy(err, upstream.GRPC)

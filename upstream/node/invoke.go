@@ -70,8 +70,6 @@ func (e *endpoint) gatewayStatus(st *status.Status, md metadata.MD) error {
 	case notGRPC.MatchString(st.Message()):
 	case code == codes.DeadlineExceeded:
 		return upstream.Silence(nodeName, context.DeadlineExceeded)
-	case code == codes.Canceled:
-		return context.Canceled
 	case len(md) == 0:
 		return upstream.Silence(nodeName, errors.New(st.Message()))
 	case known, code == codes.InvalidArgument, code == codes.Unimplemented, code == codes.Unknown, code == codes.Internal:
