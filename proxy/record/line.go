@@ -21,16 +21,17 @@ type Head struct {
 	Method, Path, Query, Agent string
 }
 
-// The longest path, query and User-Agent that are logged, in bytes.
+// The longest method, path, query and User-Agent that are logged, in bytes.
 const (
-	maxPath  = 2 << 10
-	maxQuery = 2 << 10
-	maxAgent = 256
+	maxMethod = 64
+	maxPath   = 2 << 10
+	maxQuery  = 2 << 10
+	maxAgent  = 256
 )
 
 // HeadOf returns the head of a request.
 func HeadOf(r *http.Request) Head {
-	return Head{r.Method, atMost(maxPath, respond.BaseOf(r)+r.URL.Path), atMost(maxQuery, withoutKeys(r.URL.RawQuery)), Agent(r.UserAgent())}
+	return Head{atMost(maxMethod, r.Method), atMost(maxPath, respond.BaseOf(r)+r.URL.Path), atMost(maxQuery, withoutKeys(r.URL.RawQuery)), Agent(r.UserAgent())}
 }
 
 func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }

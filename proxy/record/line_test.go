@@ -2,7 +2,6 @@ package record
 
 import (
 	"math/rand/v2"
-	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -31,10 +30,10 @@ func TestDecimalsAreFormattedAsByStrconv(t *testing.T) {
 
 func TestLongTextsAreCutInTheLog(t *testing.T) {
 	long := strings.Repeat("x", 10<<10)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/"+long+"?"+long, nil)
+	r := httptest.NewRequestWithContext(t.Context(), long, "/"+long+"?"+long, nil)
 	r.Header.Set("User-Agent", long)
 	h := HeadOf(r)
-	if got, want := [3]int{len(h.Path), len(h.Query), len(h.Agent)}, [3]int{2 << 10, 2 << 10, 256}; got != want {
-		t.Errorf("bytes of path, query and User-Agent = %v, want %v", got, want)
+	if got, want := [4]int{len(h.Method), len(h.Path), len(h.Query), len(h.Agent)}, [4]int{64, 2 << 10, 2 << 10, 256}; got != want {
+		t.Errorf("bytes of method, path, query and User-Agent = %v, want %v", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -37,16 +38,29 @@ func TestMethodsAboutTheNodeAreDeniedByDefault(t *testing.T) {
 }
 
 func TestDeniedGRPCMethodCannotBeCalledByABCIQuery(t *testing.T) {
-	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{}, denyRules("cosmos.bank.*", "store/acc/*"))
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{}, denyRules("cosmos.bank.*", "store/acc/*", "app/simulate"))
 	for params, want := range map[string]string{
 		`{"path":"/cosmos.bank.v1beta1.Query/Params","data":""}`:       "access to cosmos.bank.v1beta1.Query/Params is denied here",
 		`["/cosmos.bank.v1beta1.Query/Params","","0",false]`:           "access to cosmos.bank.v1beta1.Query/Params is denied here",
 		`{"path":"/store/acc/key","data":"01"}`:                        "access to store/acc/key is denied here",
+		`{"path":"/app/simulate/x","data":""}`:                         "access to app/simulate is denied here",
 		`{"path":7,"data":""}`:                                         "the parameters of abci_query cannot be read",
 		`{"PATH":"/cosmos.bank.v1beta1.Query/Params","data":{"a":[]}}`: "the parameters of abci_query cannot be read",
 	} {
 		_, body := post(t, server.URL, `{"id":1,"method":"abci_query","params":`+params+`}`)
 		expect.Contains(t, body, want, "response to params %s", params)
+	}
+}
+
+func TestPageOfMethodsRepeatsNoHostThatIsNone(t *testing.T) {
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
+	for host, want := range map[string]string{"h.example:1": `<a href="//h.example:1/health?">//h.example:1/health?</a>`, strings.Repeat("&", 5000): `<a href="/health?">/health?</a>`} {
+		r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil))(t)
+		r.Host = host
+		resp := expect.Value(server.Client().Do(r))(t)
+		body := string(expect.Value(io.ReadAll(resp.Body))(t))
+		resp.Body.Close()
+		expect.Contains(t, body, want, "page for the host %.20s", host)
 	}
 }
 

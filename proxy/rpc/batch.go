@@ -116,6 +116,9 @@ func (d *Handler) describe(c *gin.Context, rec *record.Record, pending []*pendin
 	}
 }
 
+// maxRefused is the maximum number of calls of a batch, including notifications, that are read to refuse each of them.
+const maxRefused = 10_000
+
 var tooManyCalls = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")
 
 // refuseLongBatch answers a batch of too many calls with an error for each of them, because the node's single
@@ -123,10 +126,11 @@ var tooManyCalls = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more cal
 // is generated while it is written.
 func refuseLongBatch(c *gin.Context, body []byte, size int) error {
 	sendAnswers(c, size, func(answer func(id json.RawMessage, member []byte)) {
-		_, _ = jsonrpc.Each(body, func(one jsonrpc.Call) { // parsed before, so it cannot fail
+		_, _ = jsonrpc.Each(body, func(one jsonrpc.Call) bool { // parsed before, so it cannot fail
 			if one.ID != nil {
 				answer(one.ID, tooManyCalls)
 			}
+			return true
 		})
 	})
 	return nil

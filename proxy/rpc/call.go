@@ -57,8 +57,10 @@ func (k *call) makeQuery() *blocks.Query {
 	class, cost, height := k.m.class, k.m.cost, int64(0)
 	a := k.a
 	switch {
-	case k.rawParams != nil || k.target != "":
-		class = blocks.Never
+	case k.isRaw():
+		if class = blocks.Never; k.m.name == abciQuery {
+			cost = node.Unknown // it may be a scan
+		}
 	case k.m.name == abciQuery:
 		path := unquoted(a.get(k.m, "path"))
 		cost = k.o.State.CostOf(path, k.message())
@@ -82,6 +84,9 @@ func (k *call) makeQuery() *blocks.Query {
 	q.Origin, q.Key = k, k.key(a)
 	return q
 }
+
+// isRaw reports whether only the node can read the parameters.
+func (k *call) isRaw() bool { return k.rawParams != nil || k.target != "" }
 
 // heightsAt returns the heights that the request names. A height among the parameters takes precedence.
 func (k *call) heightsAt(height int64) blocks.Heights {
@@ -156,7 +161,8 @@ func adviseRetry(h http.Header, rec *record.Record, all ...*pendingCall) {
 // forward sends a call that is never cached to a node.
 func (k *pendingCall) forward(ctx context.Context, rec *record.Record) error {
 	client := rec.Client.Name()
-	if k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.get(k.m, "path"))) { // transactions, also simulated ones
+	// Transactions, also simulated ones.
+	if k.m.write || k.m.name == abciQuery && (k.isRaw() || state.Simulates(unquoted(k.a.get(k.m, "path")))) {
 		if err := k.o.Posting.Acquire(ctx, client); err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"html"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -157,14 +157,13 @@ func (k *pendingCall) admit(from *http.Request, rec *record.Record, answer http.
 	if err := stack.AdmitOperation(from, rec, answer, k.m.name); err != nil || k.m.name != abciQuery {
 		return err
 	}
-	if k.rawParams != nil || k.target != "" { // the node may find a denied path in the parameters
+	if k.isRaw() { // the node may find a denied path in the parameters
 		if stack.Admission.Limits.Load().Restricts() {
 			return failure.BadInput("the parameters of abci_query cannot be read")
 		}
 		return nil
 	}
-	path := strings.TrimPrefix(unquoted(k.a.get(k.m, "path")), "/")
-	return stack.AdmitOperation(from, rec, answer, path)
+	return stack.AdmitOperation(from, rec, answer, state.Operation(unquoted(k.a.get(k.m, "path"))))
 }
 
 // Render renders the failure of a request: of its only call, or of the request as a whole.
@@ -210,12 +209,15 @@ func (d *Handler) list(c *gin.Context) error {
 		targets = append(targets, name+"?"+strings.Join(params, "&"))
 	}
 	slices.Sort(targets) // by name; a digit is below the question mark, so foo2 comes before foo
-	page := "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>"
-	for _, target := range targets {
-		target = "//" + html.EscapeString(c.Request.Host) + "/" + target
-		page += `<a href="` + target + `">` + target + "</a></br>"
+	base := "/"
+	if web.IsHost(c.Request.Host) {
+		base = "//" + c.Request.Host + "/"
 	}
-	respond.Send(c.Writer, c.Request, http.StatusOK, "text/html", []byte(page+"</body></html>"))
+	page := []byte("<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>")
+	for _, target := range targets {
+		page = fmt.Appendf(page, `<a href="%s%s">%[1]s%[2]s</a></br>`, base, target)
+	}
+	respond.Send(c.Writer, c.Request, http.StatusOK, "text/html", append(page, "</body></html>"...))
 	return nil
 }
 

@@ -75,15 +75,27 @@ func TestBatchStopsReadingWhenItsAnswersExceedMemory(t *testing.T) {
 	expect.Eventually(t, "release of all answers", func() bool { return c.Account().Used() == 0 })
 }
 
-func TestLongListOfParametersIsNotDecoded(t *testing.T) {
+func TestLongParametersAndBatchesAreNotDecoded(t *testing.T) {
 	n := newRecordedNode(t)
 	server, _ := newHandlerWith(t, expect.Value(cache.New(cache.Options{}))(t), n, rpc.Options{})
-	body := `{"jsonrpc":"2.0","id":1,"method":"block","params":[` + strings.Repeat("0,", 1<<20) + "0]}"
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, _ = post(t, server.URL, body)
-	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 200<<20 { // the simulated node decodes it, too
-		t.Errorf("memory for a list of 2 MiB = %d MiB, want at most 200", used>>20)
+	var members strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&members, `,"%d":0`, i)
+	}
+	for name, tt := range map[string]struct {
+		body string
+		most uint64 // MiB; the simulated node decodes parameters, too
+	}{
+		"list":  {`{"jsonrpc":"2.0","id":1,"method":"block","params":[` + strings.Repeat("0,", 1<<20) + "0]}", 200},
+		"wait":  {`{"jsonrpc":"2.0","id":1,"method":"tx","params":{"wait":1` + members.String() + "}}", 40},
+		"batch": {"[" + strings.Repeat(`{"x":0},`, 500_000) + `{"x":0}]`, 100},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = post(t, server.URL, tt.body)
+		runtime.ReadMemStats(&after)
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > tt.most {
+			t.Errorf("memory for a %s of %d KiB = %d MiB, want at most %d", name, len(tt.body)>>10, used, tt.most)
+		}
 	}
 }

@@ -18,18 +18,19 @@ import (
 func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) error {
 	var run []jsonrpc.Call
 	calls, size := 0, 0 // size of the response if there are too many calls
-	batch, err := jsonrpc.Each(body, func(one jsonrpc.Call) {
-		calls++
-		if one.ID == nil {
-			return // a notification, which has no answer
+	batch, err := jsonrpc.Each(body, func(one jsonrpc.Call) (more bool) {
+		if calls++; one.ID != nil { // no notification, which has no answer
+			if size += jsonrpc.AnswerSize(one.ID, tooManyCalls) + 1; len(run) < MaxBatch {
+				run = append(run, one)
+			}
 		}
-		if size += jsonrpc.AnswerSize(one.ID, tooManyCalls) + 1; len(run) < MaxBatch {
-			run = append(run, one)
-		}
+		return calls <= maxRefused
 	})
 	switch {
 	case err != nil:
 		return refuse(c, rec, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error()))
+	case calls > maxRefused:
+		return refuse(c, rec, nil, tooManyCalls)
 	case len(run) == 0:
 		c.Writer.Header().Set("Content-Length", "0")
 		c.Writer.WriteHeader(http.StatusOK)

@@ -15,10 +15,14 @@ import (
 // waitParameter makes a call wait until a node finds its transaction. It is for this server only.
 const waitParameter = "wait"
 
+// maxWaitParams is the maximum length of parameters in which waitParameter is recognized, in bytes. Decoded parameters take
+// many times their length.
+const maxWaitParams = 4 << 10
+
 // takeWait removes waitParameter from the parameters of a call, and returns its value.
 func takeWait(params json.RawMessage) (wait []string, rest json.RawMessage) {
 	var members map[string]json.RawMessage
-	if !bytes.Contains(params, []byte(`"`+waitParameter+`"`)) || json.Unmarshal(params, &members) != nil || members[waitParameter] == nil {
+	if len(params) > maxWaitParams || !bytes.Contains(params, []byte(`"`+waitParameter+`"`)) || json.Unmarshal(params, &members) != nil || members[waitParameter] == nil {
 		return nil, params
 	}
 	value := string(members[waitParameter])
@@ -40,8 +44,7 @@ func refuseWait(k *pendingCall) *pendingCall {
 
 // await waits until a node finds the transaction of a call that has waitParameter.
 func (k *pendingCall) await(c *gin.Context, rec *record.Record) error {
-	unreadable := k.rawParams != nil || k.target != "" // the node explains why
-	if k.wait == nil || k.o.AwaitItem == nil || unreadable {
+	if k.wait == nil || k.o.AwaitItem == nil || k.isRaw() { // the node explains why it cannot read the parameters
 		return nil
 	}
 	for i, value := range k.wait { // texts in a URI may be quoted

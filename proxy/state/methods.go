@@ -123,6 +123,17 @@ func Simulates(name string) bool {
 	return strings.HasPrefix(appPath(name)+"/", "app/simulate/") || strings.HasSuffix(name, "/Simulate") && !ReadsState(name)
 }
 
+// Operation returns the name of a path of abci_query for access rules: the path without the leading slash, and without
+// what the application ignores.
+func Operation(path string) string {
+	path = appPath(path)
+	if app, name, ok := strings.Cut(path, "/"); ok && app == "app" {
+		name, _, _ = strings.Cut(name, "/")
+		return "app/" + name
+	}
+	return path
+}
+
 // appPath returns a path of abci_query without the leading slash. The SDK reads paths of the application and of its
 // stores with or without it, and ignores what follows their names.
 func appPath(name string) string { return strings.TrimPrefix(name, "/") }

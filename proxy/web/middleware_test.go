@@ -96,11 +96,15 @@ func TestMiddlewareAppliesToRequests(t *testing.T) {
 		"the longest target":                 {"GET", "/open?" + strings.Repeat("x", web.MaxURL-len("/open?")), nil, 200, "ok", ""},
 		"a longer target":                    {"GET", "/open?" + strings.Repeat("x", web.MaxURL-len("/open?")+1), nil, 414, "the request target is longer than 8192 bytes", ""},
 		"the largest headers":                {"GET", "/open", map[string]string{"X": strings.Repeat("x", web.MaxHeader-1)}, 200, "ok", ""},
+		"a long host":                        {"GET", "/open", map[string]string{"Host": strings.Repeat("x", web.MaxHeader+1)}, 431, "the request headers are larger than 16384 bytes", ""},
 		"larger headers":                     {"GET", "/open", map[string]string{"X": strings.Repeat("x", web.MaxHeader)}, 431, "the request headers are larger than 16384 bytes", ""},
 	} {
 		r, w := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, nil), httptest.NewRecorder()
+		r.Host = ""
 		for header, value := range tt.headers {
-			r.Header.Set(header, value)
+			if r.Header.Set(header, value); header == "Host" {
+				r.Header, r.Host = http.Header{}, value
+			}
 		}
 		log.Reset()
 		handler.ServeHTTP(w, r)

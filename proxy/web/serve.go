@@ -46,7 +46,7 @@ func (s *Stack) Oversized(r *http.Request) error {
 	if len(r.RequestURI) > MaxURL {
 		return &failure.Failure{Status: http.StatusRequestURITooLong, Public: fmt.Sprintf("the request target is longer than %d bytes", MaxURL)}
 	}
-	if conn.HeaderBytes(r.Header) > MaxHeader {
+	if conn.HeaderBytes(r.Header)+len(r.Host) > MaxHeader {
 		return &failure.Failure{Status: http.StatusRequestHeaderFieldsTooLarge, Public: fmt.Sprintf("the request headers are larger than %d bytes", MaxHeader)}
 	}
 	return nil
@@ -88,7 +88,7 @@ func (s *Stack) BaseURL(r *http.Request) string {
 	switch {
 	case s.o.PublicURL != "":
 		return strings.TrimSuffix(s.o.PublicURL, "/") + base
-	case !isHost(r.Host):
+	case !IsHost(r.Host):
 		return base
 	case s.IsSecure(r):
 		return "https://" + r.Host + base
@@ -97,8 +97,8 @@ func (s *Stack) BaseURL(r *http.Request) string {
 	}
 }
 
-// isHost reports whether a Host header, which the client chooses, can be part of a URL.
-func isHost(host string) bool {
+// IsHost reports whether a Host header, which the client chooses, can be part of a URL.
+func IsHost(host string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
 	return host != "" && len(host) < 260 && strings.Trim(host, allowed) == ""
 }

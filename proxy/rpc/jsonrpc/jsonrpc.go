@@ -149,8 +149,8 @@ func callOf(f fields) (Call, error) {
 }
 
 // Each parses a call, or the calls of a batch, and passes them to f one by one, because a batch may contain a
-// hundred thousand. Its error has the node's text, and may follow calls that were already passed to f.
-func Each(body []byte, f func(Call)) (batch bool, err error) {
+// hundred thousand, until f returns false. Its error has the node's text, and may follow calls that were already passed to f.
+func Each(body []byte, f func(Call) (more bool)) (batch bool, err error) {
 	all := gjson.Result{}
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) && jsontext.Valid(body) {
 		all = gjson.Parse(unsafe.String(&body[0], len(body))) //nolint:gosec // body does not change meanwhile
@@ -164,10 +164,8 @@ func Each(body []byte, f func(Call)) (batch bool, err error) {
 	}
 	all.ForEach(func(_, one gjson.Result) bool {
 		var c Call
-		if c, err = Read([]byte(one.Raw)); err == nil {
-			f(c)
-		}
-		return err == nil
+		c, err = Read([]byte(one.Raw))
+		return err == nil && f(c)
 	})
 	if err != nil {
 		_, err = Read(body) // the node's error for a batch that it cannot read

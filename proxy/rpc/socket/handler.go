@@ -58,6 +58,7 @@ type Options struct {
 	Ping          time.Duration         // between two pings; default 27 s
 	Pong          time.Duration         // maximum time until the response to a ping; default 3 s
 	Write         time.Duration         // maximum time to write a message; default 10 s
+	Read          time.Duration         // maximum time from the beginning of a client's message to its end; default 10 s
 	Registerer    prometheus.Registerer // nil disables metrics
 }
 
@@ -67,6 +68,7 @@ func (o Options) withDefaults() Options {
 	o.Ping = cmp.Or(o.Ping, 27*time.Second)
 	o.Pong = cmp.Or(o.Pong, 3*time.Second)
 	o.Write = cmp.Or(o.Write, 10*time.Second)
+	o.Read = cmp.Or(o.Read, 10*time.Second)
 	return o
 }
 

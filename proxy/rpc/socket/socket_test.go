@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
@@ -413,6 +414,21 @@ func TestSubscriptionsWithLongIDsOrParametersAreRefused(t *testing.T) {
 			t.Errorf("answer to %.60s… = %.1200s, want %s", call, got, want)
 		}
 	}
+}
+
+func TestMessageWithoutAnEndEndsTheConnection(t *testing.T) {
+	c := expect.Value(cache.New(cache.Options{}))(t)
+	t.Cleanup(func() { c.Close() })
+	_, url := serve(t, socket.Options{Read: 100 * time.Millisecond, Stack: web.New(web.Options{}, c)})
+	conn := dial(t, url)
+	w := expect.Value(conn.Writer(t.Context(), websocket.MessageText))(t)
+	_, _ = w.Write(make([]byte, 256<<10))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, _, err := conn.Read(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("Read = %v, want the end of the connection", err)
+	}
+	expect.Eventually(t, "release of the message", func() bool { return c.Account().Used() == 0 })
 }
 
 // A driven chain makes a block for each text that a test sends, with the text in the header. An empty text makes no block,
