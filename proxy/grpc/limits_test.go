@@ -3,6 +3,7 @@ package grpc_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/hex"
@@ -205,6 +206,7 @@ type rawClient struct {
 	net.Conn
 	*http2.Framer
 	nextStream uint32
+	path       string // of calls; "" means params
 	encoding   string // of messages
 	timeout    string // grpc-timeout of calls; "" means none
 	mayClose   bool   // the server may close the connection at any time
@@ -224,13 +226,13 @@ func (d *servers) dialRaw(t testing.TB, from string) *rawClient {
 	return r
 }
 
-// startCall starts a call of params at a height, 14 by default, without its message.
+// startCall starts a call at a height, 14 by default, without its message.
 func (r *rawClient) startCall(height ...string) (stream uint32) {
 	r.Helper()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	fields := [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", append(height, "14")[0]}, {"grpc-encoding", r.encoding},
+		{":method", "POST"}, {":scheme", "http"}, {":path", cmp.Or(r.path, params)}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", append(height, "14")[0]}, {"grpc-encoding", r.encoding},
 	}
 	if r.timeout != "" {
 		fields = append(fields, [2]string{"grpc-timeout", r.timeout})

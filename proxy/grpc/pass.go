@@ -98,7 +98,8 @@ func (k *call) forward(ctx context.Context, to *node.Stream, hold func() *conn.R
 	}
 }
 
-// nextMessage receives the next message of a stream. It calls charge before reading the message.
+// nextMessage receives the next message of a stream. It calls charge before reading the message. A message that has
+// begun must arrive within the timeout of a request, because it holds memory.
 func (k *call) nextMessage(hold func() *conn.RequestBody, charge func() error) (message []byte, held *conn.RequestBody, err error) {
 	if k.receiver.from == nil {
 		if err = k.stream.RecvMsg(&message); err == nil {
@@ -112,7 +113,9 @@ func (k *call) nextMessage(hold func() *conn.RequestBody, charge func() error) (
 	if err != nil {
 		return nil, nil, err
 	}
-	return k.receiver.next(hold)
+	g := timeoutAt(k.reader.Stack.Deadline(time.Now()), k.receiver.from)
+	message, held, err = k.receiver.next(hold)
+	return message, held, g.release(err)
 }
 
 // charge waits until the client's limits allow another call. It returns an error if the client's key was removed

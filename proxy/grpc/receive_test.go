@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -141,6 +142,18 @@ func TestBytesAfterTheMessageAreDropped(t *testing.T) {
 	expect.NoError(t, r.WriteData(stream, false, framed(0, nil)))
 	expect.Eventually(t, "the node gets the request", func() bool { return n.requests("gRPC "+params) > 0 })
 	r.sendPieces(stream)
+}
+
+func TestUnfinishedMessageOfAStreamEndsIt(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true, func(s *setup) { s.web.RequestTimeout = 50 * time.Millisecond })
+	r := d.dialRaw(t, "127.0.0.1")
+	r.path = "/x.Y/Stream"
+	stream := r.startCall()
+	message := framed(0, make([]byte, 4<<10))
+	expect.NoError(t, r.WriteData(stream, false, message[:len(message)-1]))
+	r.readStatus(stream, "4")
+	expect.Eventually(t, "all memory is released", func() bool { return d.cache.Account().Used() == 0 })
 }
 
 // The client ends its half of the stream only, so it can receive the status.
