@@ -1,6 +1,7 @@
 package grpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -91,7 +92,7 @@ func (r *receiver) readLarge(held *conn.RequestBody) (message []byte, err error)
 	body := &bodyReader{from: r.from, left: r.size()}
 	if r.head[0] != compressed {
 		message, err = held.ReadAll(body, body.left)
-	} else if err = held.Take(inflating); err == nil {
+	} else {
 		message, err = inflate(body, held, r.most)
 	}
 	if body.err != nil {
@@ -129,11 +130,19 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 
 var inflaters = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
-// inflate decompresses a message. The library refuses encodings other than gzip.
+// inflate decompresses a message. The library refuses encodings other than gzip. The first piece must arrive before memory
+// for the decompression is reserved, so that the head of a message alone reserves almost none.
 func inflate(from io.Reader, held *conn.RequestBody, most int64) ([]byte, error) {
+	first, err := held.ReadAll(io.LimitReader(from, piece), piece)
+	if err == nil {
+		err = held.Take(inflating)
+	}
+	if err != nil {
+		return nil, err
+	}
 	z := inflaters.Get().(*gzip.Reader) //nolint:forcetypeassert // the pool contains nothing else
 	defer inflaters.Put(z)
-	err := z.Reset(from)
+	err = z.Reset(io.MultiReader(bytes.NewReader(first), from))
 	var message []byte
 	if err == nil {
 		message, err = held.ReadAll(io.LimitReader(z, most+1), most+1)

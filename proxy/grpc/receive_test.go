@@ -144,6 +144,21 @@ func TestBytesAfterTheMessageAreDropped(t *testing.T) {
 	r.sendPieces(stream)
 }
 
+// The first call of a connection reserves nothing for its stream.
+func TestCompressedMessageReservesLittleBeforeItArrives(t *testing.T) {
+	t.Parallel()
+	const sent = 8 << 10
+	d := open(t, newRecordedNode(t), true)
+	r := d.dialRaw(t, "127.0.0.1")
+	r.encoding = "gzip"
+	head := binary.BigEndian.AppendUint32([]byte{1}, 1<<20)
+	expect.NoError(t, r.WriteData(r.startCall(), false, append(head, make([]byte, sent)...)))
+	expect.Eventually(t, "the sent bytes and few more are reserved", func() bool {
+		used := d.cache.Account().Used()
+		return used >= sent && used <= 2*sent
+	})
+}
+
 func TestUnfinishedMessageOfAStreamEndsIt(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true, func(s *setup) { s.web.RequestTimeout = 50 * time.Millisecond })
