@@ -63,7 +63,7 @@ func (b *RequestBody) ReadRequest(w http.ResponseWriter, r *http.Request, larges
 	return b.ReadAll(http.MaxBytesReader(w, r.Body, largest), largest)
 }
 
-// Release releases the memory.
+// Release releases the memory. It may be called again, also concurrently.
 func (b *RequestBody) Release() { b.hold.Close() }
 
 // HoldStream reserves bytes for a long-lived stream, until release is called. The error is a *failure.Failure.

@@ -43,7 +43,7 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		held := d.reader.Stack.HoldBody(d.reader.Stack.Admission.ClientOf(r))
 		defer held.Release()
-		s.receive = func() { s.readBody(r, held) }
+		s.held, s.receive = held, func() { s.readBody(r, held) }
 		k := &call{Handler: d, name: r.URL.Path, stream: s, start: time.Now()}
 		err = k.serve(r.WithContext(ctx))
 	}
@@ -92,7 +92,8 @@ type webStream struct {
 	text            bool   // bodies are in base64
 	receive         func() // reads the body once the client is admitted
 	body            []byte
-	refusal         error // why the body could not be read
+	held            *conn.RequestBody // memory of body
+	refusal         error             // why the body could not be read
 	header, trailer metadata.MD
 	sent            int // number of messages
 
@@ -140,13 +141,15 @@ func (s *webStream) SendHeader(md metadata.MD) error { return s.SetHeader(md) }
 // SetTrailer adds to the trailers.
 func (s *webStream) SetTrailer(md metadata.MD) { s.trailer = metadata.Join(s.trailer, md) }
 
-// RecvMsg returns the next message, or io.EOF after the last.
+// RecvMsg returns the next message. After the last, it releases their memory and returns io.EOF.
 func (s *webStream) RecvMsg(m any) error {
 	message := m.(*[]byte) //nolint:forcetypeassert // all messages are of this type
 	switch {
 	case s.refusal != nil:
 		return s.refusal
 	case len(s.body) == 0:
+		s.body = nil
+		s.held.Release()
 		return io.EOF
 	case len(s.body) < frameHead || uint64(len(s.body)-frameHead) < uint64(binary.BigEndian.Uint32(s.body[1:])):
 		return status.Error(codes.Internal, io.ErrUnexpectedEOF.Error())

@@ -47,6 +47,22 @@ func TestGRPCWebStreamIsPassedOnUnchanged(t *testing.T) {
 	}
 }
 
+func TestGRPCWebStreamReleasesItsBodyOnceItIsSent(t *testing.T) {
+	t.Parallel()
+	n := newRecordedNode(t)
+	release := make(chan struct{})
+	n.setService(func(stream google.ServerStream) error {
+		_ = stream.SendMsg(&[]byte{1})
+		<-release
+		return nil
+	})
+	d := open(t, n, true)
+	defer close(release)
+	resp := expect.Value(http.Post(d.web.URL+"/x.Y/Z", "application/grpc-web+proto", bytes.NewReader(framed(0, make([]byte, 1<<20)))))(t)
+	defer resp.Body.Close()
+	expect.Eventually(t, "the body is released", func() bool { return d.cache.Account().Used() < 1<<20 })
+}
+
 func TestGRPCWebClientWithoutAKeyIsRefusedBeforeItsMessage(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), false, func(s *setup) { s.blocks.Auth = true })
