@@ -70,6 +70,13 @@ func (n *Network) promises(b bloom, k kind) bool {
 	return false
 }
 
+// completes reports whether logs of a block are the sent ones and at least one more, of kinds that the block may have.
+func (n *Network) completes(b bloom, sent, logs []Event) bool {
+	more := without(logs, sent)
+	invented := slices.ContainsFunc(more, func(e Event) bool { return !n.promises(b, e.Kind) })
+	return len(more) > 0 && !invented && len(without(sent, logs)) == 0
+}
+
 // isSparse reports whether so few bits are set that accidental matches are unlikely.
 func (b bloom) isSparse() bool {
 	set := 0
@@ -83,7 +90,8 @@ func (b bloom) isSparse() bool {
 const maxBroken = 3
 
 // checkBlooms requests logs again if a block's header promises more logs than were received. It requests them by the
-// block's hash, from another endpoint if there is one. If both responses lack the logs, they do not exist. But
+// block's hash, from another endpoint if there is one, and ignores a response that lacks received logs or has logs that
+// the header rules out. If both responses lack the logs, they do not exist. But
 // if this holds for maxBroken headers and no header's logs were complete, the endpoints lack logs.
 func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
 	for _, n := range slices.Sorted(maps.Keys(b.headers)) {
@@ -98,7 +106,7 @@ func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
 		switch {
 		case err != nil:
 			return err
-		case len(again) > len(sent):
+		case x.o.Network.completes(h.bloom, sent, again):
 			if err := x.insertLogs(ctx, b, n, again); err != nil {
 				return err
 			}

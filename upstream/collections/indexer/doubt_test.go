@@ -133,6 +133,20 @@ func TestFalseBloomOfSoundClientIsAccepted(t *testing.T) {
 	checkStore(t, store, h.count(0))
 }
 
+func TestInventedLogsOfAnotherClientDoNotCount(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 50)
+	store := openMemory(t)
+	sound, liar := serveEVM(t, h, faults{}), serveEVM(t, h, faults{invents: true})
+	run(t, quick(store, sound))
+	h.mu.Lock()
+	h.falseBloom, h.invented = int64(len(h.blocks)), h.mint(h.ips[0])
+	h.mu.Unlock()
+	h.addBlock()
+	run(t, quick(store, sound, liar))
+	checkStore(t, store, h.count(0))
+}
+
 func TestClientsWithoutAnyLogsAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	for _, clients := range []int{1, 2} {

@@ -55,6 +55,7 @@ type faults struct {
 	noBloom      bool    // headers have no blooms
 	wrongHeader  bool    // the hashes of headers differ from those in logs and child blocks
 	drops        int     // lists of logs are empty: dropsRanges or dropsAll
+	invents      bool    // the block falseBloom has the log invented
 	ahead        int64   // blocks that the returned head is too high
 	lies         int     // number of eth_getCode and of eth_call that find no contract
 	every        int     // forkFrom and lies apply to one in this many requests; 0 means each

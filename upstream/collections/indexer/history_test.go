@@ -29,6 +29,7 @@ type history struct {
 	mu         sync.Mutex
 	salt       string
 	falseBloom int64             // a block whose bloom promises a log that it does not have; 0 means none
+	invented   fakeLog           // a log that clients with the fault invents add to falseBloom
 	blocks     [][]fakeLog       // by number
 	owners     map[string]string // collections by IP, as returned by IPAccount.token()
 	targets    map[string]string // IPs by dispute, as returned by DisputeModule.disputes()
@@ -247,6 +248,9 @@ func (h *history) logsAt(f faults, n int64) (logs []fakeLog) {
 		if !forked || i%2 == 0 {
 			logs = append(logs, l)
 		}
+	}
+	if f.invents && n == h.falseBloom {
+		logs = append(logs, h.invented)
 	}
 	return logs
 }
