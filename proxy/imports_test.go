@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"proxy/blocks":           {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/session", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node", "upstream/node/queue"},
 	"proxy/dialect":          {"proxy/record", "proxy/respond", "proxy/failure", "proxy/blocks", "proxy/web", "cache", "upstream/node"},
 	"proxy/story":            {"proxy/record", "proxy/respond", "proxy/failure", "proxy/story/documented", "proxy/dialect", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/account", "upstream/node"},
-	"proxy/cosmos":           {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/dialect", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
+	"proxy/cosmos":           {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/dialect", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/collections":      {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/collections/metadata", "upstream/jsontext"},
 	"proxy/stream":           {"proxy/record", "proxy/limits", "proxy/respond", "proxy/failure", "proxy/session", "proxy/web", "cache", "upstream", "upstream/account", "upstream/node"},
 	"proxy/rpc/jsonrpc":      {"upstream/jsontext"},
