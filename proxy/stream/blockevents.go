@@ -47,9 +47,11 @@ func (n *topicState) retainPast(old *topicState, framed bool) {
 		n.past = blockAnswer{}
 	case old.failure == nil && old.answer != nil && (n.failure != nil || old.height != n.height):
 		n.past = blockAnswer{old.answer, old.height}
-		old.answer.hold()
 	}
-	if n.past != old.past {
+	if n.past != old.past { // equal after a failure that ended at the same height
+		if n.past.event != nil {
+			n.past.hold()
+		}
 		old.past.release()
 	}
 }

@@ -3,6 +3,7 @@ package stream_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,5 +90,30 @@ func TestAnswerBeyondMemoryBudgetFailsUntilItFits(t *testing.T) {
 		s.budget.leave(2 * large)
 		time.Sleep(2 * time.Second)
 		f.expect(t, answerOf(large, 1))
+	})
+}
+
+func TestAnswerIsReleasedAfterFailureAtItsOwnBlock(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		var fails atomic.Bool
+		s.chain.read = func(_ string, height int64) (string, error) {
+			if fails.Load() {
+				return "", errUnreadable
+			}
+			return answerOf(large, int(height)), nil
+		}
+		f := s.follow("/a?stream.blocks=true")
+		synctest.Wait()
+		for _, failing := range []bool{true, false} {
+			fails.Store(failing)
+			s.chain.mu.Lock()
+			s.chain.moveTo(100, 0) // read again at the same block
+			s.chain.mu.Unlock()
+			time.Sleep(10 * time.Second)
+		}
+		s.setAnswers(nil)
+		time.Sleep(10 * time.Second)
+		f.leave()
+		expect.Equal(t, s.budget.reserved(), 0, "reserved bytes after the last follower left")
 	})
 }
