@@ -10,6 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // An endpoint serves one row of the table, and reads the nodes for it.
@@ -24,6 +25,14 @@ func (ep *endpoint) refuse(c *gin.Context, rec *record.Record, q *dialect.RowQue
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
 	q.Heights = blocks.Heights{}
+	if ep.Class == blocks.Never {
+		a, err := q.Fetch(ctx, node.Request{Height: node.AtTip, Unpinned: true, Cost: q.Cost, Client: rec.Client.Name()}, nil)
+		if err != nil || a.NodeStatus != http.StatusNotImplemented {
+			return bad
+		}
+		ep.h.send(c, a)
+		return nil
+	}
 	a, err := ep.Lookup(ctx, c.Request, rec, &q.Query, ep.Nodes.Tip())
 	if err != nil || a.Entry.Status != http.StatusNotImplemented {
 		return bad

@@ -9,9 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
@@ -279,5 +284,36 @@ func TestFailuresAreMarkedAndExpireSoon(t *testing.T) {
 		if e.Failed != tt.failed || life != tt.life {
 			t.Errorf("%s: failed = %t, lifetime = %v; want %t, %v", name, e.Failed, life, tt.failed, tt.life)
 		}
+	}
+}
+
+// countingNode counts reads, and answers each with a status.
+type countingNode struct {
+	atTip
+	status, reads int
+}
+
+func (n *countingNode) Fetch(context.Context, node.Request) (*node.Answer, error) {
+	n.reads++
+	return &node.Answer{NodeStatus: n.status, Reason: node.Refused, Body: []byte("{}")}, nil
+}
+
+func TestMalformedHeightOfAnUncachedPathIsNotReadThroughTheCache(t *testing.T) {
+	nodes := &countingNode{}
+	h := handlerFor(t, nodes)
+	for i, tt := range []struct {
+		node, served int // statuses; served is 0 for the error about the height
+	}{{http.StatusNotImplemented, http.StatusNotImplemented}, {http.StatusOK, 0}, {http.StatusNotImplemented, http.StatusNotImplemented}} {
+		nodes.status = tt.node
+		w := httptest.NewRecorder()
+		c, _ := gin.CreateTestContext(w)
+		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/cosmos/base/node/v1beta1/status", nil)
+		c.Request.Header.Set(respond.HeightHeader, "abc")
+		route, _ := h.Route(c.Request)
+		err := route.Serve(c, &record.Record{})
+		if (err != nil) != (tt.served == 0) || err != nil && failure.Of(err).Status != http.StatusBadRequest || err == nil && w.Code != tt.served {
+			t.Errorf("request %d: status = %d, error = %v; want status %d, or a failure with status 400", i, w.Code, err, tt.served)
+		}
+		expect.Equal(t, nodes.reads, i+1, "reads of a node")
 	}
 }
