@@ -126,6 +126,11 @@ func TestProblemOfUnknownRouteNamesLine(t *testing.T) {
 	expect.NoDiff(t, got, []string{"tipcache.yaml:2: routes.poool: no such route; did you mean pool?"}, "problems")
 }
 
+func TestMalformedURLOfStoreIsRefused(t *testing.T) {
+	got := problems(t, config.Sources{File: writeFile(t, "collections: {auth: none, store: 'postgres://user:%zz@db/collections'}\n")})
+	expect.NoDiff(t, got, []string{"tipcache.yaml:1: collections.store: not a valid URL: a character such as % in a password is written as %25"}, "problems")
+}
+
 // Load must end without a panic for any file.
 func FuzzFile(f *testing.F) {
 	f.Add("chain: {id: x, nodes: [a, b], timeout: 5s}\nroutes: {a: {fresh: 1s}}")

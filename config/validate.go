@@ -228,6 +228,10 @@ func (v *validation) collections(c Collections) {
 	scheme, rest, _ := strings.Cut(c.Store, ":")
 	v.check(slices.Contains([]string{"sqlite", "postgres", "postgresql", "http", "https"}, scheme) && rest != "",
 		"collections.store", "expected sqlite:PATH, postgres://... or https://...")
+	if scheme != "sqlite" {
+		_, err := url.Parse(c.Store)
+		v.check(err == nil, "collections.store", "not a valid URL: a character such as %% in a password is written as %%25")
+	}
 	v.check(c.Auth != "keys" || len(c.Keys) > 0, "collections.keys",
 		"not set: add the line that tipcache key new NAME prints, or set collections.auth: none")
 	if c.PublicURL != "" {
