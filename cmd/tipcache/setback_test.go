@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // servedHeight returns the block of a replica's response, or 0 if it fails.
@@ -86,4 +89,28 @@ func TestEntriesOfAnotherChainInRedisAreNotServed(t *testing.T) {
 		expectNewChain()
 	}
 	waitForHeight(t, second, 3000)
+}
+
+func TestRollbackDoesNotRefillSharedLimits(t *testing.T) {
+	t.Parallel()
+	shared := miniredis.RunT(t)
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	r := startRunning(t, d, func(c *config.Config) {
+		c.Chain.RollbackAfter, c.Redis.URL, c.HTTP.Rate = 500*time.Millisecond, "redis://"+shared.Addr(), "10000/s"
+	})
+	buckets := func() (keys []string) {
+		for _, key := range shared.Keys() {
+			if strings.HasPrefix(key, "rate:") {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+	d.Advance(60)
+	r.eventually("a bucket in Redis", func() bool { return servedHeight(t, r) == d.Height() && len(buckets()) > 0 })
+	before := buckets()
+	d.RollBack(50)
+	r.eventually("another epoch", func() bool { return r.ready().Epoch != 0 })
+	waitForHeight(t, r, d.Height())
+	expect.NoDiff(t, buckets(), before, "buckets in Redis after the rollback")
 }

@@ -223,7 +223,9 @@ func (s *Service) openProxy(context.Context) (err error) {
 	if s.store != nil && s.cfg.Collections.Auth != "closed" {
 		o.Collections.Store, o.Collections.Watch, o.Collections.Filled = s.store, s.watch, s.cfg.Index.Enabled
 	}
-	o.Web.SharedLimits.Namespace = s.cache.Namespace
+	o.Web.SharedLimits.Namespace = func() string { // without the epoch, because a rollback must not refill the buckets
+		return namespace(cmp.Or(s.pool.ChainID(), "none"), 0)
+	}
 	if s.metadata != nil {
 		o.Collections.Metadata = s.metadata
 	}
