@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 	"github.com/tipcache/tipcache/upstream/transport"
 )
@@ -82,6 +83,9 @@ func (c *client) readAnswer(response *http.Response, r Request, height int64) (*
 	answer, ok := c.protocol.read(response, body, r.sentHeight(height))
 	if !ok {
 		return nil, notNode(response)
+	}
+	if answer.Reason == Pruned && comet.IsShutdownError(answer.Text) {
+		return nil, upstream.Silence(nodeName, errors.New(answer.Text))
 	}
 	answer.Type = response.Header.Get("Content-Type")
 	if c.isParent.Load() {

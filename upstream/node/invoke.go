@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
 // An Invocation is a unary gRPC call. The Body of its Answer is the response or a google.rpc.Status.
@@ -87,6 +88,9 @@ func refusedInvocation(st *status.Status, stated, asked int64) (*Answer, error) 
 	text := st.Message()
 	if stated > 0 && st.Code() == codes.ResourceExhausted && strings.HasPrefix(text, tooLarge) {
 		return nil, badAnswer(errTooLarge)
+	}
+	if comet.IsShutdownError(text) && (stated <= 0 || st.Code() == codes.Internal) { // a contract may have chosen the text of another error of the state
+		return nil, upstream.Silence(nodeName, errors.New(text))
 	}
 	body, err := proto.Marshal(st.Proto())
 	if err != nil {

@@ -61,6 +61,28 @@ func TestRefusalsByGRPCDoNotRaiseLowestBeyondTheTip(t *testing.T) {
 	}
 }
 
+func TestErrorsOfANodeThatShutsDownAreFailures(t *testing.T) {
+	t.Parallel()
+	const text = "failed to load state at height 7; failed to get commit info: leveldb: closed (latest height: 100): not found"
+	n := startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{}, n.address)
+	waitForGRPC(t, p, 0, "ok")
+	n.refuse(codes.Unknown, "codespace sdk code 38: not found: "+text, false)
+	_, err := invoke(t, p, aMethod, 7)
+	wantKind(t, err, upstream.Unreachable)
+	n.refuse(codes.Internal, "leveldb: closed", true) // a panic in the handler
+	_, err = invoke(t, p, aMethod, 7)
+	wantKind(t, err, upstream.Unreachable)
+
+	rest := newFakeNode(t, 100)
+	p = run(t, Options{}, rest)
+	rest.change(func() {
+		rest.rest = func(w http.ResponseWriter, _ *http.Request) { refuse(w, "failed to create query context: "+text) }
+	})
+	_, err = p.Fetch(within(t, time.Minute), Request{Path: "/x", Height: 7})
+	wantKind(t, err, upstream.Unreachable)
+}
+
 // A historical gRPC server has heights below those of the node itself.
 func TestHeightBelowARefusedOneIsRead(t *testing.T) {
 	n := newFakeNode(t, 100)
