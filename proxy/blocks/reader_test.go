@@ -235,8 +235,8 @@ func TestQueryIsReadAtRequestedBlock(t *testing.T) {
 func TestExecutionBlockIsAwaitedOverBlocksWithoutOne(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.nodes.empty = 101
-		for n := range time.Duration(2) {
-			defer time.AfterFunc((n+1)*2*time.Second, func() { d.nodes.grow(1) }).Stop()
+		for _, after := range []time.Duration{2 * time.Second, 4 * time.Second} {
+			defer time.AfterFunc(after, func() { d.nodes.grow(1) }).Stop()
 		}
 		expect.Equal(t, d.get(t, blocks.Heights{EVM: 1101}, blocks.Snapshot{}), outcome{102, "miss"}, "outcome")
 	})

@@ -89,7 +89,7 @@ func (k *call) forward(ctx context.Context, to *node.Stream, hold func() *conn.R
 		switch {
 		case errors.Is(err, io.EOF):
 			_ = to.CloseSend()
-			return nil
+			return nil //nolint:nilerr // the client has sent its last message
 		case err != nil:
 			return err
 		case sendToNode(to, message, held) != nil: // sendBack receives the reason

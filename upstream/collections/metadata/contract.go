@@ -91,6 +91,7 @@ func (a *amount) UnmarshalJSON(text []byte) error {
 // A Number is a JSON number with its original digits. Null and numbers beyond the range of floats, 1.8e308, count as absent.
 type Number string
 
+// UnmarshalJSON implements [json.Unmarshaler].
 func (n *Number) UnmarshalJSON(text []byte) error {
 	*n = ""
 	if _, err := strconv.ParseFloat(string(text), 64); err == nil && len(text) <= collections.MaxText && text[0] != '"' {
@@ -99,4 +100,5 @@ func (n *Number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// MarshalJSON implements [json.Marshaler].
 func (n Number) MarshalJSON() ([]byte, error) { return []byte(n), nil }
