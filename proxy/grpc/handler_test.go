@@ -300,6 +300,31 @@ func TestStreamIsPassedOnBothWays(t *testing.T) {
 	expect.ErrorIs(t, s.RecvMsg(new([]byte)), io.EOF, "second message of the stream")
 }
 
+func TestStreamIsReadAtTheHeightThatItNames(t *testing.T) {
+	n := newRecordedNode(t)
+	n.setService(func(stream google.ServerStream) error {
+		md, _ := metadata.FromIncomingContext(stream.Context())
+		message := []byte(strings.Join(md.Get("x-cosmos-block-height"), ","))
+		return stream.SendMsg(&message)
+	})
+	c := open(t, n, true, func(s *setup) { s.blocks.MinHeightWait = time.Millisecond }).dial(t)
+	for _, tt := range []struct {
+		pairs []string
+		want  string // message
+		code  codes.Code
+	}{
+		{nil, "", codes.OK},
+		{[]string{"x-cosmos-block-height", "700"}, "700", codes.OK},
+		{[]string{"x-min-block-height", "x"}, "", codes.InvalidArgument},
+		{[]string{"x-min-block-height", "750"}, "", codes.Unavailable},
+	} {
+		r := invoke(t.Context(), c, "/x.Y/Z", "00", tt.pairs...)
+		if status.Code(r.err) != tt.code || string(r.message) != tt.want {
+			t.Errorf("response with %q = %q, %v; want %q, %s", tt.pairs, r.message, r.err, tt.want, tt.code)
+		}
+	}
+}
+
 func TestStreamIsUnimplementedWithoutGRPCOfNode(t *testing.T) {
 	d := open(t, newRecordedNode(t), false)
 	r := invoke(t.Context(), d.dial(t), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "")

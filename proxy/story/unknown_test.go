@@ -74,6 +74,11 @@ func TestUnknownPathsArePassedToTheNode(t *testing.T) {
 			if w.Code != tt.status || len(nodes.targets) != tt.reads || !strings.Contains(w.Body.String(), tt.body) {
 				t.Errorf("%.40s: response = %d %s after %d reads, want %d with %q after %d", tt.path, w.Code, w.Body, len(nodes.targets), tt.status, tt.body, tt.reads)
 			}
+			rt, _ := h.Route(httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil))
+			plan, err := rt.Plan(httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil))
+			if (err == nil) != (tt.status == 200) || err != nil && failure.Of(err).Status != tt.status || err == nil && plan.NoLane != "this server does not know the path" {
+				t.Errorf("%.40s: plan = %+v, %v; want status %d and a request outside the lane", tt.path, plan, err, tt.status)
+			}
 			if w.Header().Get("X-Block-Height") != "" || tt.status == 200 && w.Header().Get("Vary") != "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept-Encoding, X-Session" {
 				t.Errorf("%.40s: header = %v, want no X-Block-Height, and Vary without Accept", tt.path, w.Header())
 			}

@@ -38,6 +38,16 @@ func TestClosedSubscriberLeavesNoSubscription(t *testing.T) {
 	})
 }
 
+func TestEventThatHasAValueTwiceIsOfferedOnce(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
+		w.listen("x.y='1'")
+		for range 2 {
+			event := &events.Event{Kind: events.NewBlock, Tags: map[string][]string{"x.y": {"1", "1"}}}
+			expect.Equal(t, w.feed.Publish(event), 1, "subscriptions to which the event was offered")
+		}
+	})
+}
+
 // Each costly query compares a value of millions of digits many times.
 func TestCostlyQueriesDelayNoOtherEvent(t *testing.T) {
 	const costly, digits = 8, 4_000_000
