@@ -35,8 +35,9 @@ type grpcClient struct {
 	maxBody int64
 	memory  *account.Part // budget of responses; nil means no limit
 	replies replySizes
-	base    *url.URL    // of streams
-	headers http.Header // of every call
+	base    *url.URL          // of streams
+	headers http.Header       // of every call
+	hide    *strings.Replacer // redacts their values
 	streams *http.Transport
 	end     context.CancelFunc     // closes the connections of streams
 	chain   atomic.Pointer[string] // the server's chain; nil if unknown
@@ -73,7 +74,7 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 	}
 	life, end := context.WithCancel(context.Background())
 	return &grpcClient{
-		base: base, headers: configured.Headers, streams: streamTransport(life, min(o.Timeout, maxDial)), end: end,
+		base: base, headers: configured.Headers, hide: upstream.NewRedactor(base, upstream.HeaderValues(configured.Headers)...), streams: streamTransport(life, min(o.Timeout, maxDial)), end: end,
 		conn: conn, log: o.Logger.With("node", name), maxBody: o.maxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
 	}, nil
 }

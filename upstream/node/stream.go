@@ -82,6 +82,7 @@ type Stream struct {
 	send     *io.PipeWriter
 	held     *account.Hold // memory of the message received last
 	maxBody  int64
+	hide     *strings.Replacer
 	opened   chan struct{} // closed once response or err is set
 	response *http.Response
 	err      error
@@ -107,7 +108,7 @@ func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
 	if due, ok := ctx.Deadline(); ok {
 		r.Header.Set("Grpc-Timeout", encodeTimeout(time.Until(due)+timeoutSlack))
 	}
-	s := &Stream{ctx: ctx, cancel: cancel, send: send, held: c.memory.Open("", true), maxBody: c.maxBody, opened: make(chan struct{})}
+	s := &Stream{ctx: ctx, cancel: cancel, send: send, held: c.memory.Open("", true), maxBody: c.maxBody, hide: c.hide, opened: make(chan struct{})}
 	go func() { // ends with the context at the latest
 		defer close(s.opened)
 		s.response, s.err = c.streams.RoundTrip(r) //nolint:bodyclose // Close does
@@ -245,8 +246,8 @@ func (s *Stream) end() error {
 	if plain, err := url.PathUnescape(text); err == nil {
 		text = plain
 	}
-	st, full := status.New(codes.Code(code), text), new(spb.Status)
-	if details := metadataOf(last).Get("grpc-status-details-bin"); len(details) == 1 && proto.Unmarshal([]byte(details[0]), full) == nil && full.GetCode() == int32(st.Code()) { //nolint:gosec // a code has 32 bits
+	st, full := status.New(codes.Code(code), s.hide.Replace(text)), new(spb.Status)
+	if details := s.metadataOf(last).Get("grpc-status-details-bin"); len(details) == 1 && proto.Unmarshal([]byte(details[0]), full) == nil && full.GetCode() == int32(st.Code()) { //nolint:gosec // a code has 32 bits
 		st = status.FromProto(full)
 	}
 	if st.Code() == codes.OK {
@@ -263,7 +264,7 @@ func (s *Stream) Header() (metadata.MD, error) {
 	if isBare(s.response) {
 		return nil, nil
 	}
-	return metadataOf(s.response.Header), nil
+	return s.metadataOf(s.response.Header), nil
 }
 
 // Trailer returns the node's trailers after Receive has returned an error.
@@ -273,17 +274,18 @@ func (s *Stream) Trailer() metadata.MD {
 	case s.err != nil:
 		return nil
 	case isBare(s.response):
-		return metadataOf(s.response.Header)
+		return s.metadataOf(s.response.Header)
 	default:
-		return metadataOf(s.response.Trailer)
+		return s.metadataOf(s.response.Trailer)
 	}
 }
 
 // reserved are headers of responses that are not metadata.
 var reserved = []string{"grpc-encoding", "grpc-message", "grpc-status", "grpc-message-type"}
 
-// metadataOf returns headers as metadata. It leaves out binary values that are not in base64.
-func metadataOf(h http.Header) metadata.MD {
+// metadataOf returns headers as metadata, without the secrets of the node's headers. It leaves out binary values that are not
+// in base64.
+func (s *Stream) metadataOf(h http.Header) metadata.MD {
 	md := metadata.MD{}
 	for name, values := range h {
 		name = strings.ToLower(name)
@@ -296,7 +298,7 @@ func metadataOf(h http.Header) metadata.MD {
 				value = string(decoded)
 			}
 			if !slices.Contains(reserved, name) {
-				md.Append(name, value)
+				md.Append(name, s.hide.Replace(value))
 			}
 		}
 	}

@@ -125,6 +125,7 @@ func TestStreamEndsWithAStatus(t *testing.T) {
 		"truncated message":                    {frame: frameOf(0, 10), size: 5, code: codes.Unavailable, text: "the stream to the node was lost"},
 		"truncated prefix":                     {frame: []byte{0}, code: codes.Unavailable, text: "the stream to the node was lost"},
 		"status without messages":              {header: map[string]string{"Grpc-Status": "5", "Grpc-Message": "not%20found"}, code: codes.NotFound, text: "not found"},
+		"status with the node's key":           {header: map[string]string{"Grpc-Status": "16", "Grpc-Message": "key secret has expired", "X-Echo": "secret"}, code: codes.Unauthenticated, text: "key *** has expired"},
 		"HTML page":                            {header: map[string]string{"Content-Type": "text/html"}, code: codes.Unknown, text: `unexpected response of the node's gRPC server: HTTP status 200, type "text/html"`},
 		"HTTP status 503":                      {status: http.StatusServiceUnavailable, code: codes.Unavailable, text: `unexpected response of the node's gRPC server: HTTP status 503, type "application/grpc"`},
 		"no status":                            {header: map[string]string{"X-Own": "1"}, code: codes.Internal, text: "the node ended the stream without a status"},
@@ -154,6 +155,9 @@ func TestStreamEndsWithAStatus(t *testing.T) {
 			message, err := s.Receive()
 			if st := status.Convert(err); st.Code() != tt.code || st.Message() != tt.text || err == nil && len(message) != tt.size {
 				t.Errorf("Receive = %d bytes, %v; want %v: %s", len(message), err, tt.code, tt.text)
+			}
+			if echo := s.Trailer().Get("x-echo"); len(echo) > 0 && echo[0] != "***" {
+				t.Errorf("metadata = %q, want the node's key redacted", echo)
 			}
 			if s.Close(); a.Used() != 0 {
 				t.Errorf("Used = %d after Close, want 0", a.Used())

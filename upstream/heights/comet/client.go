@@ -208,6 +208,16 @@ type Reply struct {
 	RetryAfter time.Duration `json:"-"` // from the response header; 0 if absent
 }
 
+// UnmarshalJSON implements [json.Unmarshaler]. An error of null is none.
+func (r *Reply) UnmarshalJSON(text []byte) error {
+	type plain Reply
+	err := json.Unmarshal(text, (*plain)(r))
+	if string(r.Error) == "null" {
+		r.Error = nil
+	}
+	return err
+}
+
 // Answers reports whether the reply carries the id of the call.
 func (r *Reply) Answers() bool { return string(r.ID) == callID }
 

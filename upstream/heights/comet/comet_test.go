@@ -115,12 +115,13 @@ func TestOnlyRefusalsOfTheNodeItselfEndAnOutage(t *testing.T) {
 
 func TestReplyHasAResultWithTheIDOrAnError(t *testing.T) {
 	for body, valid := range map[string]bool{
-		`{"id":1,"result":{}}`: true, `{"id":1,"error":{"code":1}}`: true, `{"id":null,"error":{"code":1}}`: true,
+		`{"id":1,"result":{}}`: true, `{"id":1,"result":{},"error":null}`: true, `{"id":1,"error":{"code":1}}`: true, `{"id":null,"error":{"code":1}}`: true,
 		`{"id":2,"result":{}}`: false, `{"result":{}}`: false, `{"id":1}`: false, `{}`: false, `x`: false,
 	} {
 		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		if _, err := c.CallRaw(t.Context(), "status", nil, maxRead); errors.Is(err, ErrNoReply) == valid || valid && err != nil {
-			t.Errorf("CallRaw, answered with %s = %v, want a reply: %t", body, err, valid)
+		reply, err := c.CallRaw(t.Context(), "status", nil, maxRead)
+		if errors.Is(err, ErrNoReply) == valid || valid && (err != nil || (reply.Error == nil) == (reply.Result == nil)) {
+			t.Errorf("CallRaw, answered with %s = %s, %s, %v, want a reply: %t", body, reply.Result, reply.Error, err, valid)
 		}
 	}
 }

@@ -136,7 +136,9 @@ func (l *limit) adapt(now time.Time) {
 	case slow && before > 0 && slowness > relieved*before:
 		l.before = slowness
 		for c, base := range l.base {
-			l.base[c] = stepTowards(base, l.recent[c])
+			if base > 0 {
+				l.base[c] = stepTowards(base, l.recent[c])
+			}
 		}
 	case slow && !repeated: // wait for a second window
 	case slow:

@@ -142,6 +142,17 @@ func TestLimitRecoversAfterTheNodeBecomesSlower(t *testing.T) {
 	})
 }
 
+func TestBaseDurationOfAClassIsLearnedFromItsFirstRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newSlowNode(64)
+		n.blocks(10, Request{Cost: Cheap}, 500)
+		n.takes *= 4
+		n.flood(Request{Cost: Cheap}, 100, 4*time.Second) // its base duration is learned again
+		n.blocks(8, Request{Cost: Page}, 500)
+		n.wantLimit(t, maxLimit, maxLimit)
+	})
+}
+
 // Fewer requests do not help a node that is slow for another reason.
 func TestLimitStopsFallingWhenItDoesNotHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

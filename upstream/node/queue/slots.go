@@ -107,11 +107,11 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	return &Turn{s, r.Cost, time.Now(), w.calm}, nil
 }
 
-// acquireSpare acquires a slot for a read ahead, which is not a Scan.
+// acquireSpare acquires a slot for a read that no client waits for.
 func (s *Slots) acquireSpare(r Request) (*Turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.hasSpare() {
+	if !s.hasSpare() || r.Cost == Scan && s.taken[Scan] > 0 {
 		return nil, upstream.ErrYielded
 	}
 	return &Turn{s, r.Cost, time.Now(), s.begin(r.Cost)}, nil

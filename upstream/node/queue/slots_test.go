@@ -182,6 +182,17 @@ func TestAcquireFailsAfterMaxWait(t *testing.T) {
 	}
 }
 
+// Otherwise scans of clients would wait for those of the audit.
+func TestScanThatNoClientWaitsForRunsAlone(t *testing.T) {
+	l := newSlots(4, time.Minute)
+	scan := Request{Cost: Scan, Ahead: true}
+	turn := expect.Value(l.Acquire(t.Context(), scan))(t)
+	if _, err := l.Acquire(t.Context(), scan); !errors.Is(err, upstream.ErrYielded) {
+		t.Errorf("Acquire of a second scan = %v, want %v", err, upstream.ErrYielded)
+	}
+	turn.End(false)
+}
+
 // A read ahead takes a slot only if another one remains, and it does not queue.
 func TestReadAheadTakesOnlyASpareSlot(t *testing.T) {
 	ahead := Request{Ahead: true}
