@@ -138,7 +138,7 @@ const farAhead = 1 << 32
 func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Client, q *Query) (height int64, err error) {
 	tip := r.Nodes.Tip()
 	if at := cmp.Or(q.Pinned, q.Walk.Height); 0 < at && at <= tip.Height {
-		leave, refused := r.acquireWait(client, tip, respond.MinEVMHeader)
+		leave, refused := r.waiters.Enter(client, max(tip.Interval, time.Second)) // a node may be read
 		if refused != nil {
 			return 0, refused
 		}

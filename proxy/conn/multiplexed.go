@@ -2,7 +2,6 @@ package conn
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
 
@@ -31,23 +30,12 @@ func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w h
 	growStack(0)
 	sw := &streamWriter{ResponseWriter: w, conn: c}
 	defer c.streams.leaveRequest(sw, extra)
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		discardBody(r)
-	}
 	if lane(sw) {
 		return
 	}
 	c.streams.add(1, 0)
 	defer c.streams.add(-1, 0)
 	h.ServeHTTP(sw, r)
-}
-
-// discardBody reads the body of a request whose handler does not read it. Its bytes would otherwise use up the window of the
-// connection until the handler returns, and stop the bodies of all other requests.
-func discardBody(r *http.Request) {
-	if r.ContentLength != 0 {
-		_, _ = io.Copy(io.Discard, r.Body) // until the server's ReadTimeout at the latest
-	}
 }
 
 func (s *streams) openRequest(r *http.Request) (extra int64, ok bool) {

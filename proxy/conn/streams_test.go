@@ -1,9 +1,7 @@
 package conn_test
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -307,47 +305,5 @@ func TestStreamIsWrittenInPiecesUntilAWriteFails(t *testing.T) {
 		}, nil)
 		expect.Equal(t, w.Body.String(), body[:want], "response with %d writes", writes)
 		c.EachBody(func([]byte) { t.Error("EachBody lists the body after the response") })
-	}
-}
-
-func TestUnreadBodyDoesNotStopOtherRequests(t *testing.T) {
-	end := make(chan struct{})
-	begun := make(chan struct{})
-	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			close(begun)
-			<-end
-			return
-		}
-		n, _ := io.Copy(io.Discard, r.Body)
-		_, _ = fmt.Fprint(w, n)
-	})
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn.Of(r).ServeStream(w, r, func(http.ResponseWriter) bool { return false }, h)
-	}))
-	server.Listener = reserving{server.Listener, account.New(1<<20, nil)}
-	server.Config.ConnContext, server.Config.ConnState, server.Config.HTTP2 = conn.Context, conn.State, conn.HTTP2()
-	server.Config.Protocols = new(http.Protocols)
-	server.Config.Protocols.SetUnencryptedHTTP2(true)
-	server.Start()
-	transport := &http.Transport{Protocols: server.Config.Protocols}
-	client := &http.Client{Transport: transport}
-	var getting sync.WaitGroup
-	t.Cleanup(func() { close(end); getting.Wait(); transport.CloseIdleConnections(); server.Close() })
-	getting.Go(func() {
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, bytes.NewReader(make([]byte, 64<<10)))
-		if resp, err := client.Do(r); err == nil {
-			_ = resp.Body.Close()
-		}
-	})
-	<-begun
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	post := expect.Value(http.NewRequestWithContext(ctx, http.MethodPost, server.URL, bytes.NewReader(make([]byte, 1<<20))))(t)
-	resp := expect.Value(client.Do(post))(t)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || string(body) != "1048576" {
-		t.Errorf("bytes read = %s, %v; want 1048576", body, err)
 	}
 }

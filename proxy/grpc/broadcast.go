@@ -49,7 +49,6 @@ func (k *call) broadcastByRPC(ctx context.Context, r node.Request, message []byt
 	if err != nil {
 		return 0, err
 	}
-	k.rec.Blameless = a.Reason != node.Other
 	reply, st := broadcastReply(tx, a)
 	if st == nil {
 		k.setHeaders(max(1, k.reader.Nodes.Tip().Height))

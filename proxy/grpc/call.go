@@ -110,7 +110,6 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 	if err != nil {
 		return 0, err
 	}
-	k.rec.Blameless = a.Reason != node.Other
 	reply, st, ran := k.o.State.Response(k.name, a.Type, a.Body)
 	if ran && a.Height > 0 {
 		k.setHeaders(a.Height)

@@ -177,7 +177,7 @@ func (k *pendingCall) forward(ctx context.Context, rec *record.Record) error {
 	q := k.query
 	r := node.Request{Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: client}
 	a, err := q.Origin.Fetch(ctx, r, nil)
-	if err != nil && k.m.cost == node.Unknown {
+	if err != nil && q.Cost == node.Unknown {
 		err = failure.OfUnknown(err)
 	}
 	if err != nil {

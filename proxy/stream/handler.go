@@ -27,6 +27,7 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -172,7 +173,14 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 		c.Writer.WriteHeaderNow()
 		return nil
 	}
+	discardBody(c.Request)
 	return cl.serve(c.Request, rec, sources)
+}
+
+// discardBody reads the rest of the body of a request that will take long. Over HTTP/2 its bytes would use up the window of
+// the connection, and stop the bodies of other requests.
+func discardBody(r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // until the server's ReadTimeout at the latest
 }
 
 var errFull = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}

@@ -89,6 +89,7 @@ func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Reco
 		return err
 	}
 	defer leave()
+	discardBody(r)
 	p.init(h, func() (*web.Limiter, error) { return h.stack.Limiter(r, rec, access) })
 	if err := p.admit(); err != nil {
 		return err

@@ -346,3 +346,25 @@ func (f *follower) data() (data []string, id string) {
 func live(paths ...string) string {
 	return stream.LivePath + "?" + url.Values{stream.PathParameter: paths}.Encode()
 }
+
+// Over HTTP/2 it would stop the bodies of other requests on the connection.
+func TestBodyOfARequestThatWaitsIsRead(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		s.setAnswers(map[string]string{"/a": "1"})
+		first := s.poll("/a?since=0")
+		<-first.ended
+		next, _, _ := strings.Cut(strings.TrimPrefix(first.to.Header().Get("Link"), "<"), ">")
+		for target, accept := range map[string]string{"/a": stream.EventType, "/a" + next: ""} {
+			ctx, leave := context.WithCancel(s.t.Context())
+			body := strings.NewReader(strings.Repeat("x", 64<<10))
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, body)
+			r.Header.Set("Accept", accept)
+			ended := make(chan struct{})
+			go func() { defer close(ended); s.handler.ServeHTTP(httptest.NewRecorder(), r) }()
+			synctest.Wait()
+			expect.Equal(s.t, body.Len(), 0, "unread bytes of the body of %s", target)
+			leave()
+			<-ended
+		}
+	})
+}

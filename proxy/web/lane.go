@@ -45,11 +45,17 @@ func (s *Stack) Forget() {
 // laneSlot returns the fast lane's slot for a request, or nil. With tracing, each request goes to its handler.
 func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	c := conn.Of(r)
-	if s.o.Tracing != nil || c == nil {
+	if s.o.Tracing != nil || c == nil || s.feignsScheme(c, r) {
 		return nil
 	}
 	if lane, ok := c.Lane().(Lane); ok {
 		return lane.SlotFor(c, r)
 	}
 	return nil
+}
+
+// feignsScheme reports whether a client names a scheme that only trusted proxies may name. Its response must not be repeated
+// for theirs.
+func (s *Stack) feignsScheme(c *conn.Conn, r *http.Request) bool {
+	return r.Header["X-Forwarded-Proto"] != nil && len(s.Admission.Limits.Load().TrustedProxies) > 0 && !s.Admission.Trusts(c.Address())
 }

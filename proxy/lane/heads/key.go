@@ -55,6 +55,7 @@ func (r *Request) ReadFrom(from *http.Request) (ok bool) {
 		r.Minor = 1
 	}
 	r.values[Host] = from.Host
+	r.Size = len(from.Host) // a Host is not in from.Header
 	for name, values := range from.Header {
 		r.addSize(name, values)
 	}

@@ -34,7 +34,7 @@ type Request struct {
 // lines holds the parsed header lines.
 type lines struct {
 	Close bool // the connection must be closed after the response
-	Size  int  // upper bound of the size of all names and values except Host, in bytes
+	Size  int  // upper bound of the size of all names and values, in bytes
 
 	values [headerCount]string
 	sent   uint32 // a bit for each header that the request has
@@ -193,9 +193,7 @@ func (r *Request) parseField(line string) bool {
 		return false
 	}
 	h, known := findHeader(line[:colon])
-	if !known || h != Host {
-		r.Size += colon + len(value)
-	}
+	r.Size += colon + len(value)
 	return !known || r.set(h, value)
 }
 
