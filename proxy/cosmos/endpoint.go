@@ -30,6 +30,7 @@ func (ep *endpoint) refuse(c *gin.Context, rec *record.Record, q *dialect.RowQue
 		if err != nil || a.NodeStatus != http.StatusNotImplemented {
 			return bad
 		}
+		rec.Blameless = true // the client asked for a path that the node does not have
 		ep.h.send(c, a)
 		return nil
 	}

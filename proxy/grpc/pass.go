@@ -89,11 +89,12 @@ func (k *call) forward(ctx context.Context, to *node.Stream, hold func() *conn.R
 		switch {
 		case errors.Is(err, io.EOF):
 			_ = to.CloseSend()
-			return nil //nolint:nilerr // the client has sent its last message
+			return nil
 		case err != nil:
 			return err
-		case sendToNode(to, message, held) != nil: // sendBack receives the reason
-			return nil
+		}
+		if sendToNode(to, message, held) != nil {
+			return nil // sendBack receives the reason
 		}
 	}
 }

@@ -45,31 +45,35 @@ type Event struct {
 	once sync.Once
 	data []byte
 
-	weight  int64 // memory reserved while queues hold the event, in bytes
+	weight  int64 // memory of an unread event, in bytes
 	mu      sync.Mutex
 	holders int
+	held    *account.Hold
 }
 
 // eventWeight is the memory of an event in addition to its texts, in bytes.
 const eventWeight = 512
 
-// hold reserves the event's memory for a queue, once for all queues. It returns false if the account has no room.
-func (e *Event) hold(memory *account.Account) bool {
+// hold reserves the event's memory, once for all holders. It returns false if there is no room.
+func (e *Event) hold(memory *account.Part) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.holders == 0 && !memory.Reserve(account.Events, e.weight) {
-		return false
+	if e.holders == 0 {
+		e.held = memory.Open("", true)
+		if e.held.Take(int(e.weight)) != nil {
+			return false
+		}
 	}
 	e.holders++
 	return true
 }
 
 // release undoes hold.
-func (e *Event) release(memory *account.Account) {
+func (e *Event) release() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.holders--; e.holders == 0 {
-		memory.Release(account.Events, e.weight)
+		e.held.Close()
 	}
 }
 
@@ -80,6 +84,7 @@ func (e *Event) Data() []byte {
 		dataType, _ := json.Marshal(cmp.Or(e.dataType, "tendermint/event/"+e.Kind)) // strings always encode
 		tags, _ := json.Marshal(e.Tags)
 		e.data = fmt.Appendf(nil, `"data":{"type":%s,"value":%s},"events":%s}}`, dataType, orNull(e.value), tags)
+		e.value = nil
 	})
 	return e.data
 }

@@ -21,7 +21,7 @@ type Options struct {
 	Nodes      func() []Node // returns the current nodes in order of preference
 	Heights    Heights
 	Queue      int                   // maximum number of unread events per subscription; 0 means 1000
-	Memory     *account.Account      // memory of subscriptions and unread events. A subscriber may use a quarter for events; nil has no limit
+	Memory     *account.Account      // memory of subscriptions and unread events, of which events may use a quarter, and a subscriber an eighth; nil has no limit
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil disables metrics
 }
@@ -62,9 +62,12 @@ const MaxMessage = 64 << 20
 type Feed struct {
 	o       Options
 	hub     *hub
+	memory  *account.Part // of unread events; nil has no limit
 	metrics *metrics
 
-	demanded time.Time // when consensus events were last demanded; only Run uses it
+	// Only Run uses these.
+	demanded time.Time // when consensus events were last demanded
+	failing  failing   // the next block, if nodes do not provide it
 
 	mu    sync.Mutex
 	next  int64  // height to announce next; 0 until a tip is known
@@ -76,7 +79,12 @@ type Feed struct {
 func New(o Options) *Feed {
 	o.Queue = cmp.Or(o.Queue, 1000)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
+	f := &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
+	if o.Memory != nil {
+		f.memory = o.Memory.Part(account.Events, o.Memory.Limit()/4, 0)
+	}
+	f.hub.memory = f.memory
+	return f
 }
 
 // Unsupported returns why no node provides usable events, or nil if one does.
@@ -98,6 +106,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		if some, consensus := f.demand(); some {
 			f.follow(ctx, consensus, startWait)
 			if some, _ = f.demand(); !some {
+				f.failing = failing{}
 				_ = upstream.Sleep(ctx, firstDelay) // the next subscriber opens a connection to the node
 			}
 			continue
@@ -167,7 +176,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return promauto.With(r).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_events_" + name, Help: help}, labels)
 	}
 	return &metrics{
-		blocks:  counter("blocks_total", "Blocks by the source of the events sent to subscribers: announced (by a node), read (from a node) or lost (no node has them any more).", "source"),
+		blocks:  counter("blocks_total", "Blocks by the source of the events sent to subscribers: announced (by a node), read (from a node) or lost (no node provides them).", "source"),
 		leftOut: counter("left_out_total", "Events not sent because they could not be built from the node's block, by kind.", "kind"),
 		unheld:  counter("unheld_total", "Blocks whose transaction events were sent before every node could find the transactions, by reason: late or no index.", "reason"),
 		slow:    counter("canceled_total", "Subscriptions canceled because the client did not read its events.").WithLabelValues(),

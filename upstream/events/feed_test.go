@@ -503,38 +503,64 @@ func TestBlockThatNoNodeProvidesHoldsBackOthersForAWhileOnly(t *testing.T) {
 	}
 }
 
-func TestUnreadEventsAreReservedUpToAShare(t *testing.T) {
+func TestSlowSubscriberUsesAnEighthOfMemory(t *testing.T) {
 	memory := account.New(1<<20, nil)
 	inBubble(t, 1, events.Options{Memory: memory}, func(t *testing.T, w *world) {
-		slow := &listener{Subscriber: w.feed.Subscriber(5, func() {})}
-		fast := w.listen(blocks)
+		slow, fast := &listener{Subscriber: w.feed.Subscriber(5, func() {})}, w.listen(blocks)
 		expect.NoError(t, slow.Subscribe(blocks, "slow"))
 		w.mu.Lock()
 		w.size = 40 << 10
 		w.mu.Unlock()
-		want, most := "", int64(0)
-		for h := int64(101); h <= 110; h++ {
+		for h := int64(101); h <= 104; h++ {
+			synctest.Wait()
+			w.nodes[0].announce(h)
+			w.move(h, 0)
+			synctest.Wait()
+			if kept := memory.Used() > int64(h-100)*40<<10; kept != (h < 104) {
+				t.Errorf("after block %d, %d bytes are reserved, want the unread events: %t", h, memory.Used(), !kept)
+			}
+		}
+		w.expect(fast, "NewBlock 101, NewBlock 102, NewBlock 103, NewBlock 104")
+		slow.drain(t.Context())
+		w.expect(slow, "slow: internal subscription event buffer is out of capacity")
+	})
+}
+
+func TestUnreadEventsUseTheirPartOfMemory(t *testing.T) {
+	memory := account.New(1<<20, nil)
+	inBubble(t, 1, events.Options{Memory: memory}, func(t *testing.T, w *world) {
+		fast := w.listen(blocks)
+		want, most, slow := "", int64(0), []*listener{}
+		for h := int64(101); h <= 112; h++ {
+			s := &listener{Subscriber: w.feed.Subscriber(5, func() {})} // each keeps another transaction unread
+			expect.NoError(t, s.Subscribe(fmt.Sprintf("tx.height=%d", h), "slow"))
+			slow = append(slow, s)
+			w.mu.Lock()
+			w.txs[h], w.results[raw(h, 0)] = 1, `{"code":0,"log":"`+strings.Repeat("x", 40<<10)+`"}`
+			w.mu.Unlock()
 			synctest.Wait()
 			w.nodes[0].announce(h)
 			w.move(h, 0)
 			want += fmt.Sprintf(", NewBlock %d", h)
 			synctest.Wait()
 			most = max(most, memory.Used())
-			if used := memory.Used(); used > memory.Limit()/4+100<<10 {
-				t.Errorf("after block %d, %d bytes are reserved, want about a quarter of %d at most", h, used, memory.Limit())
-			}
-			if h == 102 && memory.Used() < 160<<10 {
-				t.Errorf("%d bytes are reserved for two unread events with value and data of 40 KiB each, want more", memory.Used())
-			}
 		}
-		if most < 240<<10 {
-			t.Errorf("reserved bytes = %d at most, want three unread events of 80 KiB in a quarter of %d", most, memory.Limit())
+		if part := memory.Limit()/4 + 13*(20<<10); most < 200<<10 || most > part { // with the subscriptions
+			t.Errorf("reserved bytes = %d at most, want up to %d", most, part)
 		}
 		w.expect(fast, want[2:])
-		slow.drain(t.Context())
-		w.expect(slow, "slow: internal subscription event buffer is out of capacity")
-		slow.Close()
-		fast.Close()
+		canceled := 0
+		for _, s := range slow {
+			if s.drain(t.Context()); strings.Contains(s.received(), "out of capacity") {
+				canceled++
+			}
+		}
+		if canceled < 4 || canceled > 8 {
+			t.Errorf("canceled subscriptions = %d of %d, want those whose events have no room in a quarter of the memory", canceled, len(slow))
+		}
+		for _, s := range append(slow, fast) {
+			s.Close()
+		}
 		expect.Equal(t, memory.Used(), 0, "reserved bytes after the last subscriber was closed")
 	})
 }
@@ -569,7 +595,7 @@ func TestSlowSubscriptionEndsWithError(t *testing.T) {
 		}
 		w.expect(fast, "NewBlock 101, NewBlock 102, NewBlock 103, NewBlock 104, NewBlock 105")
 		slow.drain(t.Context())
-		w.expect(slow, "NewBlock 101, NewBlock 102, NewBlock 103, tm.event='NewBlock': internal subscription event buffer is out of capacity")
+		w.expect(slow, "tm.event='NewBlock': internal subscription event buffer is out of capacity")
 		expect.ErrorIs(t, slow.Unsubscribe(blocks), events.ErrNotFound, "Unsubscribe of the ended subscription")
 		expect.NoError(t, slow.UnsubscribeAll())
 	})
@@ -603,7 +629,7 @@ func TestUnreadSubscriptionCountsUntilItsEnd(t *testing.T) {
 			expect.NoError(t, slow.Subscribe(blocks, "third"))
 			announce(106)
 			slow.drain(t.Context())
-			w.expect(slow, "NewBlock 106, NewBlock 107, NewBlock 108, third: internal subscription event buffer is out of capacity")
+			w.expect(slow, "third: internal subscription event buffer is out of capacity")
 			expect.NoError(t, slow.Subscribe(blocks, "fourth"))
 		})
 	}

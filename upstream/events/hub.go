@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
@@ -12,6 +13,8 @@ import (
 // query requires a tag's value is offered only events with this value. The hub
 // evaluates cheap queries. Subscribers evaluate costly ones, so that they delay no other subscriber.
 type hub struct {
+	memory *account.Part // of unread events; nil has no limit
+
 	mu        sync.Mutex
 	groups    map[string]*group                // by the identity of the query
 	byValue   map[equality]map[*group]struct{} // by the value that the query requires
@@ -125,7 +128,10 @@ func (h *hub) publish(e *Event) (offered int) {
 	h.number++
 	h.budget = maxHubCost
 	size := e.Tags.Size()
-	e.weight = int64(2*(len(e.value)+size) + eventWeight) // Data copies value and tags
+	e.weight = int64(len(e.value) + 2*size + eventWeight) // Data replaces value, and copies the tags
+	if h.makeRoom(e) {
+		defer e.release()
+	}
 	for tag, values := range e.Tags {
 		if h.tags[tag] == 0 {
 			continue
@@ -140,6 +146,28 @@ func (h *hub) publish(e *Event) (offered int) {
 		offered += h.offer(g, e, size)
 	}
 	return offered
+}
+
+// makeRoom holds an event while it is published. If its memory is used up, it cancels the subscriptions of the subscribers
+// with the most unread events first.
+func (h *hub) makeRoom(e *Event) (held bool) {
+	for !e.hold(h.memory) {
+		heaviest, most := (*Subscriber)(nil), int64(0)
+		for _, g := range h.groups {
+			for s := range g.members {
+				if bytes := s.owner.unread(); bytes > most {
+					heaviest, most = s.owner, bytes
+				}
+			}
+		}
+		if heaviest == nil {
+			return false
+		}
+		for _, canceled := range heaviest.cancel() {
+			h.removeLocked(canceled)
+		}
+	}
+	return true
 }
 
 // maxHubCost is the query.Cost that the hub spends on one event, about 100 µs. Comparisons of times, and of numbers with

@@ -54,21 +54,19 @@ func (s *sequencer) nodeSkipped(height int64) bool {
 func (s *sequencer) handleRead(r readResult) {
 	t := s.o.Heights.Tip()
 	next := s.nextAt(t)
+	isUnavailable := errors.Is(r.err, errUnavailable)
 	switch {
 	case r.height != next || r.epoch != t.Epoch:
 		return // the node announced it meanwhile, or it was rolled back
 	case errors.Is(r.err, errNoNode):
-		s.failingSince = time.Time{}
+		s.failing = failing{}
 		s.retry()
-	case r.err != nil && (r.unfit || !errors.Is(r.err, errUnavailable)) && s.waits():
+	case r.err != nil && (r.unfit || !isUnavailable) && s.waits(next, t.Epoch, isUnavailable):
 		s.retry()
 	case r.err != nil:
 		s.o.Logger.Error("lost the events of a block that no node can provide", "height", next, "error", r.err)
 		s.metrics.blocks.WithLabelValues("lost").Inc()
 		s.markAnnounced(next, "")
-		if !errors.Is(r.err, errUnavailable) { // the next block may be readable
-			s.failingSince = time.Time{}
-		}
 	case !s.follows(r.block) && s.disputes < maxDisputes:
 		s.disputes++
 		s.retry()
@@ -84,12 +82,21 @@ func (s *sequencer) handleRead(r readResult) {
 	}
 }
 
+// failing is the time since when fit nodes have not provided a block, or several blocks that are unavailable.
+type failing struct {
+	height, epoch int64
+	unavailable   bool
+	since         time.Time
+}
+
 // waits reports whether the feed still waits for a block that no fit node has provided. Later blocks wait with it.
-func (s *sequencer) waits() bool {
-	if s.failingSince.IsZero() {
-		s.failingSince = time.Now()
+func (f *Feed) waits(height, epoch int64, unavailable bool) bool {
+	before := f.failing
+	f.failing = failing{height, epoch, unavailable, before.since}
+	if before.since.IsZero() || before.epoch != epoch || before.height != height && !(before.unavailable && unavailable) {
+		f.failing.since = time.Now()
 	}
-	return time.Since(s.failingSince) < maxFailing
+	return time.Since(f.failing.since) < maxFailing
 }
 
 func (s *sequencer) retry() {

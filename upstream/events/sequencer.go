@@ -42,10 +42,9 @@ type sequencer struct {
 	unannounced int // consecutive blocks that were read because the node did not announce them
 
 	// Since the last announced block.
-	disputes     int           // reads of a block that does not follow it
-	delay        time.Duration // before the next retry
-	retryAt      time.Time
-	failingSince time.Time // when fit nodes first did not provide the next block; zero if they have not failed
+	disputes int           // reads of a block that does not follow it
+	delay    time.Duration // before the next retry
+	retryAt  time.Time
 }
 
 // An arrival is an event received from a node.
@@ -160,7 +159,7 @@ func (s *sequencer) announce(b *Block, epoch int64, source string) {
 		}
 	}
 	s.markAnnounced(b.Height, b.Hash)
-	s.disputes, s.delay, s.retryAt, s.failingSince = 0, firstDelay, time.Time{}, time.Time{}
+	s.disputes, s.delay, s.retryAt, s.failing = 0, firstDelay, time.Time{}, failing{}
 	s.metrics.blocks.WithLabelValues(source).Inc()
 	// If no client waits, only blocks that were read are searched, for the metric: a node that was stopped may not have
 	// indexed them.

@@ -54,8 +54,9 @@ type subscription struct {
 	bytes int64 // reserved memory
 
 	// Guarded by owner.mu.
-	waiting int  // messages in the queue
-	ended   bool // the client ended it
+	waiting  int  // messages in the queue
+	ended    bool // the client ended it
+	canceled bool // its end is in the queue
 }
 
 func (s *subscription) hasEnded() bool {
@@ -191,48 +192,77 @@ func (s *Subscriber) Close() {
 }
 
 // offer queues an event for a subscription. If v is not nil, Next drops the event unless v is a match. If too many
-// events wait, including those that Next will drop, offer queues the subscription's end instead and returns false. If
-// there is no memory for the event, it also removes the subscription's other events.
+// events wait, including those that Next will drop, or their memory is too large, offer cancels the subscription and
+// returns false. The hub holds the event if there is memory for it.
 func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || sub.ended {
 		return true // end removes it from the hub
 	}
-	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v}
-	tooMany := sub.waiting >= s.feed.o.Queue
-	if tooMany || !s.hold(&m) {
-		if !tooMany {
-			s.remove(func(other *subscription) bool { return other == sub })
-		}
-		m = Message{Label: sub.label, End: errTooSlow, subscription: sub}
-		s.feed.metrics.slow.Inc()
+	memory := s.feed.o.Memory
+	isHeavy := memory != nil && len(s.queue) > 0 && s.bytes+e.weight > memory.Limit()/8
+	if sub.waiting >= s.feed.o.Queue || isHeavy {
+		s.cancelLocked(sub)
+		return false
 	}
-	sub.waiting++
+	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v, held: e.hold(s.feed.memory)}
+	if m.held {
+		s.bytes += e.weight
+	} else if len(s.queue) > 0 { // only a client that has read all others gets it in any case
+		s.cancelLocked(sub)
+		return false
+	}
+	s.push(m)
+	return true
+}
+
+// push adds a message to the queue.
+func (s *Subscriber) push(m Message) {
+	m.subscription.waiting++
 	s.queue = append(s.queue, m)
 	if !s.woken {
 		s.woken = true
 		s.wake()
 	}
-	return m.End == nil
 }
 
-// hold reserves the memory of a message's event. It returns false if the subscriber's share or the account has no room,
-// unless the client has read all other messages.
-func (s *Subscriber) hold(m *Message) bool {
-	memory := s.feed.o.Memory
-	m.held = (memory == nil || s.bytes+m.Event.weight <= memory.Limit()/4) && m.Event.hold(memory)
-	if m.held {
-		s.bytes += m.Event.weight
+// cancelLocked replaces the unread events of a subscription by its end. The caller removes it from the hub.
+func (s *Subscriber) cancelLocked(sub *subscription) {
+	s.remove(func(other *subscription) bool { return other == sub })
+	s.feed.metrics.slow.Inc()
+	sub.canceled = true
+	s.push(Message{Label: sub.label, End: errTooSlow, subscription: sub})
+}
+
+// cancel cancels all subscriptions that have unread events, and returns them.
+func (s *Subscriber) cancel() (canceled []*subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sub := range s.subscriptions {
+		if sub.waiting > 0 && !sub.canceled {
+			s.cancelLocked(sub)
+			canceled = append(canceled, sub)
+		}
 	}
-	return m.held || len(s.queue) == 0
+	return canceled
+}
+
+// unread returns the memory of the events in the queue, in bytes.
+func (s *Subscriber) unread() (bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes = s.bytes; s.last.held {
+		bytes -= s.last.Event.weight
+	}
+	return bytes
 }
 
 // release releases the memory of a message's event.
 func (s *Subscriber) release(m *Message) {
 	if m.held {
 		s.bytes -= m.Event.weight
-		m.Event.release(s.feed.o.Memory)
+		m.Event.release()
 	}
 	*m = Message{}
 }
