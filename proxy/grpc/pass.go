@@ -94,7 +94,7 @@ func (k *call) forward(ctx context.Context, to *node.Stream, hold func() *conn.R
 			return err
 		}
 		if sendToNode(to, message, held) != nil {
-			return nil // sendBack receives the reason
+			return nil //nolint:nilerr // sendBack receives the reason
 		}
 	}
 }

@@ -516,7 +516,7 @@ func TestSlowSubscriberUsesAnEighthOfMemory(t *testing.T) {
 			w.nodes[0].announce(h)
 			w.move(h, 0)
 			synctest.Wait()
-			if kept := memory.Used() > int64(h-100)*40<<10; kept != (h < 104) {
+			if kept := memory.Used() > (h-100)*40<<10; kept != (h < 104) {
 				t.Errorf("after block %d, %d bytes are reserved, want the unread events: %t", h, memory.Used(), !kept)
 			}
 		}
