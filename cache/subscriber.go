@@ -66,8 +66,8 @@ func (s *subscriber) Notify(key string, again bool) {
 	notify(s.waiting[key], again)
 }
 
-// Renewed implements [Subscriber]. It drops renewals of keys that are neither in memory nor waited for, and those that
-// cannot replace the entry: the flight reads the shared store.
+// Renewed implements [Subscriber]. It keeps the renewal of a key that is in memory or that a flight waits for, if the renewal
+// can replace the entry. Otherwise a woken flight reads the shared store.
 func (s *subscriber) Renewed(key string, renewal Renewal) {
 	at := s.memory.peek(key)
 	s.mu.Lock()

@@ -21,8 +21,9 @@ func (p *Parser) typos(rawQuery string) string {
 		if i, _ := p.find(name, nil); err != nil || i >= 0 || !isParameterName(name) {
 			continue
 		}
-		typo := name + " (did you mean " + p.nearest(name) + "?)"
-		if p.nearest(name) == "" || slices.Contains(found, typo) {
+		known := p.nearest(name)
+		typo := name + " (did you mean " + known + "?)"
+		if known == "" || slices.Contains(found, typo) {
 			continue
 		}
 		if found = append(found, typo); len(found) == maxTypos {
@@ -32,7 +33,8 @@ func (p *Parser) typos(rawQuery string) string {
 	return strings.Join(found, ", ")
 }
 
-// nearest returns the parameter of which a name, or the part after its dot, is probably a typo; "" for none.
+// nearest returns the parameter that a misspelled name probably means, or "". It compares the whole name and the part after the
+// dot.
 func (p *Parser) nearest(name string) string {
 	name = strings.ToLower(name)
 	for i := range p.Fields {

@@ -70,9 +70,17 @@ func (c *Clients) IsSecure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
 	}
-	scheme, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	scheme, _, _ := strings.Cut(r.Header.Get(ForwardedProto), ",")
+	return strings.EqualFold(strings.TrimSpace(scheme), "https") && c.IsFromProxy(r)
+}
+
+// ForwardedProto is the header in which a proxy names the scheme of a request.
+const ForwardedProto = "X-Forwarded-Proto"
+
+// IsFromProxy reports whether a trusted proxy sent the request.
+func (c *Clients) IsFromProxy(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && strings.EqualFold(strings.TrimSpace(scheme), "https") && c.admission.Trusts(peer.Addr().Unmap())
+	return err == nil && c.admission.Trusts(peer.Addr().Unmap())
 }
 
 // An EventClient stands for all clients of one network while one of them is notified about blocks by events.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/session"
 )
 
 // A Lane serves requests from memory in place of their handlers. Package lane implements it; it is optional. This file
@@ -45,7 +46,7 @@ func (s *Stack) Forget() {
 // laneSlot returns the fast lane's slot for a request, or nil. With tracing, each request goes to its handler.
 func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	c := conn.Of(r)
-	if s.o.Tracing != nil || c == nil || s.feignsScheme(c, r) {
+	if s.o.Tracing != nil || c == nil || s.feignsScheme(r) {
 		return nil
 	}
 	if lane, ok := c.Lane().(Lane); ok {
@@ -56,6 +57,6 @@ func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 
 // feignsScheme reports whether a client names a scheme that only trusted proxies may name. Its response must not be repeated
 // for theirs.
-func (s *Stack) feignsScheme(c *conn.Conn, r *http.Request) bool {
-	return r.Header["X-Forwarded-Proto"] != nil && len(s.Admission.Limits.Load().TrustedProxies) > 0 && !s.Admission.Trusts(c.Address())
+func (s *Stack) feignsScheme(r *http.Request) bool {
+	return r.Header[session.ForwardedProto] != nil && len(s.Admission.Limits.Load().TrustedProxies) > 0 && !s.IsFromProxy(r)
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,9 @@ func (l *lane) Serve(_ *conn.Conn, w http.ResponseWriter, _ *http.Request) bool 
 func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{})
 	defer func() { _ = rdb.Close() }()
+	proxies := func(network string) limits.Limits {
+		return limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix(network)}}
+	}
 	rate := limits.Limits{Address: limits.Rate{Requests: 100, Per: time.Minute, Burst: 100}}
 	for name, tt := range map[string]struct {
 		options       web.Options
@@ -55,6 +59,8 @@ func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
 	}{
 		"a lane":                {http2: 299, slots: 1, serves: 1},
 		"limits of the process": {options: web.Options{Limits: rate}, http2: 299, slots: 1, serves: 1},
+		"scheme of a proxy":     {options: web.Options{Limits: proxies("192.0.2.0/24")}, http2: 299, slots: 1, serves: 1},
+		"scheme of a client":    {options: web.Options{Limits: proxies("198.51.100.0/24")}, http2: 299, serves: 1}, // must not be repeated for clients of the proxies
 		"no lane":               {off: true, without: "it is switched off", http2: 200},
 		"traces":                {options: web.Options{Tracing: noop.NewTracerProvider()}, without: "traces are collected", http2: 200},
 		"limits in Redis":       {options: web.Options{SharedLimits: limits.Shared{Redis: rdb, Timeout: time.Nanosecond}, Limits: rate}, without: "the limit of addresses is kept in Redis", http2: 200, slots: 1},
@@ -75,6 +81,7 @@ func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
 			r := httptest.NewRequestWithContext(conn.Context(t.Context(), client), http.MethodGet, "/open", nil)
 			r.ProtoMajor = protocol
 			r.Header.Set("Origin", "https://app.example")
+			r.Header.Set("X-Forwarded-Proto", "https")
 			w := httptest.NewRecorder()
 			s.Serve(handler, w, r)
 			expect.Equal(t, w.Header().Get("Access-Control-Allow-Origin") != "", protocol == 2 || w.Code == 200, "%s: HTTP/%d response has the headers of an allowed origin", name, protocol)

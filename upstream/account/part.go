@@ -34,7 +34,7 @@ func (a *Account) Part(k Kind, limit, share int64) *Part {
 // Upstream returns the part for upstream bodies. It is limited to three quarters, so that memory remains for clients.
 func (a *Account) Upstream() *Part { return a.upstream }
 
-// A Hold is the reserved memory of one body. It is not safe for concurrent use.
+// A Hold is the reserved memory of one body. Only Close is safe for concurrent use.
 type Hold struct {
 	part   *Part
 	client string

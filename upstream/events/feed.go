@@ -21,7 +21,7 @@ type Options struct {
 	Nodes      func() []Node // returns the current nodes in order of preference
 	Heights    Heights
 	Queue      int                   // maximum number of unread events per subscription; 0 means 1000
-	Memory     *account.Account      // memory of subscriptions and unread events, of which events may use a quarter, and a subscriber an eighth; nil has no limit
+	Memory     *account.Account      // for subscriptions and unread events. Events use at most a quarter, those of one subscriber an eighth. nil: no limit
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil disables metrics
 }

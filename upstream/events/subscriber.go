@@ -191,9 +191,9 @@ func (s *Subscriber) Close() {
 	_ = s.UnsubscribeAll()
 }
 
-// offer queues an event for a subscription. If v is not nil, Next drops the event unless v is a match. If too many
-// events wait, including those that Next will drop, or their memory is too large, offer cancels the subscription and
-// returns false. The hub holds the event if there is memory for it.
+// offer queues an event for a subscription. If v is not nil, Next drops the event unless v is a match. If the subscription has
+// too many events in the queue, or the subscriber's events use too much memory, offer cancels the subscription and returns
+// false. Events that Next will drop count. The hub holds the event if there is memory for it.
 func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

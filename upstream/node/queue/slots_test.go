@@ -182,7 +182,7 @@ func TestAcquireFailsAfterMaxWait(t *testing.T) {
 	}
 }
 
-// Otherwise scans of clients would wait for those of the audit.
+// A second scan of the audit would delay clients' scans.
 func TestScanThatNoClientWaitsForRunsAlone(t *testing.T) {
 	l := newSlots(4, time.Minute)
 	scan := Request{Cost: Scan, Ahead: true}
