@@ -139,11 +139,11 @@ func (e *event) frame(path string) (head, tail []byte) {
 // once for all paths.
 func (r *rendering) inGzip(e *event) *pieces {
 	r.once.Do(func() {
-		data := stored(nil, e.data)
-		if e.body != nil {
-			if data = e.deflated(); data == nil {
-				return
-			}
+		var data []byte
+		if e.body == nil {
+			data = stored(nil, e.data)
+		} else if data = e.deflated(); data == nil {
+			return
 		}
 		head, tail := e.frame(r.path)
 		coded := pieces{stored(nil, head), data, append(stored(nil, tail), flushed...), partOf(head, e.data, tail)}.joined()
