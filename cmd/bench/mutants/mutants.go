@@ -1,6 +1,6 @@
 // Package mutants finds faults that no test notices: it makes small changes to the product, one at a time, and runs
-// the tests of the changed package. It prints a line for each change, with what the tests said. One that survived is
-// harmful if a response, a header, a limit or a stored value differs; a person judges that.
+// the tests of the changed package, and with -all then those of the module. It prints a line for each change, with what
+// the tests said. One that survived is harmful if a response, a header, a limit or a stored value differs; a person judges that.
 //
 //   - sites.go has the changes that a source file allows;
 //   - try.go runs the tests of a package with a change. The tree stays as it is: go test -overlay reads the changed
@@ -29,6 +29,7 @@ type options struct {
 	count    int
 	packages *regexp.Regexp
 	slowest  time.Duration
+	all      bool // runs the tests of the module with each change that survived those of its package
 	out      io.Writer
 }
 
@@ -39,6 +40,7 @@ func Command(ctx context.Context, args []string) error {
 	fs.Uint64Var(&o.seed, "seed", 1, "seed of the random choice; the same seed and tree give the same changes")
 	fs.IntVar(&o.count, "n", 100, "number of changes to try, without those that do not compile")
 	fs.DurationVar(&o.slowest, "slowest", 30*time.Second, "leave out packages whose tests take longer")
+	fs.BoolVar(&o.all, "all", false, "run all tests of the module with each change that survived those of its package")
 	fs.Func("packages", "change only packages whose import path matches the `pattern`", func(text string) (err error) {
 		o.packages, err = regexp.Compile(text)
 		return err
@@ -61,10 +63,10 @@ func (o *options) run(ctx context.Context, dir string) error {
 	}
 	random := rand.New(rand.NewPCG(o.seed, 0)) //nolint:gosec // a draw
 	verdicts := map[verdict]int{}
-	tried := func() int { return verdicts[killed] + verdicts[survived] + verdicts[timeout] }
+	tried := func() int { return verdicts[killed] + verdicts[elsewhere] + verdicts[survived] + verdicts[timeout] }
 	defer func() {
-		o.printf("%d tried: %d killed, %d survived, %d timeout; %d not compiled\n",
-			tried(), verdicts[killed], verdicts[survived], verdicts[timeout], verdicts[unbuilt])
+		o.printf("%d tried: %d killed, %d killed by another package, %d survived, %d timeout; %d not compiled\n",
+			tried(), verdicts[killed], verdicts[elsewhere], verdicts[survived], verdicts[timeout], verdicts[unbuilt])
 	}()
 	for next := 0; tried() < o.count; next++ {
 		if len(packages) == 0 {

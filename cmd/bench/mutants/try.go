@@ -21,10 +21,11 @@ import (
 type verdict string
 
 const (
-	killed   verdict = "killed"
-	survived verdict = "survived"
-	timeout  verdict = "timeout" // the tests hang, so they notice the change
-	unbuilt  verdict = "not compiled"
+	killed    verdict = "killed"
+	elsewhere verdict = "killed by another package"
+	survived  verdict = "survived"
+	timeout   verdict = "timeout" // the tests hang, so they notice the change
+	unbuilt   verdict = "not compiled"
 )
 
 // A tested is a package that has tests.
@@ -140,5 +141,14 @@ func (m *mutant) try(ctx context.Context, o *options) (verdict, error) {
 	if err = errors.Join(err, os.WriteFile(changed, m.mutated(), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", err
 	}
-	return m.test(ctx, 3*m.took+o.slowest, "-overlay", overlay)
+	v, err := m.test(ctx, 3*m.took+o.slowest, "-overlay", overlay)
+	if err != nil || v != survived || !o.all {
+		return v, err
+	}
+	others := exec.CommandContext(ctx, "go", "test", "-failfast", "-overlay", overlay, m.Module.Path+"/...")
+	others.Dir = m.Dir
+	if others.Run() != nil {
+		return elsewhere, ctx.Err()
+	}
+	return survived, nil
 }
