@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -12,23 +13,23 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// cometLines are named JSON texts of CometBFT. A {name} stands for a value or for another text.
+// cometLines are named JSON texts of CometBFT. ${name} stands for a value or for another text.
 //
 //go:embed comet.txt
 var cometLines string
 
-var cometTexts = func() map[string]state.Message {
-	all := map[string]state.Message{}
+var cometTexts = func() map[string]string {
+	all := map[string]string{}
 	for line := range strings.Lines(cometLines) {
 		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		all[name] = state.Parse(text)
+		all[name] = text
 	}
 	return all
 }()
 
 // render returns a text with the values of block h; own takes precedence over them.
 func (c *chain) render(text string, h int64, own map[string]string) json.RawMessage {
-	return json.RawMessage(cometTexts[text].With(func(name string) string {
+	return json.RawMessage(os.Expand(cometTexts[text], func(name string) string {
 		value, given := own[name]
 		_, nested := cometTexts[name]
 		switch {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// logLines are the logs of each kind of transaction. A {name} stands for a word.
+// logLines are the logs of each kind of transaction. ${name} stands for a word.
 //
 //go:embed logs.jsonl
 var logLines []byte
@@ -23,8 +24,8 @@ var logLines []byte
 // A logShape is the template of a log.
 type logShape struct {
 	Kind, Address string
-	Topics        []state.Message
-	Data          state.Message
+	Topics        []string
+	Data          string
 }
 
 // logShapes are the templates of each kind.
@@ -66,9 +67,9 @@ func (l ledger) logs(from, to int64) iter.Seq[evmLog] {
 }
 
 func (s logShape) log(block, transaction, index int64, word func(name string) string) evmLog {
-	log := evmLog{s.Address, nil, s.Data.With(word), block, transaction, index}
+	log := evmLog{s.Address, nil, os.Expand(s.Data, word), block, transaction, index}
 	for _, topic := range s.Topics {
-		log.topics = append(log.topics, topic.With(word))
+		log.topics = append(log.topics, os.Expand(topic, word))
 	}
 	return log
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,19 +22,16 @@ type provider struct {
 	seed  uint64
 	index map[string]int // by lower-case address
 
-	contracts []state.Message // templates for an address without a contract, an unknown contract, and other contracts
+	contracts []json.RawMessage // templates for an address without a contract, an unknown contract, and other contracts
 }
 
 //go:embed contracts.jsonl
 var contractLines []byte
 
 func newProvider(o Options) http.Handler {
-	p := &provider{seed: o.Seed, index: make(map[string]int, o.Collections)}
+	p := &provider{seed: o.Seed, index: make(map[string]int, o.Collections), contracts: state.Lines[json.RawMessage](contractLines)}
 	for i := range o.Collections {
 		p.index[collectionAddress(o.Seed, i)] = i
-	}
-	for _, line := range state.Lines[json.RawMessage](contractLines) {
-		p.contracts = append(p.contracts, state.Parse(string(line)))
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /nft/v3/{key}/getContractMetadataBatch", p.serveBatch)
@@ -70,7 +68,7 @@ func (p *provider) contract(address string) json.RawMessage {
 	case known:
 		which = 2 + int(d[1])%(len(p.contracts)-2)
 	}
-	return json.RawMessage(p.contracts[which].With(func(name string) string {
+	return json.RawMessage(os.Expand(string(p.contracts[which]), func(name string) string {
 		if name == "i" {
 			return strconv.Itoa(i)
 		}

@@ -117,8 +117,8 @@ var words = state.Words{
 	Account:    func(raw string) string { return state.Bech32(accountPrefix, raw) },
 	Operator:   func(raw string) string { return state.Bech32(validatorPrefix, raw) },
 	Prefixes:   [2]string{accountPrefix, validatorPrefix},
-	Delegation: state.Parse(`{"delegation":{"delegator_address":"{delegator}","validator_address":"{validator}","shares":"{tokens}.000000000000000000"},"balance":{"denom":"stake","amount":"{tokens}"}}`),
-	Reward:     state.Parse(`{"validator_address":"{validator}","reward":{reward}}`),
+	Delegation: `{"delegation":{"delegator_address":"${delegator}","validator_address":"${validator}","shares":"${tokens}.000000000000000000"},"balance":{"denom":"stake","amount":"${tokens}"}}`,
+	Reward:     `{"validator_address":"${validator}","reward":${reward}}`,
 	Pagination: func(next string, total uint64) string {
 		key := "null"
 		if next != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -146,7 +147,7 @@ type documentRoute struct {
 	List            string     // name of the list that is empty if there is no document
 	Answer          string     // otherwise the response in that case
 	Code            codes.Code // otherwise the error in that case
-	Text            string     // its text, with {name} for parameters
+	Text            string     // its text, with ${name} for parameters
 }
 
 // documented returns the routes of routes.jsonl.
@@ -170,18 +171,18 @@ func (d documentRoute) serve(q *query) (string, error) {
 	case d.List != "":
 		return q.Paged(`{"` + d.List + `":[],"pagination":{}}`)
 	case d.Answer != "":
-		return state.Parse(d.Answer).With(q.Value), nil
+		return os.Expand(d.Answer, q.Value), nil
 	}
-	return "", status.Error(d.Code, state.Parse(d.Text).With(q.Value))
+	return "", status.Error(d.Code, os.Expand(d.Text, q.Value))
 }
 
-// fill returns a document with values for its {names}. pairs alternates names and values.
+// fill returns a document with values for its ${names}. pairs alternates names and values.
 func fill(path string, pairs ...any) string {
 	values := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
 		values[pairs[i].(string)] = fmt.Sprint(pairs[i+1]) //nolint:forcetypeassert // it is our own
 	}
-	return state.Parse(documents()[path]).With(func(name string) string { return values[name] })
+	return os.Expand(documents()[path], func(name string) string { return values[name] })
 }
 
 // document returns the document of a path; of a list, the requested page.
@@ -190,7 +191,7 @@ func document(q *query) (string, error) {
 	if !ok {
 		return "", notImplemented
 	}
-	return state.Parse(text).Answer(&q.Query)
+	return q.Answer(text)
 }
 
 // smart answers the contract queries that have documents.

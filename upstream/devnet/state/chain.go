@@ -44,7 +44,7 @@ type Chain struct {
 // A Validator and its delegations.
 type Validator struct {
 	Operator, Raw, Status string
-	message               Message // template of its JSON
+	message               string // its JSON, with ${tokens} for its tokens
 	base                  uint64
 	turns                 uint64   // number of its entries in Chain.Turns
 	stakes                []*Stake // by delegator
@@ -83,7 +83,7 @@ func (c *Chain) AddValidator(raw, recorded string, moves bool) *Validator {
 	if i, err := strconv.Atoi(status); err == nil {
 		status = bondStates[i]
 	}
-	v := &Validator{Operator: c.Operator(raw), Raw: raw, Status: status, message: Parse(amounts.ReplaceAllString(recorded, `"$1":"{tokens}`))}
+	v := &Validator{Operator: c.Operator(raw), Raw: raw, Status: status, message: amounts.ReplaceAllString(recorded, `"$1":"$${tokens}`)}
 	if c.operated == nil {
 		c.operated, c.staked = map[string]*Validator{}, map[string][]*Stake{}
 	}

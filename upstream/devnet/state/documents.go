@@ -4,44 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
+	"os"
 	"strings"
 
 	"github.com/tidwall/gjson"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
-
-// A Message is JSON in which {names} stand for values.
-type Message struct{ texts, names []string } // one name behind each text but the last
-
-var placeholder = regexp.MustCompile(`\{\w+\}`)
-
-// Parse reads a message.
-func Parse(text string) (m Message) {
-	for at := placeholder.FindStringIndex(text); at != nil; at = placeholder.FindStringIndex(text) {
-		m.texts, m.names, text = append(m.texts, text[:at[0]]), append(m.names, text[at[0]+1:at[1]-1]), text[at[1]:]
-	}
-	m.texts = append(m.texts, text)
-	return m
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler with Parse.
-func (m *Message) UnmarshalText(text []byte) error {
-	*m = Parse(string(text))
-	return nil
-}
-
-// With returns the message with the values of its names.
-func (m Message) With(value func(name string) string) string {
-	var b strings.Builder
-	for i, name := range m.names {
-		b.WriteString(m.texts[i])
-		b.WriteString(value(name))
-	}
-	b.WriteString(m.texts[len(m.names)])
-	return b.String()
-}
 
 // Lines reads JSON values, one in each line.
 func Lines[T any](lines []byte) (all []T) {
@@ -55,9 +24,10 @@ func Lines[T any](lines []byte) (all []T) {
 	return all
 }
 
-// Answer returns a document or its error. If the document has pagination, its first list is cut to the requested page.
-func (m Message) Answer(q *Query) (string, error) {
-	text := m.With(q.Value)
+// Answer returns a document or its error. In the document ${name} stands for a value. If it has pagination, its first
+// list is cut to the requested page.
+func (q *Query) Answer(document string) (string, error) {
+	text := os.Expand(document, q.Value)
 	if code := gjson.Get(text, "code").Uint(); code > 0 {
 		return "", status.Error(codes.Code(code), gjson.Get(text, "message").String())
 	}

@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -45,9 +46,9 @@ func (c Clock) Unreadable(height int64) (code int, name, text string) {
 type Words struct {
 	Account, Operator func(raw string) string // an address
 	Prefixes          [2]string               // prefixes of accounts and validators in texts
-	Delegation        Message                 // template of an item in lists
-	Reward            Message
-	None              map[string]string // JSON of empty lists that are not [], by name
+	Delegation        string                  // item of a list, with ${names} for values
+	Reward            string                  // likewise
+	None              map[string]string       // JSON of empty lists that are not [], by name
 	Pagination        func(next string, total uint64) string
 }
 
@@ -111,13 +112,13 @@ func (v *Validator) key() string { return lengthPrefixed(v.Raw) }
 
 // validator renders a validator.
 func (q *Query) validator(v *Validator) string {
-	return v.message.With(func(string) string { return fmt.Sprint(q.tokens(v)) })
+	return os.Expand(v.message, func(string) string { return fmt.Sprint(q.tokens(v)) })
 }
 
-// about returns a function that renders a message about a stake.
-func (q *Query) about(m Message) func(*Stake) string {
+// about returns a function that renders an item about a stake.
+func (q *Query) about(item string) func(*Stake) string {
 	return func(k *Stake) string {
-		return m.With(func(name string) string {
+		return os.Expand(item, func(name string) string {
 			switch name {
 			case "delegator":
 				return k.Delegator

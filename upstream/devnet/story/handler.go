@@ -41,9 +41,9 @@ func fromHex(text string) string {
 // words are the dialect's notations. Empty values are left out, and some empty lists are null.
 var words = state.Words{
 	Account: hexText, Operator: hexText, Prefixes: [2]string{"story", "storyvaloper"},
-	Delegation: state.Parse(`{"delegation":{"delegator_address":"{delegator}","validator_address":"{validator}","shares":"{tokens}.000000000000000000",` +
-		`"rewards_shares":"{tokens}.000000000000000000"},"balance":{"denom":"stake","amount":"{tokens}"}}`),
-	Reward: state.Parse(`{"validator_address":"{bech32}","reward":{reward}}`),
+	Delegation: `{"delegation":{"delegator_address":"${delegator}","validator_address":"${validator}","shares":"${tokens}.000000000000000000",` +
+		`"rewards_shares":"${tokens}.000000000000000000"},"balance":{"denom":"stake","amount":"${tokens}"}}`,
+	Reward: `{"validator_address":"${bech32}","reward":${reward}}`,
 	None:   map[string]string{"validators": "null", "unbonding_responses": "null", "reward": "null", "rewards": "null"},
 	Pagination: func(next string, total uint64) string {
 		var members []string
@@ -75,7 +75,7 @@ func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http
 	all, mux := routes(), http.NewServeMux()
 	for _, line := range state.Lines[[2]json.RawMessage](documents) {
 		pattern, _ := strconv.Unquote(string(line[0]))
-		all[pattern] = state.Parse(string(line[1])).Answer
+		all[pattern] = func(q *state.Query) (string, error) { return q.Answer(string(line[1])) }
 	}
 	for pattern, serve := range all {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,6 @@
 // Package story simulates the REST API of a Story node: its routes, its envelope and its texts. Staking and its rewards
 // change with the blocks. Everything else is a document: each line of documents.jsonl has the pattern of a path and its
-// response. In it, {height}, {age} and {chain} are values of the chain, and any other {name} is a parameter of the
+// response. In it, ${height}, ${age} and ${chain} are values of the chain, and any other ${name} is a parameter of the
 // request. validators.jsonl has the recorded validators.
 package story
 
