@@ -28,7 +28,7 @@ type Options struct {
 	FlightTimeout time.Duration         // maximum duration of a flight, including waits for other replicas and the origin's queue; default 10 s
 	OriginTimeout time.Duration         // last part of FlightTimeout, kept for reading the origin: waits for other replicas end before it; default half
 	Patience      time.Duration         // maximum wait for the origin while a stale entry could be served, see [Patience]; at least 1 s if the entry is kept only for errors
-	MaxWaiters    int                   // maximum number of callers waiting in flights; more are refused; default 10000
+	MaxWaiters    int                   // maximum number of callers waiting in flights; more are refused; default 10000. While more than half wait, a client may have a twentieth
 	HotInterval   time.Duration         // between two reports of the most used keys, for replicas that start; default 30 s
 	MaxBackground int                   // maximum number of background flights and encodings; more are skipped; default 4096
 	OnNewEntry    func(NewEntry)        // called for each entry that is new to this replica, for queries with Audit; must not block; nil disables
@@ -80,8 +80,8 @@ type Cache struct {
 	steps atomic.Int64 // steps of memory that the account has reserved
 
 	leases     *gobreaker.CircuitBreaker[struct{}]
-	waiting    atomic.Int64 // callers waiting in flights
-	background atomic.Int64 // flights without a waiting caller, and encodings
+	waiters    *account.Part // counts the callers waiting in flights, instead of bytes
+	background atomic.Int64  // flights without a waiting caller, and encodings
 
 	life  context.Context //nolint:containedctx // ends with Close
 	end   context.CancelFunc
@@ -100,6 +100,8 @@ func New(o Options) (*Cache, error) {
 	o = o.WithDefaults()
 	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: codings.NewEncoders()}
 	c.leases = newLeaseBreaker(o.Logger)
+	var unlimited *account.Account // the part alone limits
+	c.waiters = unlimited.Part(account.Requests, int64(o.MaxWaiters), max(1, int64(o.MaxWaiters)/20))
 	c.life, c.end = context.WithCancel(context.Background())
 	c.chain.Store(c.newChain(""))
 	o.Account.Follow(c.makeRoom)

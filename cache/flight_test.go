@@ -138,6 +138,54 @@ func TestCallersBeyondMaxWaitersAreRefused(t *testing.T) {
 	})
 }
 
+func TestClientWithManyWaitingCallersLeavesPlacesToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{MaxWaiters: 20})
+		var calls atomic.Int64
+		get := func(client, key string) error {
+			_, err := c.Get(t.Context(), cache.Query{Key: key, Client: client, Policy: live, Tip: 100}, slowOrigin(&calls, time.Second, answer(100, page)))
+			return err
+		}
+		var waiting sync.WaitGroup
+		defer waiting.Wait()
+		for range 11 { // more than half of all
+			waiting.Go(func() { expect.NoError(t, get("one", "k")) })
+		}
+		synctest.Wait()
+		expect.ErrorIs(t, get("one", "k"), cache.ErrShare, "Get of the twelfth caller of a client")
+		waiting.Go(func() { expect.NoError(t, get("other", "cold")) })
+		synctest.Wait()
+		expect.Equal(t, calls.Load(), 2, "calls of the origin, one of them for another client")
+		expect.ErrorIs(t, get("other", "cold"), cache.ErrShare, "Get of another client's second caller")
+		for range 8 { // these may be callers of many clients
+			waiting.Go(func() { expect.NoError(t, get("", "k")) })
+		}
+		synctest.Wait()
+		expect.Equal(t, metric(t, c, "waiting"), 20, "waiting callers")
+		expect.ErrorIs(t, get("", "k"), cache.ErrOverloaded, "Get of the 21st caller")
+	})
+}
+
+// The origin of a batch reads the cache for the client whose caller began the flight.
+func TestRefusedShareIsNotPassedToOtherClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		q := cache.Query{Key: "k", Policy: live, Tip: 100}
+		refused := func(context.Context, *cache.Entry) (*cache.Entry, error) {
+			time.Sleep(time.Second)
+			return nil, cache.ErrShare
+		}
+		var first sync.WaitGroup
+		defer first.Wait()
+		first.Go(func() {
+			_, err := c.Get(t.Context(), q, refused)
+			expect.ErrorIs(t, err, cache.ErrShare, "Get of the client without places")
+		})
+		synctest.Wait()
+		expect.Equal(t, mustGet(t, c, q, answer(100, page)).Outcome, cache.Miss, "outcome of another client that joined the flight")
+	})
+}
+
 func TestOriginFailureIsReturnedAsError(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/freshness"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // maxFlights is the number of other callers' flights that a caller joins, one after another, to get a new enough
@@ -30,7 +31,7 @@ type request struct {
 // first completes a read of the shared store, which has a timeout of its own, and a flight on the caller's goroutine
 // (see join). A flight on another goroutine continues. If the origin fails, or there is no time or capacity to wait
 // for it, Get returns an entry that q.Policy keeps for errors, with the failure in Result.Err. Without such an entry
-// it returns the failure: the origin's, ctx's or [ErrOverloaded].
+// it returns the failure: the origin's, ctx's, [ErrOverloaded] or [ErrShare].
 //
 // An entry below q.MinHeight or older than q.Policy allows is returned only if the origin supplied it after Get
 // was called.
@@ -123,10 +124,14 @@ func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 		return Result{Entry: at.entry, Outcome: StaleError, Store: store, Err: err}, nil
 	}
 	r.noteAhead(at)
-	defer r.c.waiting.Add(-1)
-	if r.c.waiting.Add(1) > int64(r.c.o.MaxWaiters) {
+	place := r.c.waiters.Open(r.q.Client, r.q.Client == "")
+	switch err := place.Take(1); {
+	case errors.Is(err, account.ErrShare):
+		return r.standIn(flightResult{}, ErrShare)
+	case err != nil:
 		return r.standIn(flightResult{}, ErrOverloaded)
 	}
+	defer place.Close()
 	if at == nil && r.ch.shares(&r.q) {
 		at = f.readShared(ctx)
 		if outcome, _ := r.c.decide(r.ch, &r.q, at); outcome == Hit || outcome == StaleHit {
@@ -205,8 +210,8 @@ func (f flight) wait(ctx context.Context, w wait) (Result, error) {
 			return Result{}, ctx.Err() // the caller is gone, perhaps since its own flight began
 		}
 		f.read = nil // the next flight reads a newer one
-		if errors.Is(err, ErrYielded) {
-			continue // a read ahead without capacity: the next flight is a caller's
+		if errors.Is(err, ErrYielded) && !Ahead(ctx) || errors.Is(err, ErrShare) && !own {
+			continue // a read ahead without capacity, or a batch of a client with too many callers: the next flight may be this caller's
 		}
 		if err != nil {
 			return f.standIn(l, err)

@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -60,7 +61,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 		counter("renewals_total", "Entries stored in memory for a block: new keys, and newer entries of known keys.", &n.renewals),
 		gauge("shared_writes", "Leases being released in Redis, with or without an entry.", func() float64 { return float64(n.writing.Load()) }),
 		gauge("lease_waiting", "Flights waiting for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
-		gauge("waiting", "Callers waiting for flights.", func() float64 { return float64(c.waiting.Load()) }),
+		gauge("waiting", "Callers waiting for flights.", func() float64 { return float64(int64(c.o.MaxWaiters) - c.waiters.Free(math.MaxInt64)) }),
 		gauge("background_flights", "Background tasks in progress (refreshes and compression).", func() float64 { return float64(c.background.Load()) }),
 		gauge("memory_bytes", "Memory used by cached entries, in bytes.", func() float64 { return float64(c.chain.Load().memory.WeightedSize()) }),
 		gauge("memory_limit_bytes", "Maximum memory for cached entries and reservations, in bytes.", func() float64 { return float64(c.o.MemoryBytes) }),

@@ -9,6 +9,9 @@ import (
 // ErrOverloaded means that too many callers wait in flights.
 var ErrOverloaded = errors.New("cache: too many callers are waiting")
 
+// ErrShare means that too many callers of this client wait in flights.
+var ErrShare = errors.New("cache: too many callers of this client are waiting")
+
 // ErrBehind is returned by an [Origin] whose state is older than the tip or than the cached entry. An entry of any
 // age is better than this failure.
 var ErrBehind = errors.New("cache: the origin is behind the tip")

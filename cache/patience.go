@@ -47,7 +47,7 @@ func (c *Cache) errorPatience() time.Duration { return max(errorPatience, c.o.Pa
 // failed just now, if no answer is expected in time, or if too many callers wait already.
 func (c *Cache) revalidationWait(q *Query, at *slot) time.Duration {
 	patience := c.patience(q)
-	if at.failedRecently(c.o.Now()) || q.expected(at) > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
+	if at.failedRecently(c.o.Now()) || q.expected(at) > patience || c.waiters.Free(1) == 0 {
 		return 0
 	}
 	return patience

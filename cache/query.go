@@ -24,6 +24,7 @@ const (
 type Query struct {
 	Key       string
 	Policy    Policy
+	Client    string        // has a share of Options.MaxWaiters; "" for many clients, which have none
 	Interval  time.Duration // between blocks; 0 if unknown
 	Tip       int64         // newest known block; 0 for none, which measures freshness in seconds
 	MaxHeight int64         // entries above it are Expired and replaced, because no block can have this height yet; 0 means no limit

@@ -40,7 +40,7 @@ var errDifferentBlocks = &failure.Failure{Status: http.StatusGatewayTimeout, Ret
 // compose reads the parts of a batch and makes its entry. It fails if the entry would be no newer than the
 // previous one and older than the tip. The previous entry is then served.
 func (a *originRead) compose(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
-	t := &batchRead{Reader: a.Reader, client: a.name(), parts: a.q.Batch.Parts, min: a.q.Min, patient: before != nil}
+	t := &batchRead{Reader: a.Reader, client: a.name(), many: a.many, parts: a.q.Batch.Parts, min: a.q.Min, patient: before != nil}
 	height, err := t.readBatch(ctx, a.q.Pinned, before)
 	if err != nil && cache.Ahead(ctx) {
 		return nil, cache.ErrYielded
@@ -91,6 +91,7 @@ func (t *batchRead) entry(height int64, q *Query) *cache.Entry {
 type batchRead struct {
 	*Reader
 	client  string
+	many    bool // as in [originRead]
 	parts   []*Query
 	min     int64 // the block must be at least this; 0 for any
 	patient bool  // a previous entry can be served meanwhile
@@ -229,7 +230,7 @@ func (t *batchRead) readPart(ctx context.Context, q *Query, at, minHeight int64)
 			query.Policy.StaleBlocks, query.Policy.Stale = 0, query.Policy.Fresh
 		}
 	}
-	return (&originRead{Reader: t.Reader, q: q, client: t.client}).get(ctx, query)
+	return (&originRead{Reader: t.Reader, q: q, client: t.client, many: t.many}).get(ctx, query)
 }
 
 // selectParts returns the parts for which selected is true. The result of a stateless part does not depend on a

@@ -39,7 +39,7 @@ func (r *Reader) newest(q *Query) readFunc {
 			limitAge(&query, 0)
 		}
 		query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
-		return (&originRead{Reader: r, q: q, client: client}).get(ctx, query)
+		return (&originRead{Reader: r, q: q, client: client, many: true}).get(ctx, query)
 	}
 }
 

@@ -71,10 +71,14 @@ type originRead struct {
 	from   *http.Request // with rec, until client is known
 	rec    *record.Record
 	client string
+	many   bool // the client may be many clients, or its reads are limited elsewhere
 }
 
 func (a *originRead) get(ctx context.Context, query cache.Query) (cache.Result, error) {
 	query.Queue = a
+	if client := a.name(); !a.many {
+		query.Client = client
+	}
 	return a.cache.Get(ctx, query, a.read)
 }
 
@@ -94,7 +98,7 @@ func (a *originRead) name() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.from != nil {
-		a.client = a.rec.Client.Name()
+		a.client, a.many = a.rec.Client.Name(), a.Stack.Admission.IsMany(&a.rec.Client)
 		a.from, a.rec = nil, nil
 	}
 	return a.client

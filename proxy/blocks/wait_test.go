@@ -8,22 +8,23 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// startWaiting sends n requests that wait for the next block, one after another. It returns the first refusal, or
-// "waits".
-func (d *frontend) startWaiting(t *testing.T, n int, address string) (refusal string) {
+// startWaiting sends n requests that wait, one after another. It returns the first refusal, or "waits".
+func (d *frontend) startWaiting(t *testing.T, n int, address string, query func() *blocks.Query) (refusal string) {
 	t.Helper()
 	for range n {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		rec := &record.Record{Client: limits.Client{Address: netip.MustParseAddr(address)}}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := d.Answer(r.Context(), r, rec, d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})())
+			_, err := d.Answer(r.Context(), r, rec, query())
 			ended <- err
 		}()
 		synctest.Wait()
@@ -38,6 +39,9 @@ func (d *frontend) startWaiting(t *testing.T, n int, address string) (refusal st
 
 func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
+		ofNextBlock := func() *blocks.Query {
+			return d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})()
+		}
 		for _, step := range []struct {
 			n       int
 			address string
@@ -50,7 +54,7 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 			{449, "127.0.0.1", "waits"}, // may stand for many clients
 			{1, "127.0.0.1", "too many requests wait for a block"},
 		} {
-			if got := d.startWaiting(t, step.n, step.address); got != step.want {
+			if got := d.startWaiting(t, step.n, step.address, ofNextBlock); got != step.want {
 				t.Fatalf("%d more requests from %s: %s, want %s", step.n, step.address, got, step.want)
 			}
 		}
@@ -66,9 +70,38 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 			d.nodes.moved <- struct{}{}
 		}
 		synctest.Wait()
-		if got := d.startWaiting(t, 501, "192.0.2.3"); got != "waits" {
+		if got := d.startWaiting(t, 501, "192.0.2.3", ofNextBlock); got != "waits" {
 			t.Errorf("501 requests after the block arrived: %s, want waits", got)
 		}
 		d.nodes.grow(1)
+	})
+}
+
+func TestRequestsOfOneClientLeaveThePlacesOfTheCacheToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFrontend(t, cache.Options{MaxWaiters: 20}, web.Options{})
+		d.nodes.hangs.Store(true)
+		page := d.query(blocks.Heights{}, blocks.Snapshot{})
+		batch := func() *blocks.Query {
+			return &blocks.Query{Key: "test/batch", Kind: d.kind, Batch: &blocks.Batch{Parts: []*blocks.Query{page()}}}
+		}
+		const refused = "too many requests of this client are waiting"
+		for _, step := range []struct {
+			n       int
+			address string
+			query   func() *blocks.Query
+			want    string
+		}{
+			{11, "192.0.2.1", page, "waits"},
+			{1, "192.0.2.1", page, refused},
+			{1, "192.0.2.2", batch, refused}, // the batch has a place, and its part has none
+			{1, "192.0.2.2", page, "waits"},
+			{8, "127.0.0.1", page, "waits"}, // may stand for many clients
+			{1, "127.0.0.1", page, "too many requests are waiting"},
+		} {
+			if got := d.startWaiting(t, step.n, step.address, step.query); got != step.want {
+				t.Fatalf("%d more requests from %s: %s, want %s", step.n, step.address, got, step.want)
+			}
+		}
 	})
 }

@@ -128,6 +128,9 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if rec.LaneSlot != nil {
 		rec.Replayer = &repeatedListing{h, l, minBlock, h.schemaURL(r, PageSchema)}
 	}
+	if !h.stack.Admission.IsMany(&rec.Client) {
+		query.Client = rec.Client.Name()
+	}
 	res, err := h.cache.Get(ctx, query, h.origin(l))
 	if err != nil {
 		return err

@@ -34,6 +34,7 @@ type fakeStore struct {
 	described json.RawMessage
 	degraded  bool
 	err       error
+	delay     time.Duration // of List
 }
 
 func (s *fakeStore) Mark() *store.Mark              { return s.mark }
@@ -48,6 +49,7 @@ func (s *fakeStore) Await(ctx context.Context, _ int64) error {
 	return ctx.Err()
 }
 func (s *fakeStore) List(_ context.Context, q store.Query) (store.Page, error) {
+	time.Sleep(s.delay)
 	s.queries = append(s.queries, q)
 	items := []store.Collection{{Address: "0xAb00000000000000000000000000000000000000", AssetCount: 7, Metadata: json.RawMessage(`{"own":1}`)}}
 	page := store.Page{Items: items[:min(1, s.total)], Total: s.total}
@@ -61,9 +63,13 @@ func (s *fakeStore) Lookup(context.Context, []string) (map[string]json.RawMessag
 }
 
 // newLister returns a function that sends requests to a handler.
-func newLister(t *testing.T, o Options) func(method, body string, headers ...string) *httptest.ResponseRecorder {
+func newLister(t *testing.T, o Options, inCache ...func(*cache.Options)) func(method, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	c := expect.Value(cache.New(cache.Options{}))(t)
+	var ofCache cache.Options
+	for _, set := range inCache {
+		set(&ofCache)
+	}
+	c := expect.Value(cache.New(ofCache))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	stack := web.New(web.Options{}, c)
 	h := New(o, stack, c)
@@ -323,6 +329,21 @@ func TestWaitingRequestsOfOneClientAreLimited(t *testing.T) {
 			got[<-statuses]++
 		}
 		expect.NoDiff(t, got, map[int]int{http.StatusTooManyRequests: 4, http.StatusGatewayTimeout: 501}, "statuses")
+	})
+}
+
+func TestRequestsOfOneClientLeaveThePlacesOfTheCacheToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeStore{total: 1, delay: time.Second}
+		ask := newLister(t, Options{Store: s, NoAuth: true}, func(o *cache.Options) { o.MaxWaiters = 20 })
+		statuses, got := make(chan int), map[int]int{}
+		for range 15 {
+			go func() { statuses <- ask("POST", "{}").Code }()
+		}
+		for range 15 {
+			got[<-statuses]++
+		}
+		expect.NoDiff(t, got, map[int]int{http.StatusTooManyRequests: 4, http.StatusOK: 11}, "statuses")
 	})
 }
 

@@ -31,6 +31,8 @@ func Of(err error) *Failure {
 		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err, Expected: silent.Kind == upstream.Overloaded}
 	case errors.Is(err, cache.ErrOverloaded):
 		return &Failure{Status: http.StatusServiceUnavailable, Public: "too many requests are waiting", Err: err, Expected: true}
+	case errors.Is(err, cache.ErrShare):
+		return &Failure{Status: http.StatusTooManyRequests, Public: "too many requests of this client are waiting", Err: err, Expected: true}
 	case errors.Is(err, cache.ErrBehind):
 		return &Failure{Status: http.StatusBadGateway, Public: "the answer is older than the one before", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):

@@ -13,7 +13,7 @@ import (
 )
 
 func TestErrorsOfCacheAreNotInternalErrors(t *testing.T) {
-	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusServiceUnavailable, cache.ErrBehind: http.StatusBadGateway} {
+	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusServiceUnavailable, cache.ErrShare: http.StatusTooManyRequests, cache.ErrBehind: http.StatusBadGateway} {
 		if f := Of(fmt.Errorf("a read: %w", err)); f.Status != want || f.Public == "internal error" {
 			t.Errorf("Of(%v) = %d %q, want %d with a text of its own", err, f.Status, f.Public, want)
 		}
