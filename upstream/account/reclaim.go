@@ -53,15 +53,17 @@ func (a *Account) AddHolders(source func() []Holder) (remove func()) {
 // last receive. The receiver must call Reclaim.
 func (a *Account) Short() <-chan int64 { return a.reclaimer.short }
 
-// Reclaim closes holders until a quarter of the account is free after n more bytes. It starts with the client that
-// uses the most memory. Among holders of equal size, it starts with the one that has not read for longest. It does
-// nothing while the previously closed connections may still release memory.
+// Reclaim closes holders until a quarter of the account is free after n more bytes, or until streams and unread responses use
+// at most a quarter, because holders cannot free the memory of other kinds. It starts with the client that uses the most
+// memory. Among holders of equal size, it starts with the one that has not read for longest. It does nothing while the
+// previously closed connections may still release memory.
 func (a *Account) Reclaim(n int64) {
 	r := &a.reclaimer
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	needed := a.Used() + n - a.limit/4*3
+	ofHolders := a.kinds[Streams].Load() + a.kinds[Unread].Load()
+	needed := n + min(a.Used()-a.limit/4*3, ofHolders-a.limit/4)
 	if needed <= 0 || now.Sub(r.last) < settleTime {
 		return
 	}

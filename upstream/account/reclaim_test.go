@@ -60,6 +60,29 @@ func TestClientWithTheMostLosesItsConnectionsFirst(t *testing.T) {
 	})
 }
 
+func TestConnectionsStayOpenWhileOthersUseTheMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := account.New(1000, nil)
+		closed := 0
+		defer a.AddHolders(func() (all []account.Holder) {
+			for range 7 {
+				all = append(all, account.Holder{Bytes: 50, Close: func() { closed++ }})
+			}
+			return all
+		})()
+		a.Reserve(account.Lane, 400)
+		a.Reserve(account.Upstream, 375)
+		a.Reserve(account.Streams, 100)
+		a.Reclaim(50)
+		expect.Equal(t, closed, 0, "closed connections while they use 100 bytes of 1000")
+		time.Sleep(time.Second)
+		a.Release(account.Upstream, 250)
+		a.Reserve(account.Unread, 250)
+		a.Reclaim(50)
+		expect.Equal(t, closed, 3, "closed connections while they use 350 bytes of 1000")
+	})
+}
+
 func TestRefusedStreamCallsForMemory(t *testing.T) {
 	a := account.New(1000, nil)
 	a.Reserve(account.Requests, 875)
