@@ -44,6 +44,7 @@ type grpcNode struct {
 	handled bool           // the refusal comes from the handler of a method
 	gate    chan struct{}  // calls wait until it is closed; nil means none
 	methods []string       // called methods, except the pool's own requests
+	reply   []byte         // response; nil means the address
 
 	header, trailer metadata.MD // metadata of responses; if both are nil, the header has the requested height
 }
@@ -75,6 +76,7 @@ func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(s)
 	n.mu.Lock()
 	chain, refusal, handled, gate, header, trailer := n.chain, n.refusal, n.handled, n.gate, n.header, n.trailer
+	reply := n.reply
 	if method != nodeInfo {
 		n.methods = append(n.methods, method)
 	}
@@ -107,7 +109,9 @@ func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
 	if refusal != nil {
 		return refusal.Err()
 	}
-	reply := []byte(n.address)
+	if reply == nil {
+		reply = []byte(n.address)
+	}
 	if size, ok := strings.CutPrefix(method, "/a.Service/Long"); ok {
 		long, _ := strconv.Atoi(size)
 		reply = make([]byte, long)

@@ -18,7 +18,7 @@ const usualReply = 256 << 10
 const writeReply = 1 << 20
 
 // invoke calls a method within reserved memory. grpc-go reveals the size of a message only when it refuses it. So if a
-// response is longer than any before, the method is called again with more memory, if it only reads state.
+// response is longer than recent ones, the method is called again with more memory, if it only reads state.
 func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.CallOption) (reply []byte, err error) {
 	held := c.memory.Open("", true)
 	defer held.Close()
@@ -33,11 +33,13 @@ func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.
 		}
 		reserved = limit
 		err = c.conn.Invoke(ctx, r.Method, &r.Message, &reply, append(options, grpc.MaxCallRecvMsgSize(int(limit)))...)
-		size := refusedSize(err)
-		if r.Write || size <= limit || size > c.maxBody {
+		size := max(refusedSize(err), int64(len(reply)))
+		if r.Write || size > c.maxBody {
 			return reply, err
 		}
-		c.replies.add(r.Method, size)
+		if c.replies.record(r.Method, size); size <= limit {
+			return reply, err
+		}
 		limit = size
 	}
 }
@@ -50,7 +52,7 @@ func refusedSize(err error) (size int64) {
 	return size
 }
 
-// replySizes holds the sizes of the longest responses by method, in bytes.
+// replySizes holds the bytes to reserve for a response by method, if they are more than usualReply.
 type replySizes struct {
 	mu  sync.Mutex
 	all map[string]int64
@@ -62,14 +64,20 @@ func (s *replySizes) size(method string) int64 {
 	return max(usualReply, s.all[method])
 }
 
-// add records the size of a method's response, plus a quarter for growth. If there are too many methods, it forgets
-// them all.
-func (s *replySizes) add(method string, size int64) {
+// record records the size of a method's response, plus a quarter for growth. Shorter responses make it forget a long one
+// slowly. If there are too many methods, it forgets them all.
+func (s *replySizes) record(method string, size int64) {
 	const maxMethods = 1000
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil || len(s.all) >= maxMethods {
+	known := s.all[method]
+	size = max(size+size/4, known-known/32)
+	switch {
+	case size <= usualReply:
+		delete(s.all, method)
+		return
+	case s.all == nil || len(s.all) >= maxMethods:
 		s.all = map[string]int64{}
 	}
-	s.all[method] = size + size/4
+	s.all[method] = size
 }

@@ -35,6 +35,35 @@ func TestTransactionsByGRPCLeaveMemoryForReads(t *testing.T) {
 	}
 }
 
+func TestLongGRPCResponseIsForgotten(t *testing.T) {
+	t.Parallel()
+	memory := account.New(64<<20, nil)
+	n := startGRPC(t, "127.0.0.1:0", "story-1")
+	n.change(func() { n.reply = make([]byte, 8<<20) })
+	p := runGRPC(t, Options{Memory: memory.Upstream(), Timeout: time.Minute}, n.address)
+	waitForGRPC(t, p, 0, "ok")
+	call := func() {
+		if _, err := invoke(t, p, aMethod, AtTip); err != nil {
+			t.Error(err)
+		}
+	}
+	call()
+	n.change(func() { n.reply = nil })
+	for range 200 {
+		call()
+	}
+	before, gate := n.calls(aMethod), make(chan struct{})
+	n.change(func() { n.gate = gate })
+	var blocked sync.WaitGroup
+	defer blocked.Wait()
+	defer close(gate)
+	blocked.Go(call)
+	expect.Eventually(t, "a call in flight", func() bool { return n.calls(aMethod) > before })
+	if reserved := memory.Used(); reserved > 1<<20 {
+		t.Errorf("memory reserved for a short response = %d bytes, want at most 1 MiB", reserved)
+	}
+}
+
 func TestGRPCResponseIsReserved(t *testing.T) {
 	t.Parallel()
 	memory := account.New(8<<20, nil)
@@ -55,6 +84,9 @@ func TestGRPCResponseIsReserved(t *testing.T) {
 	_, err := invoke(t, p, long(7<<20), AtTip)
 	if upstream.KindOf(err) != upstream.Overloaded || !errors.Is(err, account.ErrFull) {
 		t.Errorf("Fetch of a response larger than the memory = %v, want an overload", err)
+	}
+	if p.endpoints()[0].grpcServer.outage.Failing() {
+		t.Error("the lack of memory counts as a failure of the node, want it ignored")
 	}
 	if !memory.Reserve(account.Streams, 4<<20) {
 		t.Fatal("Reserve = false, want true")

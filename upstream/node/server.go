@@ -2,12 +2,14 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 const (
@@ -34,14 +36,14 @@ func newServer(outage *upstream.Outage, isNodeFailure func(error) bool, exchange
 const maxExcerpt = 200
 
 // recordOutcome extends the outage after a failed request, and ends it after a successful one. A failure that the node
-// reports (Other) counts like a missing response. An error caused by the request does not count.
+// reports (Other) counts like a missing response. An error caused by the request or by a lack of memory does not count.
 func (s *server) recordOutcome(a *Answer, err error) {
 	switch {
 	case err == nil && (a.Reason != Other || a.NodeWorks):
 		s.outage.End()
 	case err == nil:
 		s.outage.Record(fmt.Errorf("status %d: %.*s", a.NodeStatus, maxExcerpt, a.Text))
-	case upstream.KindOf(err) != 0:
+	case upstream.KindOf(err) != 0 && !errors.Is(err, account.ErrFull):
 		s.outage.Record(err)
 	}
 }
