@@ -37,7 +37,7 @@ func TestNodeThatFailedIsPreferredToTheAvoidedOne(t *testing.T) {
 	p := run(t, Options{}, avoided, failed)
 	waitForProbes(t, p)
 	prefer(p, 0)
-	p.endpoints()[1].update(func(v *view) { v.failed = time.Now() })
+	p.endpoints()[1].restServer.failed.Store(time.Now().UnixNano())
 	expect.Equal(t, mustFetch(t, p, Request{Height: 100, Avoid: avoided.address}).Node, failed.address, "node")
 }
 

@@ -10,7 +10,7 @@ import (
 const (
 	maxWaitLag  = 10                   // an endpoint that is more blocks behind is not waited for
 	latencyUnit = 8 * time.Millisecond // shorter latencies rank equally, and so do those from 8 to 16 ms, from 16 to 32 ms and so on
-	penaltyTime = 5 * time.Second      // how long an endpoint ranks behind the others after a failure
+	penaltyTime = 5 * time.Second      // how long a server ranks behind the others after a failure
 )
 
 // choose returns the best endpoint for the request, or nil if the request has to wait or cannot be sent. hope reports
@@ -37,7 +37,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		case reach == behind && height <= tip.Height: // a height above the tip is sent, so that the node refuses it
 			soon := height-v.Height <= maxWaitLag
 			hope, f.far, f.newest = hope || soon, f.far || !soon, max(f.newest, v.Height)
-			if soon && time.Since(v.failed) >= penaltyTime {
+			if soon && !e.serverOf(f.request).failedLately() {
 				soonest = min(soonest, e.configured.Priority)
 			}
 		default:
@@ -88,7 +88,7 @@ func (v *view) reach(height int64, interval time.Duration) reach {
 // reach, waiting requests, latency, requests in flight.
 func (e *endpoint) rank(v view, reached reach, r Request) [6]int {
 	failed := 0
-	if time.Since(v.failed) < penaltyTime || r.Call != nil && v.CometDown {
+	if e.serverOf(r).failedLately() || r.Call != nil && v.CometDown {
 		failed = 1
 	}
 	if e.name == r.Avoid {

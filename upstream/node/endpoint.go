@@ -61,7 +61,6 @@ type view struct {
 	withoutGRPC bool          // the REST server does not use gRPC, so its errors have no height
 	answered    time.Time     // when the REST server last responded
 	latency     time.Duration // of cheap reads, smoothed
-	failed      time.Time     // last failure of the node itself; zero after a success
 	restErr     error         // current error of the REST server
 	keys        pageKeys      // Story only
 }
@@ -180,7 +179,7 @@ func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, 
 // recordREST records that the REST server has responded, or its failure.
 func (e *endpoint) recordREST(err error) {
 	if err == nil {
-		e.update(func(v *view) { v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil })
+		e.update(func(v *view) { v.answered, v.restErr = time.Now(), nil })
 		return
 	}
 	if isDialError(err) {
@@ -189,9 +188,6 @@ func (e *endpoint) recordREST(err error) {
 	e.update(func(v *view) {
 		if upstream.KindOf(err) == upstream.Unreachable { // the node may be restarted with another release
 			v.keys.tested = time.Time{}
-		}
-		if isNodeFailure(err) || errors.Is(err, errTipRefused) {
-			v.failed = time.Now()
 		}
 		if upstream.KindOf(err) != 0 {
 			v.restErr = err

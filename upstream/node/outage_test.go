@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,6 +117,40 @@ func TestFailureOfOneRequestIsFollowedByAProbe(t *testing.T) {
 	}
 	outage := p.Outages()[0]
 	expect.Eventually(t, "a probe to complete", func() bool { return !outage.Failing() })
+}
+
+func TestHangingRPCRanksBehindAnother(t *testing.T) {
+	t.Parallel()
+	hanging, well := newFakeNode(t, 100), newFakeNode(t, 100)
+	well.rest = func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+	}
+	var hung atomic.Int32
+	hanging.rest = func(w http.ResponseWriter, r *http.Request) { // but reads at the REST server and polls succeed
+		hung.Add(1)
+		stall(w, r)
+	}
+	p := run(t, Options{Timeout: 3 * time.Second, BlockInterval: time.Minute}, hanging, well)
+	waitForProbes(t, p)
+	expect.Eventually(t, "both heights", func() bool { h := p.Health(); return h[0].Height == 100 && h[1].Height == 100 })
+	call := &Call{Method: "tx", Params: func(int64) json.RawMessage { return json.RawMessage(`{}`) }}
+	fetch := func() {
+		if _, err := p.Fetch(within(t, time.Minute), Request{Height: AtTip, Unpinned: true, Call: call}); err != nil {
+			t.Errorf("Fetch = %v, want an answer of the other node", err)
+		}
+	}
+	start := time.Now()
+	expect.Eventually(t, "a call of the hanging node", func() bool { // on a busy machine it may seem slower
+		prefer(p, 0)
+		fetch()
+		return hung.Load() > 0
+	})
+	for range 10 {
+		fetch()
+	}
+	if got, most := int(hung.Load()), 1+int(time.Since(start)/penaltyTime); got > most {
+		t.Errorf("calls of the hanging node = %d within %s, want at most %d", got, time.Since(start), most)
+	}
 }
 
 func TestTransactionIsSentToAnotherNodeWhileTheRPCOfOneIsDown(t *testing.T) {

@@ -99,7 +99,7 @@ func TestRefusalOfParentIsNoFailureOfIt(t *testing.T) {
 				t.Fatalf("Fetch with status %d = %v, want kind %v and a Retry-After of 7s", status, err, kind)
 			}
 		}
-		if e := p.endpoints()[0]; e.restServer.isOpen() || !e.snapshot().failed.IsZero() {
+		if e := p.endpoints()[0]; e.restServer.isOpen() || e.restServer.failedLately() {
 			t.Errorf("status %d of a parent counts as its failure", status)
 		}
 	}

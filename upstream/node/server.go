@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -19,16 +20,18 @@ const (
 
 // A server is one of a node's servers: REST, RPC or gRPC. Each can fail independently.
 type server struct {
-	breaker  *gobreaker.CircuitBreaker[*Answer]
-	exchange func(ctx context.Context, r Request, height int64) (*Answer, error)
-	outage   *upstream.Outage
+	breaker   *gobreaker.CircuitBreaker[*Answer]
+	exchange  func(ctx context.Context, r Request, height int64) (*Answer, error)
+	isFailure func(error) bool // reports whether an error is a failure of the server itself
+	outage    *upstream.Outage
+	failed    atomic.Int64 // Unix time of the last such failure in nanoseconds; 0 after a success
 }
 
-func newServer(outage *upstream.Outage, isNodeFailure func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
-	return &server{exchange: exchange, outage: outage, breaker: upstream.NewBreaker[*Answer](upstream.BreakerOptions{
+func newServer(outage *upstream.Outage, isFailure func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
+	return &server{exchange: exchange, isFailure: isFailure, outage: outage, breaker: upstream.NewBreaker[*Answer](upstream.BreakerOptions{
 		Outage:   outage,
 		Failures: maxFailures, Cooldown: breakerOpen,
-		Excluded: func(err error) bool { return !isNodeFailure(err) },
+		Excluded: func(err error) bool { return !isFailure(err) },
 	})}
 }
 
@@ -38,6 +41,11 @@ const maxExcerpt = 200
 // recordOutcome extends the outage after a failed request, and ends it after a successful one. A failure that the node
 // reports (Other) counts like a missing response. An error caused by the request or by a lack of memory does not count.
 func (s *server) recordOutcome(a *Answer, err error) {
+	if err == nil {
+		s.failed.Store(0)
+	} else if s.isFailure(err) || errors.Is(err, errTipRefused) {
+		s.failed.Store(time.Now().UnixNano())
+	}
 	switch {
 	case err == nil && (a.Reason != Other || a.NodeWorks):
 		s.outage.End()
@@ -47,5 +55,8 @@ func (s *server) recordOutcome(a *Answer, err error) {
 		s.outage.Record(err)
 	}
 }
+
+// failedLately reports whether the server ranks behind others because of a failure.
+func (s *server) failedLately() bool { return time.Since(time.Unix(0, s.failed.Load())) < penaltyTime }
 
 func (s *server) isOpen() bool { return s.breaker.State() == gobreaker.StateOpen }

@@ -83,8 +83,8 @@ func TestFailuresOfUnknownRequestsDoNotCountAgainstTheNode(t *testing.T) {
 		t.Errorf("node requests = %d for %d requests, want at most one each", n, times)
 	}
 	for _, e := range p.endpoints() {
-		if v := e.snapshot(); e.restServer.isOpen() || !v.failed.IsZero() || v.restErr != nil {
-			t.Errorf("node %s: breaker open %t, last failure %v, error %v; want none", e.name, e.restServer.isOpen(), v.failed, v.restErr)
+		if v := e.snapshot(); e.restServer.isOpen() || e.restServer.failedLately() || v.restErr != nil {
+			t.Errorf("node %s: breaker open %t, failed %t, error %v; want none", e.name, e.restServer.isOpen(), e.restServer.failedLately(), v.restErr)
 		}
 	}
 	expect.Eventually(t, "an answer to a known path", func() bool {
