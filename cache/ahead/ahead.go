@@ -1,8 +1,8 @@
 // Package ahead selects the keys that are read when a block arrives, before a caller requests them.
 //
 // A read ahead that no caller uses burdens the origin for nothing. A key is therefore selected only after at least two
-// requests in each of the last two blocks. A key whose read was unused is deselected, and needs twice as many blocks to
-// be selected again.
+// requests in each of the last two blocks. A key whose read was unused or failed is deselected, and needs twice as many
+// blocks to be selected again.
 package ahead
 
 import (
@@ -121,6 +121,15 @@ func (k *Keys[T]) MarkRead(name string) {
 	}
 }
 
+// deselect deselects a key whose read failed.
+func (k *Keys[T]) deselect(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if at := k.byName[name]; at != nil {
+		at.streak, at.needs = 0, min(2*at.needs, maxStreak)
+	}
+}
+
 // Has reports whether a key will be read at the next block if it has Often requests in this one.
 func (k *Keys[T]) Has(name string) bool {
 	k.mu.Lock()
@@ -158,7 +167,7 @@ const (
 	Origin                 // read from the origin
 	Shared                 // another replica had read it
 	Yielded                // the origin had no capacity in time
-	Failed                 // the origin failed: the round begins no more reads, and all keys are deselected
+	Failed                 // the read failed, perhaps for this key alone, which is deselected
 	unused                 // Origin, but no caller requested it
 
 	results
@@ -178,8 +187,11 @@ type Counts [results]atomic.Uint64
 // maxConcurrent is the maximum number of concurrent reads ahead.
 const maxConcurrent = 16
 
+// maxFailed is the number of failed reads in a round without a successful one that means that the origin is down.
+const maxFailed = maxConcurrent
+
 // Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over.
-// requests is as in [Keys.Next]. read reads a key, unless it expects to exceed the time left.
+// If the origin is down, the round ends, and all keys are deselected. requests is as in [Keys.Next]. read reads a key, unless it expects to exceed the time left.
 func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(name string) (times int, ok bool), read func(v T, left time.Duration) Result) {
 	end := time.Now().Add(b.Time)
 	keys, wasted := k.Next(b.Height, requests)
@@ -190,6 +202,7 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 	for _, key := range keys {
 		waiting <- key
 	}
+	var origin, failed atomic.Int64 // reads by result
 	var readers sync.WaitGroup
 	for range min(maxConcurrent, len(keys)) {
 		readers.Go(func() {
@@ -202,8 +215,13 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 						waiting <- key
 						_ = upstream.Sleep(ctx, min(time.Until(end), pause))
 						pause *= 2 // fewer and fewer useless leases
+					case Origin:
+						origin.Add(1)
 					case Failed:
-						fail()
+						if failed.Add(1) >= maxFailed && origin.Load() == 0 {
+							k.Forget()
+							fail()
+						}
 					}
 				default:
 					return
@@ -226,7 +244,7 @@ func (k *Keys[T]) readKey(key Key[T], n *Counts, read func(v T, left time.Durati
 	case Origin:
 		k.MarkRead(key.Name)
 	case Failed:
-		k.Forget()
+		k.deselect(key.Name)
 	}
 	n[result].Add(1)
 	return result

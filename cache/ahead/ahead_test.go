@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -184,29 +185,60 @@ func TestRoundReadsKeysConcurrently(t *testing.T) {
 	})
 }
 
-func TestRoundLimitsConcurrentReadsAndEndsAtFailure(t *testing.T) {
+func TestRoundLimitsConcurrentReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := selected(1_000)
 		var n ahead.Counts
-		var reading, most, read atomic.Int64
+		var reading, most atomic.Int64
 		keys.Round(t.Context(), ahead.Block{Height: 102, Time: time.Second, Room: func() bool { return true }}, &n, often, func(int, time.Duration) ahead.Result {
 			most.Store(max(most.Load(), reading.Add(1)))
 			defer reading.Add(-1)
 			time.Sleep(time.Millisecond)
-			if read.Add(1) == 100 {
-				return ahead.Failed
-			}
 			return ahead.Origin
 		})
 		expect.Equal(t, most.Load(), 16, "reads at once")
-		// The 15 other reads end at the same time as the 100th, and each may be followed by one more before the round ends.
-		if got := read.Load(); got < 100 || got > 100+2*15 {
-			t.Errorf("reads = %d, want 100 to 130: the 100th failed and ends the round", got)
+	})
+}
+
+func TestRoundEndsWhenOriginIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := selected(1_000)
+		var n ahead.Counts
+		keys.Round(t.Context(), ahead.Block{Height: 102, Time: time.Second, Room: func() bool { return true }}, &n, often, func(int, time.Duration) ahead.Result {
+			time.Sleep(time.Millisecond)
+			return ahead.Failed
+		})
+		// The 15 other reads end at the same time as the 16th, and each may be followed by one more before the round ends.
+		if got := n[ahead.Failed].Load(); got < 16 || got > 16+15 {
+			t.Errorf("failed reads = %d, want 16 to 31", got)
 		}
-		expect.Equal(t, n[ahead.Failed].Load(), 1, "failures counted")
-		if keys.Has("0") {
-			t.Error("Has = true after the origin failed, want false")
+		for i := range 1_000 {
+			if name := strconv.Itoa(i); keys.Has(name) {
+				t.Fatalf("Has(%q) = true after the origin failed, want false", name)
+			}
 		}
+	})
+}
+
+func TestKeysThatFailAreReadAheadMoreSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := selected(100)
+		var n ahead.Counts
+		read := func(v int, _ time.Duration) ahead.Result {
+			time.Sleep(time.Millisecond)
+			if v < 20 {
+				return ahead.Failed
+			}
+			return ahead.Origin
+		}
+		for height := int64(102); height < 110; height++ {
+			keys.Round(t.Context(), ahead.Block{Height: height, Time: time.Second, Room: func() bool { return true }}, &n, often, read)
+			for i := range 20 { // clients still request them
+				keys.Record(strconv.Itoa(i), i)
+			}
+		}
+		expect.Equal(t, n[ahead.Origin].Load(), 8*80, "reads of the 80 other keys in eight blocks")
+		expect.Equal(t, n[ahead.Failed].Load(), 2*20, "reads of the 20 keys that fail: in the first block and after four more")
 	})
 }
 
