@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
-// Load returns the entries of many keys: from memory, and missing ones from the shared store in one round trip.
-// Keys without an entry, and keys that the shared store cannot return, are absent from the map. Entries may be of
-// any age: the caller judges them by [Policy.State].
+// savedNamespace is the namespace of Load and Save in the shared store. No chain has it.
+const savedNamespace = ""
+
+// Load returns the entries of many keys that Save has stored: from memory, and missing ones from the shared store in one
+// round trip. Keys without an entry, and keys that the shared store cannot return, are absent from the map. Entries may
+// be of any age: the caller judges them by their ReadAt.
 func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	ch := c.chain.Load()
 	found := make(map[string]*Entry, len(keys))
@@ -19,25 +22,33 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 			missing = append(missing, key)
 		}
 	}
-	if ch.subscriber == nil || len(missing) == 0 {
+	if c.o.Shared == nil || len(missing) == 0 {
 		return found
 	}
-	shared, _ := c.o.Shared.Load(ctx, ch.namespace, missing...) // the store counts errors; after one, use what was read before it
+	shared, _ := c.o.Shared.Load(ctx, savedNamespace, missing...) // the store counts errors; after one, use what was read before it
 	for key, e := range shared {
 		if !e.pastExpires(c.o.Now) {
-			found[key] = ch.memory.put(&Query{Key: key}, e).entry
+			found[key] = ch.memory.putSaved(key, e)
 		}
 	}
 	return found
 }
 
-// Save stores many entries: in memory, and for the duration keep in the shared store. Newer entries there remain.
+// Save stores many entries that belong to no chain, so that SetNamespace keeps them: in memory, and for the duration keep in
+// the shared store. Newer entries there remain.
 func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.Duration) {
 	ch := c.chain.Load()
 	for key, e := range entries {
-		ch.memory.put(&Query{Key: key}, e)
+		ch.memory.putSaved(key, e)
 	}
-	if ch.subscriber != nil && keep > 0 && len(entries) > 0 {
-		c.o.Shared.Save(ctx, ch.namespace, entries, keep)
+	if c.o.Shared != nil && keep > 0 && len(entries) > 0 {
+		c.o.Shared.Save(ctx, savedNamespace, entries, keep)
 	}
+}
+
+// putSaved stores an entry that SetNamespace keeps, and returns the entry of the key.
+func (m *memory) putSaved(key string, e *Entry) *Entry {
+	s := m.put(&Query{Key: key}, e)
+	s.saved.Store(true)
+	return s.entry
 }

@@ -166,8 +166,8 @@ func (c *Cache) SharedState() string {
 	return c.o.Shared.State()
 }
 
-// SetNamespace sets the name of the cached chain. The shared store is not used before. A different namespace
-// empties memory, so that entries of one chain are never served for another.
+// SetNamespace sets the name of the cached chain. The shared store is not used before, except by Load and Save. A different
+// namespace empties memory except for their entries, so that entries of one chain are never served for another.
 func (c *Cache) SetNamespace(namespace string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,13 @@ func (c *Cache) SetNamespace(namespace string) {
 		return
 	}
 	old.leave()
-	c.chain.Store(c.newChain(namespace))
+	ch := c.newChain(namespace)
+	for key, at := range old.memory.All() {
+		if at.saved.Load() {
+			ch.memory.putSaved(key, at.entry)
+		}
+	}
+	c.chain.Store(ch)
 }
 
 // newChain returns an empty chain, subscribed to other replicas if there is a shared store. The caller holds c.mu

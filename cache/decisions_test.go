@@ -91,7 +91,8 @@ func TestAllFreshnessDecisionsAgree(t *testing.T) {
 	for _, j := range all {
 		stored[j.q.Key], older[j.q.Key] = j.entry, expired
 	}
-	writer.Save(t.Context(), stored, time.Hour)
+	writer.Save(t.Context(), stored, 0)
+	newStore(t, client(t, store.Addr())).Save(t.Context(), "story-1", stored, time.Hour)
 	behind.Save(t.Context(), older, 0)
 	judge := func(j judgement) {
 		_, inMemory := writer.Fresh(j.q, now, nil)
@@ -123,7 +124,7 @@ func TestAllFreshnessDecisionsAgree(t *testing.T) {
 func TestMemoryAndSharedStoreKeepSameEntry(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	writer, reader := startReplica(t, store.Addr(), redis.Options{}), startReplica(t, store.Addr(), redis.Options{})
+	writer, shared := startReplica(t, store.Addr(), redis.Options{}), newStore(t, client(t, store.Addr()))
 	start := time.Now().Truncate(time.Second)
 	type kept struct{ body, order string }
 	wanted := map[string]kept{}
@@ -138,15 +139,18 @@ func TestMemoryAndSharedStoreKeepSameEntry(t *testing.T) {
 					(height[0] == height[1] || height[0] == 0 || height[1] == 0) && later >= 0 || maxHeight > 0 && height[0] > maxHeight {
 					want = "second"
 				}
-				writer.Save(t.Context(), map[string]*cache.Entry{q.Key: first}, time.Hour)
+				writer.Save(t.Context(), map[string]*cache.Entry{q.Key: first}, 0)
+				shared.Save(t.Context(), "story-1", map[string]*cache.Entry{q.Key: first}, time.Hour)
 				mustGet(t, writer, q, func(context.Context, *cache.Entry) (*cache.Entry, error) { return second, nil })
 				wanted[q.Key] = kept{want, fmt.Sprintf("heights %v, second read %v later, MaxHeight %d", height, later, maxHeight)}
 			}
 		}
 	}
 	waitForIdle(t, writer)
-	for name, c := range map[string]*cache.Cache{"memory": writer, "Redis": reader} {
-		found := c.Load(t.Context(), slices.Collect(maps.Keys(wanted)))
+	keys := slices.Collect(maps.Keys(wanted))
+	inRedis, err := shared.Load(t.Context(), "story-1", keys...)
+	expect.NoError(t, err)
+	for name, found := range map[string]map[string]*cache.Entry{"memory": writer.Load(t.Context(), keys), "Redis": inRedis} {
 		for key, want := range wanted {
 			if got := found[key]; got == nil || string(got.Body) != want.body {
 				t.Errorf("%s: entry in %s = %+v, want the %s", want.order, name, got, want.body)

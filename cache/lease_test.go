@@ -189,7 +189,7 @@ func TestFollowerOfLease(t *testing.T) {
 func TestExpiredEntryReplacesNothingButReleasesLease(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	c := startReplicaOf(t, rdb, "story-1", redis.Options{Lease: time.Hour})
-	c.Save(t.Context(), map[string]*cache.Entry{"k": entry(100, "old")}, time.Hour)
+	newStore(t, rdb).Save(t.Context(), "story-1", map[string]*cache.Entry{"k": entry(100, "old")}, time.Hour)
 	mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 150}, func(context.Context, *cache.Entry) (*cache.Entry, error) {
 		e := entry(150, "x")
 		e.Expires = time.Now()

@@ -58,6 +58,11 @@ func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	}
 	ch.pending.AwaitWrites(ctx, sel.Has)
 	n, err := c.o.Shared.Purge(ctx, ch.namespace, sel)
+	if err == nil {
+		var more int
+		more, err = c.o.Shared.Purge(ctx, savedNamespace, sel)
+		n += more
+	}
 	done := Purged{Shared: n, Memory: ch.subscriber.Purge(sel)}
 	if err == nil {
 		err = c.o.Shared.AnnouncePurge(ctx, ch.namespace, sel)

@@ -162,7 +162,7 @@ func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 			expect.NoError(t, rdb.FlushAll(t.Context()).Err())
 			expect.NoError(t, tt.put(t.Context(), rdb))
 			a, b := newReplica(t, addr, cache.Options{}, redis.Options{}), newReplica(t, addr, cache.Options{}, redis.Options{})
-			if found := a.Load(t.Context(), []string{"k"}); len(found) != 0 {
+			if found, _ := newStore(t, rdb).Load(t.Context(), "story-1", "k"); len(found) != 0 {
 				t.Errorf("Load = %v, want nothing", found)
 			}
 			q := cache.Query{Key: "k", Policy: live, Tip: 100}
@@ -243,6 +243,34 @@ func TestSavedEntriesAreLoadedUntilTheyExpire(t *testing.T) {
 	if found := alone.Load(t.Context(), []string{"one"}); len(found) != 1 {
 		t.Errorf("Load from memory without the store = %v, want one", found)
 	}
+}
+
+func TestSavedEntriesOutlastEpochs(t *testing.T) {
+	t.Parallel()
+	store := miniredis.RunT(t)
+	saved := map[string]*cache.Entry{"saved": entry(0, "1")}
+	load := func(c *cache.Cache) int { return len(c.Load(t.Context(), []string{"saved"})) }
+	alone := newCache(t, cache.Options{})
+	replica := func() *cache.Cache {
+		return newSharedCache(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
+	}
+	first := replica()
+	for name, c := range map[string]*cache.Cache{"a cache without Redis": alone, "a replica": first} {
+		mustReadKeys(t, c, 100, 1)
+		c.Save(t.Context(), saved, time.Hour) // while the chain is unknown
+		for _, epoch := range []string{"story-1", "story-1#1"} {
+			c.SetNamespace(epoch)
+			expect.Equal(t, load(c), 1, "entries that %s loads in %s", name, epoch)
+			expect.Equal(t, c.Entries(), 1, "entries in the memory of %s in %s", name, epoch)
+		}
+	}
+	starting := replica()
+	expect.Equal(t, load(starting), 1, "entries that a replica loads while the chain is unknown")
+	purged, err := first.PurgeKeys(t.Context(), cache.Selection{})
+	if want := (cache.Purged{Memory: 1, Shared: 1, Notified: true}); err != nil || purged != want {
+		t.Errorf("PurgeKeys = %+v, %v; want %+v", purged, err, want)
+	}
+	expect.Equal(t, load(first), 0, "entries loaded after a purge")
 }
 
 func TestMetrics(t *testing.T) {

@@ -59,7 +59,8 @@ func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 	for i := range 2000 {
 		entries[fmt.Sprint("k", i)] = entry(100, "body")
 	}
-	first.Save(t.Context(), entries, time.Hour)
+	first.Save(t.Context(), entries, 0)
+	newStore(t, client(t, store.Addr())).Save(t.Context(), "story-1", entries, time.Hour)
 	waitForHotKeys(t, store, 2000)
 	expect.Eventually(t, "some entries are preloaded within the time for it", func() bool {
 		small := newReplica(t, store.Addr(), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})

@@ -88,10 +88,10 @@ func TestLeaseWithLostGrantIsUsed(t *testing.T) {
 func TestConfirmationReplacesEntryWithOtherContent(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t).addr
-	a, b, c := startReplica(t, addr, redis.Options{}), startReplica(t, addr, redis.Options{}), startReplica(t, addr, redis.Options{})
+	a, other, c := startReplica(t, addr, redis.Options{}), newStore(t, client(t, addr)), startReplica(t, addr, redis.Options{})
 	mustGet(t, a, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("x")))
 	mustGet(t, a, cache.Query{Key: "k", Policy: live, Tip: 120}, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
-		b.Save(ctx, map[string]*cache.Entry{"k": entry(110, "y")}, time.Hour)
+		other.Save(ctx, "story-1", map[string]*cache.Entry{"k": entry(110, "y")}, time.Hour)
 		return prev.Confirm(120, time.Now()), nil
 	})
 	waitForIdle(t, a)
@@ -100,10 +100,10 @@ func TestConfirmationReplacesEntryWithOtherContent(t *testing.T) {
 
 func TestWriteNeverReplacesNewerEntry(t *testing.T) {
 	addr := startRedis(t).addr
-	late, early := startReplica(t, addr, redis.Options{}), startReplica(t, addr, redis.Options{})
+	late, early := startReplica(t, addr, redis.Options{}), newStore(t, client(t, addr))
 	// The early replica stores an entry at 102 while the late one reads at 100.
 	mustGet(t, late, cache.Query{Key: "k", Policy: live, Tip: 100}, func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
-		early.Save(ctx, map[string]*cache.Entry{"k": entry(102, "new")}, time.Hour)
+		early.Save(ctx, "story-1", map[string]*cache.Entry{"k": entry(102, "new")}, time.Hour)
 		return entry(100, "old"), nil
 	})
 	waitForIdle(t, late)
