@@ -41,7 +41,7 @@ var parts = []rig.Part{
 	{Name: "start", About: "time from exec to the first 200 of /readyz, memory of an idle and of a full replica, and the source of a second replica's responses", Run: load.Start},
 	{Name: "visible", About: "200 writes: how long after its receipt the first response includes each", Run: load.Visible},
 	{Name: "redis", About: "a replica with empty memory and a full Redis, compared with a bare Gin server that does one GET", Run: peers.Redis},
-	{Name: "renewals", About: "what 1, 3 and 5 replicas cost the Redis that they share, per key and block", Run: peers.Renewals},
+	{Name: "renewals", About: "what 3 and 5 replicas cost the Redis that they share, per key and block", Run: peers.Renewals},
 	{Name: "parent", About: "this program compared with an earlier one, named by -parent: CPU, allocations and node requests of a hit, a miss, a block and an event", Run: parent.Compare},
 	{Name: "streams", About: "how long after a block its change is with every stream, and what a stream holds", Run: streams.Streams},
 }

@@ -20,8 +20,8 @@ import (
 // responses. It runs in its own process, so that its CPU can be measured.
 const BareCommand = "bare-server"
 
-// recordFrom is a request header with a URL. The bare server requests that URL once, and later sends its response to
-// equal requests.
+// recordFrom is a request header with a URL. The bare server sends that URL the same request, and later sends the
+// response to all requests for the path.
 const recordFrom = "X-Record-From"
 
 // startBare starts a bare server. redisAddr names a Redis that has the body of /key/NAME under NAME; "" means no Redis.
@@ -42,7 +42,7 @@ func RunBare(_ context.Context, args []string) error {
 	}
 	gin.SetMode(gin.ReleaseMode)
 	engine, store := gin.New(), redis.NewClient(&redis.Options{Addr: args[1]})
-	engine.NoRoute((&bare{answers: map[recordKey]rig.Response{}}).serve)
+	engine.NoRoute((&bare{answers: map[string]rig.Response{}}).serve)
 	engine.GET("/key/:name", func(c *gin.Context) {
 		body, err := store.Get(c.Request.Context(), c.Param("name")).Bytes()
 		if err != nil {
@@ -61,13 +61,7 @@ func RunBare(_ context.Context, args []string) error {
 // bare holds the recorded responses.
 type bare struct {
 	mu      sync.RWMutex
-	answers map[recordKey]rig.Response
-}
-
-// A recordKey identifies a recorded response. Two bodies of the same length have the same meaning.
-type recordKey struct {
-	uri, tag, coding string
-	length           int64
+	answers map[string]rig.Response // by path and query
 }
 
 func (b *bare) serve(c *gin.Context) {
@@ -77,12 +71,11 @@ func (b *bare) serve(c *gin.Context) {
 	if r.ContentLength > 0 {
 		body, err = io.ReadAll(r.Body)
 	}
-	q := recordKey{r.RequestURI, r.Header.Get("If-None-Match"), r.Header.Get("Accept-Encoding"), r.ContentLength}
 	if from := r.Header.Get(recordFrom); from != "" && err == nil {
-		err = b.record(r, q, from, string(body))
+		err = b.record(r, from, string(body))
 	}
 	b.mu.RLock()
-	a, ok := b.answers[q]
+	a, ok := b.answers[r.RequestURI]
 	b.mu.RUnlock()
 	if !ok || err != nil {
 		http.Error(c.Writer, fmt.Sprint("no recorded response: ", err), http.StatusBadGateway)
@@ -94,7 +87,7 @@ func (b *bare) serve(c *gin.Context) {
 }
 
 // record requests a response from a server and stores it, without the headers that belong to a connection.
-func (b *bare) record(r *http.Request, q recordKey, from, body string) error {
+func (b *bare) record(r *http.Request, from, body string) error {
 	var headers []string
 	for name := range r.Header {
 		headers = append(headers, name+": "+r.Header.Get(name))
@@ -107,6 +100,6 @@ func (b *bare) record(r *http.Request, q recordKey, from, body string) error {
 	resp.Header.Del("Connection")
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.answers[q] = resp
+	b.answers[r.RequestURI] = resp
 	return nil
 }

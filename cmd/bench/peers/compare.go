@@ -22,7 +22,6 @@ type subject struct {
 type result struct {
 	clients.Loaded
 	cpu float64 // seconds per 100,000 requests
-	rss float64 // MiB
 }
 
 // once measures what getting each path once costs a server.
@@ -37,7 +36,6 @@ func once(ctx context.Context, server *rig.Process, url string, connections int,
 func spend(server *rig.Process, load func() clients.Loaded) (r result) {
 	spent := rig.Spent(server, func() { r.Loaded = load() })
 	r.cpu = spent.Seconds() / r.Requests * 1e5
-	r.rss = float64(rig.Must(server.Usage()).RSS) / (1 << 20)
 	return r
 }
 
@@ -87,21 +85,20 @@ func compare(ctx context.Context, r *rig.Rig, connections []int, servers []*peer
 }
 
 func cpu(r result) float64 { return r.cpu }
-func p50(r result) float64 { return r.P50 }
 
-// row returns the figures of a server, the ratios of tipcache's to them, and the ratio to the server's own figures with
-// the first subject.
+// row returns the figures of a server, the ratio of tipcache's CPU to its CPU, and the ratio to its own CPU with the
+// first subject.
 func row(at cell, own, ours, first []result) []string {
 	median := func(of func(result) float64) float64 { return figures.MedianOf(own, of) }
 	return figures.Row(at.subject, at.connections, at.server, fmt.Sprintf("%.0f", median(func(r result) float64 { return r.PerSecond })),
-		median(p50), median(func(r result) float64 { return r.P99 }), median(cpu), median(func(r result) float64 { return r.rss }),
-		figures.MedianRatio(ours, own, cpu), figures.MedianRatio(ours, own, p50), figures.MedianRatio(own, first, cpu))
+		median(func(r result) float64 { return r.P50 }), median(func(r result) float64 { return r.P99 }), median(cpu),
+		figures.MedianRatio(ours, own, cpu), figures.MedianRatio(own, first, cpu))
 }
 
 // report prints the rows of compare.
 func report(r *rig.Rig, title string, rows [][]string) {
 	r.Table(title, []string{
-		"case", "connections", "server", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "RSS MiB", "tipcache's CPU / its", "tipcache's p50 / its", "CPU / first case's",
+		"case", "connections", "server", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "tipcache's CPU / its", "CPU / first case's",
 	}, rows)
 	r.Note("CPU s/100k is of the server and its children, per 100,000 requests. Figures are medians of %d rounds; ratios are medians of the rounds' ratios.", r.Rounds)
 }

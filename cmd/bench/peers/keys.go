@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -51,7 +52,7 @@ func Keys(ctx context.Context, r *rig.Rig) {
 		r.Progress("keys: %s", c.name)
 	}
 	r.Table(fmt.Sprintf("keys: %d clients, blocks of %v, a node that answers up to %[4]d reads at once in %[3]v, and more of them more slowly", keysClients, keysBlock, busyLatency, busyCapacity),
-		[]string{"case", "req/s", "server", "answers", "failed", "at the start", "p50 ms", "p99 ms", "current %", "node requests per key and block", "most", "CPU s/100k", "MiB"}, rows)
+		[]string{"case", "req/s", "server", "answers", "failed", "at the start", "p50 ms", "p99 ms", "current %", "node requests per key and block", "most"}, rows)
 	r.Note("Latencies are from the moment at which a request was due. Failures at the start are those of the first %d blocks, which are not counted. An answer is current if it is from the newest block at that moment. nginx caches answers for %v.", keysWarm, nginxFresh)
 }
 
@@ -60,8 +61,9 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string
 	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
 	node := startBusyNode(r, chain, busyLatency)
 	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: nginxFresh}, "--shape", "node")
-	run := &keysRun{keysCase: c, chain: chain, addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
-	return run.row(p, node, sustain(ctx, r, node, p.Process, keysWarm, keysBlocks, run))
+	run := &keysRun{keysCase: c, chain: chain, addr: rig.Host(p.urls[plain]), clients: keysClients}
+	_ = sustain(ctx, r, node, p.Process, keysWarm, keysBlocks, run)
+	return run.row(name, node)
 }
 
 // sustain sends requests for some blocks before counting, and then for the counted blocks, in which it measures the CPU
@@ -95,8 +97,9 @@ type keysRun struct {
 	from               time.Time // requests due at or after this time are counted; zero: none yet
 	took               []float64 // milliseconds
 	current            int       // how many of them came from the newest block
-	failed             map[string]int
-	early, earlyFailed int // requests since the server's start that are not counted
+	failed             int
+	failure            error // of one of these
+	early, earlyFailed int   // requests since the server's start that are not counted
 }
 
 func (k *keysRun) since(from time.Time) {
@@ -138,7 +141,7 @@ func (k *keysRun) note(due time.Time, tip int64, r clients.Response, err error) 
 			k.earlyFailed++
 		}
 	case err != nil:
-		k.failed[err.Error()]++
+		k.failed, k.failure = k.failed+1, err
 	default:
 		k.took = append(k.took, figures.Milliseconds(time.Since(due)))
 		if height >= tip {
@@ -147,13 +150,12 @@ func (k *keysRun) note(due time.Time, tip int64, r clients.Response, err error) 
 	}
 }
 
-func (k *keysRun) row(p *peer, node *busyNode, spent time.Duration) []string {
-	failed, reasons := 0, ""
-	for reason, n := range k.failed {
-		failed += n
-		reasons += fmt.Sprintf("; %d × %s", n, reason)
+func (k *keysRun) row(server string, node *busyNode) []string {
+	failed := strconv.Itoa(k.failed)
+	if k.failed > 0 {
+		failed += ", such as " + k.failure.Error()
 	}
 	_, mean, most := node.reads(small)
-	return figures.Row(k.name, k.rate, p.name, len(k.took), fmt.Sprint(failed, reasons), fmt.Sprintf("%d of %d", k.earlyFailed, k.early), figures.Quantile(k.took, 0.5), figures.Quantile(k.took, 0.99),
-		100*float64(k.current)/float64(len(k.took)), mean, most, spent.Seconds()/float64(max(1, len(k.took)+failed))*1e5, figures.Mebibytes(float64(rig.Must(p.Usage()).RSS)))
+	return figures.Row(k.name, k.rate, server, len(k.took), failed, fmt.Sprintf("%d of %d", k.earlyFailed, k.early), figures.Quantile(k.took, 0.5), figures.Quantile(k.took, 0.99),
+		100*float64(k.current)/float64(len(k.took)), mean, most)
 }
