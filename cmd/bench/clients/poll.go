@@ -32,7 +32,7 @@ type Answer struct {
 	Least  int64  // value of X-Min-Block-Height; 0 for none
 	Anew   bool   // it has X-Session-Reset, as after a rollback
 	Hash   uint64 // of the body
-	Cache  string // Cache-Status without its numbers
+	Cache  string // Cache-Status
 }
 
 // String describes the request and its outcome.
@@ -120,7 +120,7 @@ func (p *Polling) ask(ctx context.Context, c *Conn, s *session, client int, key 
 	if err != nil {
 		a.Err = err.Error()
 	} else {
-		a.Status, a.Height, a.Cache = r.Status, r.Height(), outcome(r.Header.Get("Cache-Status"))
+		a.Status, a.Height, a.Cache = r.Status, r.Height(), r.Header.Get("Cache-Status")
 		a.Hash = maphash.Bytes(bodySeed, r.Body)
 		if a.Status >= http.StatusInternalServerError {
 			a.Err = fmt.Sprintf("%.200s", r.Body)
@@ -169,16 +169,4 @@ func requestOf(key string, headers ...string) []byte {
 		return Request(http.MethodPost, path, body, append(headers, "Content-Type: application/json")...)
 	}
 	return Request(http.MethodGet, key, "", headers...)
-}
-
-// outcome returns Cache-Status without its numbers.
-func outcome(status string) string {
-	var words []string
-	for part := range strings.SplitSeq(status, ";") {
-		part = strings.TrimSpace(part)
-		if name, _, _ := strings.Cut(part, "="); name != "ttl" && name != "tipcache" {
-			words = append(words, part)
-		}
-	}
-	return strings.Join(words, "; ")
 }

@@ -154,7 +154,7 @@ func indexAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store)
 		r.Progress("index: %s", s.name)
 	}
 	r.Table(fmt.Sprintf("Indexing %d blocks, %v per request", d.EVM().Height(), indexLatency),
-		[]string{"store", "seconds", "logs", "logs/s", "CPU s per million logs", "RSS MiB at most"}, rows)
+		[]string{"store", "seconds", "logs", "logs/s"}, rows)
 	rig.Check(d.EVM().SetFault(devnet.Fault{}))
 }
 
@@ -165,7 +165,7 @@ var indexed = regexp.MustCompile(`(\d+) logs in this run`)
 func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string {
 	began := time.Now()
 	p := r.Start(ctx, "index-"+s.name, nil, r.Bin, "index", "--evm", d.EVMURL(), "--store", s.url, "--admin", rig.FreeAddr(), "--network", "aeneid", "--from", "1")
-	used := p.Wait()
+	p.Wait()
 	took := time.Since(began).Seconds()
 	said := indexed.FindSubmatch(rig.Must(os.ReadFile(p.Log)))
 	if said == nil {
@@ -173,7 +173,7 @@ func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string
 	}
 	logs := rig.Must(strconv.ParseFloat(string(said[1]), 64))
 	s.complete(ctx, d)
-	return figures.Row(s.name, took, fmt.Sprintf("%.0f", logs), fmt.Sprintf("%.0f", logs/took), used.CPU.Seconds()/logs*1e6, figures.Mebibytes(float64(used.RSS)))
+	return figures.Row(s.name, took, fmt.Sprintf("%.0f", logs), fmt.Sprintf("%.0f", logs/took))
 }
 
 // complete fails unless the store holds all collections of the chain.

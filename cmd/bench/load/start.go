@@ -56,8 +56,8 @@ func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle ti
 		}
 		t.Stop()
 	}
-	r.Table(fmt.Sprintf("start: %d times, with the node running; idle after %v", times, idle), []string{"", "median ms", "max ms", "idle RSS MiB", "file descriptors"},
-		[][]string{figures.Row("exec to /readyz 200", figures.Median(took), figures.Quantile(took, 1), figures.Mebibytes(float64(held.RSS)), held.FDs)})
+	r.Table(fmt.Sprintf("start: %d times, with the node running; idle after %v", times, idle), []string{"", "median ms", "idle RSS MiB"},
+		[][]string{figures.Row("exec to /readyz 200", figures.Median(took), figures.Mebibytes(float64(held.RSS)))})
 }
 
 // full fills a replica with more keys than its memory budget (MiB) can hold. It fails if the cache exceeds the budget,
@@ -82,16 +82,14 @@ func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys, budget int, f
 func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
 	before, length := full(ctx, r, d, keys, 256, "--redis", r.Redis(ctx).URL()), rig.Sized(r, warmTest, time.Second)
 	rig.Pause(ctx, rig.Sized(r, noteTime, 0))
-	began := time.Now()
 	t := r.Replica(ctx, before)
-	ready, taken := time.Since(began).Round(time.Millisecond), rig.Must(t.Metrics(ctx))["tipcache_cache_warmed_total"]
 	end := time.Now().Add(length)
 	ask(ctx, t, d, keys, askers/2, func() bool { return time.Now().Before(end) })
 	all, memory, shared := t.CacheRequests(ctx)
 	share := memory / (memory + shared)
 	r.Table(fmt.Sprintf("warm: the first %v of a second replica", length),
-		[]string{"ready after", "taken over", "requests", "from memory", "from Redis", "memory's share of the hits"},
-		[][]string{figures.Row(ready, fmt.Sprint(taken), fmt.Sprint(all), fmt.Sprint(memory), fmt.Sprint(shared), fmt.Sprintf("%.3f", share))})
+		[]string{"requests", "from memory", "from Redis", "memory's share of the hits"},
+		[][]string{figures.Row(fmt.Sprint(all), fmt.Sprint(memory), fmt.Sprint(shared), fmt.Sprintf("%.3f", share))})
 	if share < warmLeast && !r.Short {
 		rig.Check(fmt.Errorf("%.3f of the hits came from memory, want %.1f", share, warmLeast))
 	}

@@ -59,14 +59,12 @@ func (p *Process) Restart(ctx context.Context) {
 // SignalAll sends a signal to the process and its children.
 func (p *Process) SignalAll(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
 
-// Wait waits until the process has exited with status 0, and returns its CPU time and peak memory.
-func (p *Process) Wait() Usage {
+// Wait waits until the process has exited with status 0.
+func (p *Process) Wait() {
 	<-p.ended
-	state := p.cmd.ProcessState
-	if code := state.ExitCode(); code != 0 {
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		Check(fmt.Errorf("%s ended with %d%s", p.name, code, p.lastWords()))
 	}
-	return Usage{CPU: state.UserTime() + state.SystemTime(), RSS: state.SysUsage().(*syscall.Rusage).Maxrss << 10} // from KiB
 }
 
 // Stop ends the process and its children by SIGTERM, then SIGKILL.

@@ -32,7 +32,7 @@ func Streams(ctx context.Context, r *rig.Rig) {
 		rows = append(rows, streamed(ctx, r, n))
 	}
 	r.Table("streams of one answer that every block changes, followed for "+fmt.Sprint(streamedBlocks)+" blocks",
-		[]string{"streams", "bytes per event", "p50 ms", "p99 ms", "max ms", "CPU us per event", "KiB per stream", "node reads per block"}, rows)
+		[]string{"streams", "p50 ms", "p99 ms", "CPU us per event", "KiB per stream"}, rows)
 	r.Note("The time is from the moment the node can answer for a block until a client has read the change. Server and clients share the machine.")
 }
 
@@ -47,21 +47,19 @@ func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	f := Follow(ctx, rig.Host(s.URL), chain, n)
-	_, size := f.Await()
-	held, asked := rig.Must(s.Usage()).RSS-empty, chain.Stats().Node.Of(ChangingPath)
+	f.Await()
+	held := rig.Must(s.Usage()).RSS - empty
 	var late []float64 // milliseconds from a block to its event
 	spent := rig.Spent(s.Process, func() {
 		for range streamedBlocks {
 			made := time.Now()
 			chain.Advance(1)
-			received, _ := f.Await()
-			for _, at := range received {
+			for _, at := range f.Await() {
 				late = append(late, figures.Milliseconds(at.Sub(made)))
 			}
 		}
 	})
-	return figures.Row(n, size, figures.Median(late), figures.Quantile(late, 0.99), figures.Quantile(late, 1),
-		float64(spent.Microseconds())/float64(streamedBlocks*n), float64(held)/1024/float64(n), float64(chain.Stats().Node.Of(ChangingPath)-asked)/streamedBlocks)
+	return figures.Row(n, figures.Median(late), figures.Quantile(late, 0.99), float64(spent.Microseconds())/float64(streamedBlocks*n), float64(held)/1024/float64(n))
 }
 
 // Followers are streams of ChangingPath from one server.
@@ -75,7 +73,6 @@ type Followers struct {
 type event struct {
 	height int64
 	at     time.Time
-	size   int   // bytes
 	err    error // why the stream ended
 }
 
@@ -90,8 +87,8 @@ func Follow(ctx context.Context, addr string, chain *devnet.Devnet, n int) *Foll
 			height, lines := int64(0), bufio.NewScanner(conn)
 			lines.Buffer(make([]byte, 0, 1<<10), 1<<20)
 			for lines.Scan() && ctx.Err() == nil {
-				if data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok {
-					f.events <- event{height: height, at: time.Now(), size: len("data: ") + len(data) + 1}
+				if bytes.HasPrefix(lines.Bytes(), []byte("data: ")) {
+					f.events <- event{height: height, at: time.Now()}
 				} else {
 					_, _ = fmt.Sscanf(lines.Text(), "id: %d.", &height)
 				}
@@ -104,20 +101,19 @@ func Follow(ctx context.Context, addr string, chain *devnet.Devnet, n int) *Foll
 	return f
 }
 
-// Await waits until every stream has received the newest block. It returns when each received it, and the size of one
-// event in bytes.
-func (f *Followers) Await() (received []time.Time, size int) {
+// Await waits until every stream has received the newest block, and returns when each received it.
+func (f *Followers) Await() (received []time.Time) {
 	patience := time.After(time.Minute)
 	for len(received) < f.n {
 		select {
 		case e := <-f.events:
 			rig.Check(e.err)
 			if e.height == f.chain.Height() {
-				received, size = append(received, e.at), e.size
+				received = append(received, e.at)
 			}
 		case <-patience:
 			rig.Check(fmt.Errorf("%d of %d streams received block %d", len(received), f.n, f.chain.Height()))
 		}
 	}
-	return received, size
+	return received
 }
