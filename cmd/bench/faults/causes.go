@@ -242,5 +242,5 @@ func stopped(name string, hold time.Duration, of func(*bed) []*rig.Process) faul
 			}
 		}
 	}
-	return between(fmt.Sprintf("%s stopped for %v", name, hold.Round(time.Second)), hold, signal(syscall.SIGSTOP), signal(syscall.SIGCONT))
+	return between(name+" stopped", hold, signal(syscall.SIGSTOP), signal(syscall.SIGCONT))
 }

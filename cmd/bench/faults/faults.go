@@ -50,7 +50,7 @@ func Memory(ctx context.Context, args []string) error {
 }
 
 // command reads the flags of a command and runs the scenarios that they choose.
-func (c *campaign) command(ctx context.Context, name string, args []string, all func(holdFunc) []scenario, addFlags func(*flag.FlagSet)) error {
+func (c *campaign) command(ctx context.Context, name string, args []string, all func() []scenario, addFlags func(*flag.FlagSet)) error {
 	fs := flag.NewFlagSet("bench "+name, flag.ContinueOnError)
 	c.options.AddFlags(fs)
 	fs.IntVar(&c.replicas, "replicas", c.replicas, "tipcache processes")
@@ -58,7 +58,7 @@ func (c *campaign) command(ctx context.Context, name string, args []string, all 
 	fs.IntVar(&c.keys, "keys", 12, "distinct requests of these clients")
 	addFlags(fs)
 	var names []string
-	for _, s := range all(usual) {
+	for _, s := range all() {
 		if !slices.Contains(names, s.name) {
 			names = append(names, s.name)
 		}
@@ -66,7 +66,7 @@ func (c *campaign) command(ctx context.Context, name string, args []string, all 
 	if err := rig.Parse(fs, "bench "+name+" [flags] [scenario ...]\n\nScenarios, all of them unless named:\n  "+strings.Join(names, " "), args); err != nil {
 		return err
 	}
-	chosen, err := rig.Choose("scenario", all(usual), fs.Args(), func(s scenario) string { return s.name })
+	chosen, err := rig.Choose("scenario", all(), fs.Args(), func(s scenario) string { return s.name })
 	if err != nil {
 		return err
 	}
@@ -210,20 +210,23 @@ const (
 // cause begins a fault, waits, and ends it, at the latest when ctx ends.
 func (b *bed) cause(ctx context.Context, f fault) {
 	t := trial{name: f.name, began: time.Now(), unnoticed: f.unnoticed}
+	if f.hold > 0 {
+		t.name += fmt.Sprint(" for ", f.hold.Round(time.Second))
+	}
 	if n := len(b.trials); n > 0 {
 		b.trials[n-1].end = t.began
 	}
-	b.note("%s begins", f.name)
+	b.note("%s begins", t.name)
 	holding, over := context.WithoutCancel(ctx), context.CancelFunc(func() {})
 	if f.hold > 0 {
 		holding, over = context.WithTimeout(ctx, f.hold)
 	}
 	defer over()
 	if err := rig.Try(func() { f.cause(holding, b) }); err != nil {
-		rig.Check(fmt.Errorf("%s: %w", f.name, err))
+		rig.Check(fmt.Errorf("%s: %w", t.name, err))
 	}
 	if f.hold > 0 {
-		b.note("%s ends", f.name)
+		b.note("%s ends", t.name)
 	}
 	t.mended = time.Now()
 	if f.withstood {

@@ -87,7 +87,7 @@ func TestUnpinnedAnswersCannotBeBehind(t *testing.T) {
 func TestScenariosHaveUniqueNamesAndFaults(t *testing.T) {
 	seen := map[string]bool{}
 	c := &campaign{short: true}
-	for _, s := range append(c.scenarios(usual), c.attacks(usual)...) {
+	for _, s := range append(c.scenarios(), c.attacks()...) {
 		if seen[s.name] || len(s.faults) == 0 {
 			t.Errorf("scenario %s has the name of another (%t) or no fault: %v", s.name, seen[s.name], s.faults)
 		}
