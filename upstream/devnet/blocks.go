@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 // cometLines are named JSON texts of CometBFT. ${name} stands for a value or for another text.
@@ -81,13 +80,8 @@ func (c *chain) transaction(h int64) []byte {
 	if c.cosmos != nil {
 		return hash
 	}
-	payload := bytesField(nil, 1, hash)
-	payload = protowire.AppendVarint(protowire.AppendTag(payload, 7, protowire.VarintType), uint64(max(0, c.evmStart+h-c.first))) //nolint:gosec // not negative
-	message := bytesField(bytesField(nil, 1, []byte("story1v9nlyfvy3r3l2nrhxmhuxwxk2e2yqpfhnzpcvy")), 4, payload)
-	wrapped := bytesField(bytesField(nil, 1, []byte("/story.evmengine.v1.types.MsgExecutionPayload")), 2, message)
-	return bytesField(nil, 1, bytesField(nil, 1, wrapped))
-}
-
-func bytesField(b []byte, num protowire.Number, value []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), value)
+	payload := protofield.Append(nil, 1, hash, 7, max(0, c.evmStart+h-c.first))
+	message := protofield.Append(nil, 1, "story1v9nlyfvy3r3l2nrhxmhuxwxk2e2yqpfhnzpcvy", 4, payload)
+	wrapped := protofield.Append(nil, 1, "/story.evmengine.v1.types.MsgExecutionPayload", 2, message)
+	return protofield.Append(nil, 1, protofield.Append(nil, 1, wrapped))
 }

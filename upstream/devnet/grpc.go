@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 const heightHeader = "X-Cosmos-Block-Height"
@@ -22,7 +23,7 @@ func (n *Node) serveGRPC(w http.ResponseWriter, r *http.Request) {
 	}
 	method, message := r.URL.Path, body[5:]
 	height, _ := strconv.ParseInt(r.Header.Get(heightHeader), 10, 64) // 0 means the newest
-	a := cosmos.Answer{Height: max(height, 1), Value: bytesField(nil, 1, bytesField(nil, 4, []byte(n.chain.id)))}
+	a := cosmos.Answer{Height: max(height, 1), Value: protofield.Append(nil, 1, protofield.Append(nil, 4, n.chain.id))}
 	if !strings.HasSuffix(method, ".Service/GetNodeInfo") {
 		a = n.chain.cosmos.Query(n, method, message, height)
 		n.asked.Count("grpc "+method+"?"+hex.EncodeToString(message), a.Height)
