@@ -130,6 +130,29 @@ func TestLaneAnswersOverTLSAsTheHandlerDoes(t *testing.T) {
 	}
 }
 
+// Heights and polls in a URL are no part of the path that nodes and caches know.
+func TestLaneDistinguishesParametersOfTheURL(t *testing.T) {
+	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
+		t.Run(name, func(t *testing.T) {
+			without, with := startTLS(t, false, proxy.Options{}), startTLS(t, true, proxy.Options{})
+			plain, fast := without.client(t, major), with.client(t, major)
+			same := func(path string) {
+				t.Helper()
+				want, got := plain.fetch(t, http.MethodGet, path, http.Header{}), fast.fetch(t, http.MethodGet, path, http.Header{})
+				expect.NoDiff(t, got, want, "response with the lane to %s", path)
+			}
+			for range 4 {
+				same("/staking/pool?x-block-height=200")
+			}
+			same("/staking/pool")
+			with.warmLane(t, fast)
+			for _, query := range []string{"?x-block-height=200", "?since=0", "?X-Min-Block-Height=1"} {
+				same("/staking/pool" + query)
+			}
+		})
+	}
+}
+
 // growStack gives the calling goroutine a stack that is large enough.
 //
 //go:noinline

@@ -46,7 +46,7 @@ func (s *Stack) Forget() {
 // laneSlot returns the fast lane's slot for a request, or nil. With tracing, each request goes to its handler.
 func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	c := conn.Of(r)
-	if s.o.Tracing != nil || c == nil || s.feignsScheme(r) {
+	if s.o.Tracing != nil || c == nil || isEdited(r) || s.feignsScheme(r) {
 		return nil
 	}
 	if lane, ok := c.Lane().(Lane); ok {
@@ -54,6 +54,9 @@ func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	}
 	return nil
 }
+
+// isEdited reports whether parameters were removed from a request. The lane's key of an HTTP/2 request would lack them.
+func isEdited(r *http.Request) bool { return RemovedParameters(r) != nil }
 
 // feignsScheme reports whether a client names a scheme that only trusted proxies may name. Its response must not be repeated
 // for theirs.
