@@ -66,6 +66,7 @@ func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
 		return 0, err
 	}
 	res := k.reader.Response(k.rec, q, &a)
+	k.rec.Failed = a.Entry.Failed
 	reply, st, ran := k.o.State.Response(k.name, a.Entry.Type, a.Entry.Body)
 	if ran {
 		k.setHeaders(k.values.Height(q, &a), statusKey, string(respond.AppendCacheStatus(nil, &res)))
@@ -110,6 +111,7 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 	if err != nil {
 		return 0, err
 	}
+	k.rec.Failed = a.Reason == node.Other
 	reply, st, ran := k.o.State.Response(k.name, a.Type, a.Body)
 	if ran && a.Height > 0 {
 		k.setHeaders(a.Height)

@@ -33,11 +33,14 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // invokeAt14 invokes params at block 14.
@@ -198,6 +201,35 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 	expect.NoDiff(t, got, want, "log")
 	expect.Contains(t, log.String(), `"request_id":"first"`, "log")
 	expect.Eventually(t, "two hits are counted", func() bool { return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "hit") == 2 })
+}
+
+func TestFailuresOfNodesAreLoggedAndCountedAsServerErrors(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	const uncached, stream = "/x.Query/Uncached", "/x.Y/Z"
+	n := newRecordedNode(t)
+	d := open(t, n, true, func(s *setup) {
+		s.web.AccessLog, s.web.Logger = &log, slog.New(slog.NewTextHandler(io.Discard, nil))
+		s.grpc.State.Rows = map[string]dialect.Row{price: {Cost: node.Cheap}, uncached: {Class: blocks.Never}}
+	})
+	n.rpc.Close() // otherwise it answers values that gRPC cannot read
+	c := d.dial(t)
+	call := func(method string, fails codes.Code, wantStatus, wantLevel, wantFault string) {
+		t.Helper()
+		n.setService(failWith(status.New(fails, "test"), nil, nil))
+		before := log.Count("\n")
+		invoke(t.Context(), c, method, "", "x-cosmos-block-height", "14").expectCode(t, fails, "%s", method)
+		expect.Eventually(t, method+" is logged", func() bool { return log.Count("\n") > before })
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if line := lines[len(lines)-1]; !strings.Contains(line, `"status":`+wantStatus) || !strings.Contains(line, `"level":"`+wantLevel+`"`) {
+			t.Errorf("log line of %s, which fails with %v: %s; want status %s and level %s", method, fails, line, wantStatus, wantLevel)
+		}
+		expect.Equal(t, expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", wantStatus, wantFault) > 0, true, "calls are counted with status %s and fault %q", wantStatus, wantFault)
+	}
+	call(stream, codes.NotFound, "200", "INFO", "")
+	call(stream, codes.Unavailable, "502", "ERROR", "server")
+	call(price, codes.Internal, "502", "ERROR", "server")
+	call(uncached, codes.Internal, "502", "ERROR", "server")
 }
 
 // A rawClient reads and writes HTTP/2 frames, including frames that no library would write.

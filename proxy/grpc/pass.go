@@ -163,6 +163,7 @@ func (k *call) sendBack(ctx context.Context, from *node.Stream) (size int, err e
 				k.st = status.Convert(cause)
 			case !errors.Is(err, io.EOF):
 				k.st = status.Convert(err)
+				k.rec.Failed = k.st.Code() == codes.Unavailable // clients can cause other codes
 			}
 			k.stream.SetTrailer(k.fromNode(from.Trailer()))
 			return size, nil
