@@ -105,7 +105,7 @@ func (d *Handler) methodOf(name string) method {
 // serve answers the call, whose headers are in from. The error is a gRPC status.
 func (k *call) serve(from *http.Request) error {
 	if k.o.State.ReadsState(k.name) && !k.isUnary(k.name) {
-		k.reflection.update()
+		k.reflection.update(k.name)
 	}
 	m := k.methodOf(k.name)
 	k.limits = http.Header{}

@@ -57,10 +57,11 @@ type recordedNode struct {
 	rpc     *httptest.Server
 	rest    *httptest.Server
 
-	mu     sync.Mutex
-	counts map[string]int
-	new    bool                     // the node has just started, and its gRPC does not know a newest block yet
-	held   map[string]chan struct{} // methods whose status waits until the channel is closed
+	mu       sync.Mutex
+	counts   map[string]int
+	upgraded bool                     // reflection knows volume
+	new      bool                     // the node has just started, and its gRPC does not know a newest block yet
+	held     map[string]chan struct{} // methods whose status waits until the channel is closed
 
 	service func(stream grpc.ServerStream) error                 // serves the methods of package x after their first message
 	reflect func(stream grpc.ServerStream, message []byte) error // serves reflection; nil uses the recordings

@@ -45,7 +45,8 @@ const (
 // Reflection services before and since grpc-go 1.54, with equal messages.
 var reflectMethods = []string{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"}
 
-// reflection records what a node's reflection says about services named Query. Each service is read once.
+// reflection records what a node's reflection says about services named Query. Each service is read once, and again for a
+// method that is unknown: an upgrade of the chain may have added it.
 type reflection struct {
 	life     context.Context //nolint:containedctx // the handler's
 	open     func(ctx context.Context, method string) (*node.Stream, error)
@@ -54,8 +55,9 @@ type reflection struct {
 	unary    sync.Map     // keys are the names of unary methods of these services
 }
 
-// update reads new services from the node, at most once a minute. The first caller waits for it.
-func (r *reflection) update() {
+// update reads new services and the service of an unknown method from the node, at most once a minute. The first caller
+// waits for it.
+func (r *reflection) update(name string) {
 	last, now := r.lastRead.Load(), time.Now().UnixNano()
 	if now-last < int64(reflectEvery) || !r.lastRead.CompareAndSwap(last, now) {
 		return
@@ -63,13 +65,13 @@ func (r *reflection) update() {
 	ctx, cancel := context.WithTimeout(r.life, reflectTime)
 	defer cancel()
 	for _, method := range reflectMethods {
-		if err := r.readServices(ctx, method); status.Code(err) != codes.Unimplemented {
+		if err := r.readServices(ctx, method, name); status.Code(err) != codes.Unimplemented {
 			return // after an error the methods remain unknown
 		}
 	}
 }
 
-func (r *reflection) readServices(ctx context.Context, method string) error {
+func (r *reflection) readServices(ctx context.Context, method, unknown string) error {
 	stream, err := r.open(ctx, method)
 	if err != nil {
 		return err
@@ -82,7 +84,8 @@ func (r *reflection) readServices(ctx context.Context, method string) error {
 	services := all.GetListServicesResponse().GetService()
 	for _, s := range services[:min(len(services), mostServices)] {
 		name := s.GetName()
-		if _, known := r.read.Load(name); strings.HasSuffix(name, ".Query") && !known {
+		_, known := r.read.Load(name)
+		if strings.HasSuffix(name, ".Query") && (!known || strings.HasPrefix(unknown, "/"+name+"/")) {
 			file, err := exchange(stream, &reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}})
 			if err != nil {
 				return err

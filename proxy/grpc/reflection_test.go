@@ -22,6 +22,7 @@ import (
 const (
 	updates = "/x.Query/Updates" // responds with three messages
 	price   = "/x.Query/Price"
+	volume  = "/x.Query/Volume" // known to reflection after an upgrade
 )
 
 // serveQueries makes the node serve updates and price, and describe them by a version of reflection; "" means none.
@@ -29,7 +30,7 @@ func (n *recordedNode) serveQueries(reflects string) {
 	n.setService(func(s google.ServerStream) error {
 		_ = s.SetHeader(metadata.Pairs("x-cosmos-block-height", "746"))
 		method, _ := google.MethodFromServerStream(s)
-		for i := range map[string]int{updates: 3, price: 1}[method] {
+		for i := range map[string]int{updates: 3, price: 1, volume: 1}[method] {
 			message := fmt.Append(nil, i)
 			if err := s.SendMsg(&message); err != nil {
 				return err
@@ -40,12 +41,15 @@ func (n *recordedNode) serveQueries(reflects string) {
 	if reflects == "" {
 		return
 	}
-	file, _ := proto.Marshal(&descriptorpb.FileDescriptorProto{Package: proto.String("x"), Service: []*descriptorpb.ServiceDescriptorProto{{
-		Name: proto.String("Query"),
-		Method: []*descriptorpb.MethodDescriptorProto{
-			{Name: proto.String("Updates"), ServerStreaming: proto.Bool(true)}, {Name: proto.String("Price")},
-		},
-	}}})
+	methods := []*descriptorpb.MethodDescriptorProto{
+		{Name: proto.String("Updates"), ServerStreaming: proto.Bool(true)}, {Name: proto.String("Price")}, {Name: proto.String("Volume")},
+	}
+	describe := func(methods []*descriptorpb.MethodDescriptorProto) []byte {
+		file, _ := proto.Marshal(&descriptorpb.FileDescriptorProto{Package: proto.String("x"), Service: []*descriptorpb.ServiceDescriptorProto{{
+			Name: proto.String("Query"), Method: methods,
+		}}})
+		return file
+	}
 	n.reflect = func(s google.ServerStream, message []byte) error {
 		if method, _ := google.MethodFromServerStream(s); method != "/grpc.reflection."+reflects+".ServerReflection/ServerReflectionInfo" {
 			return status.Error(codes.Unimplemented, "unknown service")
@@ -60,6 +64,12 @@ func (n *recordedNode) serveQueries(reflects string) {
 				}}
 			case *reflectpb.ServerReflectionRequest_FileContainingSymbol:
 				n.count("reflection of " + q.GetFileContainingSymbol())
+				file := describe(methods[:2])
+				n.change(func() {
+					if n.upgraded {
+						file = describe(methods)
+					}
+				})
 				a.MessageResponse = &reflectpb.ServerReflectionResponse_FileDescriptorResponse{FileDescriptorResponse: &reflectpb.FileDescriptorResponse{
 					FileDescriptorProto: [][]byte{file, []byte("no descriptor")},
 				}}
@@ -124,6 +134,22 @@ func TestMethodsOfUnknownQueryServicesAreStreamsUnlessKnownToBeUnary(t *testing.
 		t.Run(name, func(t *testing.T) { test(t, func(*setup) {}) })
 		t.Run(name+", in the lane", func(t *testing.T) { test(t, withLane) })
 	}
+}
+
+func TestMethodsThatAnUpgradeAddsBecomeKnown(t *testing.T) {
+	n := newRecordedNode(t)
+	n.serveQueries("v1")
+	d := open(t, n, true)
+	conn := d.dial(t)
+	invoke(t.Context(), conn, volume, "").expectMessageAt(t, "746")
+	expect.Equal(t, n.requests("reflection of x.Query"), 1, "reflection requests")
+	n.change(func() { n.upgraded = true })
+	d.handler.ReflectNow()
+	before := n.requests("gRPC " + volume)
+	for range 3 {
+		invoke(t.Context(), conn, volume, "").expectMessageAt(t, "746")
+	}
+	expect.Equal(t, n.requests("gRPC "+volume)-before, 1, "node requests for three calls of a method that the upgrade has added")
 }
 
 func TestMethodsOfUnknownQueryServicesAreReadByABCIQueryWithoutGRPC(t *testing.T) {
