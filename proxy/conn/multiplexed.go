@@ -50,16 +50,27 @@ func (s *streams) openRequest(r *http.Request) (extra int64, ok bool) {
 
 // leaveRequest is leave for an HTTP/2 request. net/http may still hold the last bytes of the response, and does not report
 // when it has written them. Flush would wait for that but costs a frame, so leaveRequest lets the stream be parked instead,
-// unless memory is short.
+// unless memory is short or the stream could stay parked for long.
 func (s *streams) leaveRequest(w *streamWriter, extra int64) {
 	isUnread := w.written > 0
-	if isUnread && s.memory.IsShort() {
+	if isUnread && (s.memory.IsShort() || s.parksForLong()) {
 		_ = http.NewResponseController(w).Flush() // fails only if the client has disconnected
 		isUnread = false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leave(extra, isUnread)
+}
+
+// mostParked is the number of streams that may be parked while another request has no response yet.
+const mostParked = 8
+
+// parksForLong reports whether mostParked streams are parked on a connection that may never become idle, because another
+// request has no response yet or is an event stream.
+func (s *streams) parksForLong() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parked >= mostParked && s.handlers > 0
 }
 
 // refuseStream refuses a request for lack of memory. One request at a time per connection gets a response: h finds by HasStream

@@ -37,7 +37,7 @@ type streams struct {
 	open     int64
 	parked   int64 // open streams whose handler has returned, but the client may not have read the response
 	extra    int64 // bytes reserved in addition to streamCost
-	refused  int64 // refused calls, up to MaxStreams, which the library holds until the client reads
+	refused  int64 // calls refused since a message was sent, up to MaxStreams, which the library holds until the client reads
 	handlers int64 // running HTTP/2 handlers
 	writes   int64 // writes in progress
 	closed   bool
@@ -244,6 +244,9 @@ func (k *CallStream) addPending(messages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(0, int64(messages))
+	if messages < 0 {
+		s.refused = 0 // the client reads
+	}
 	if k.pending += messages; k.pending == 0 {
 		s.unpark()
 	}

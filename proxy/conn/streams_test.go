@@ -40,18 +40,20 @@ func (l reserving) Accept() (net.Conn, error) {
 	return conn.New(c, nil, l.memory, nil), nil
 }
 
-// serveStreams serves HTTP/2 without TLS within 1 MiB of cache.memory: 448 KiB for streams. A request waits until
-// answer is closed.
-func serveStreams(t *testing.T) (url string, memory *account.Account, client *http.Client, begun chan struct{}, answer chan struct{}) {
+// serveStreams serves HTTP/2 without TLS within megabytes of cache.memory, of each of which streams can have 448 KiB. A
+// request waits until answer is closed, except for the path /now.
+func serveStreams(t *testing.T, megabytes int64) (url string, memory *account.Account, client *http.Client, begun chan struct{}, answer chan struct{}) {
 	t.Helper()
-	c := expect.Value(cache.New(cache.Options{MemoryBytes: 1 << 20}))(t)
+	c := expect.Value(cache.New(cache.Options{MemoryBytes: megabytes << 20}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	begun, answer = make(chan struct{}, 100), make(chan struct{})
 	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
 	engine := s.NewEngine(func(*gin.Context) web.Route {
 		return web.Route{Name: "wait", Serve: func(c *gin.Context, _ *record.Record) error {
-			begun <- struct{}{}
-			<-answer
+			if c.Request.URL.Path != "/now" {
+				begun <- struct{}{}
+				<-answer
+			}
 			respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, []byte("{}"))
 			return nil
 		}, Render: func(_ *http.Request, h http.Header, f *failure.Failure) (int, string, []byte) {
@@ -73,7 +75,7 @@ func serveStreams(t *testing.T) (url string, memory *account.Account, client *ht
 }
 
 func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
-	url, memory, client, begun, answer := serveStreams(t)
+	url, memory, client, begun, answer := serveStreams(t, 1)
 	var mu sync.Mutex
 	statuses := map[int]int{} // 0 for a stream that was reset
 	var all sync.WaitGroup
@@ -114,8 +116,54 @@ func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
 	expect.Eventually(t, "all streams are released", func() bool { return memory.Used() == 0 })
 }
 
+func TestResponsesReadBesideAnOpenStreamAreReleased(t *testing.T) {
+	url, memory, client, begun, answer := serveStreams(t, 16)
+	get := func(path string) {
+		resp, err := client.Get(url + path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	var open sync.WaitGroup
+	open.Go(func() { get("/open") })
+	end := sync.OnceFunc(func() { close(answer) })
+	defer end()
+	<-begun
+	for range 50 {
+		get("/now")
+	}
+	expect.Eventually(t, "at most ten streams are reserved", func() bool { return memory.Used() <= 10*36<<10 })
+	end()
+	open.Wait()
+	expect.Eventually(t, "all streams are released", func() bool { return memory.Used() == 0 })
+}
+
+func TestRefusedCallsCountUntilTheClientReads(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	c := conn.New(ours, nil, account.New(1<<10, nil), nil)
+	defer c.Close()
+	var open, refused conn.CallStream
+	if !c.OpenCall(t.Context(), &open, 0, 0) || !open.Begin() {
+		t.Fatal("OpenCall or Begin = false, want true")
+	}
+	for range 2 {
+		c.OpenCall(t.Context(), &refused, 0, 0)
+	}
+	expect.Equal(t, c.StreamBytes(true), 2*36<<10, "StreamBytes with two refused calls")
+	message := []byte("a response")
+	open.Sending(message)
+	expect.Equal(t, c.StreamBytes(true), 2*36<<10, "StreamBytes before the client reads")
+	open.Sent(message)
+	expect.Equal(t, c.StreamBytes(true), 0, "StreamBytes after the client has read")
+	open.End()
+}
+
 func TestLongHeadersAreReserved(t *testing.T) {
-	url, memory, client, begun, answer := serveStreams(t)
+	url, memory, client, begun, answer := serveStreams(t, 1)
 	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	r.Header.Set("X-Long", strings.Repeat("x", 6<<10))
 	done := make(chan error, 1)
