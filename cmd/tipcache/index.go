@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 func indexCommand(std streams) *cobra.Command {
@@ -109,12 +110,19 @@ func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
 // it has caught up. If ctx ends, the next rebuild continues.
 func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string) error {
 	store := r.store
+	before, err := store.Mark(ctx)
+	if err != nil {
+		return fmt.Errorf("rebuild: %w", err)
+	}
 	shadow, err := store.Shadow(ctx)
 	if err != nil {
 		return fmt.Errorf("rebuild: %w", err)
 	}
 	o.Follow = false
 	o.Logger.Info("rebuilding into a second store", "shadow", shadow.Name())
+	if m, err := shadow.Mark(ctx); err == nil && m.Cursor.Chain != 0 {
+		o.Logger.Warn("continuing an interrupted rebuild; to count its blocks again, remove the second store first", "block", m.Cursor.Block)
+	}
 	second := &indexRun{store: shadow, registry: parts.NewRegistry(), log: r.log, std: r.std}
 	err = errors.Join(second.run(ctx, o, admin), shadow.Close())
 	if err == nil && ctx.Err() != nil {
@@ -125,6 +133,9 @@ func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string)
 		err = errors.Join(err, store.DropShadow(ctx), errors.New("dropped the rebuilt store, the next rebuild starts again"))
 	}
 	if err == nil {
+		err = checkRebuilt(before.Cursor, second.indexer.Status().Cursor)
+	}
+	if err == nil {
 		err = store.SwapIn(ctx)
 	}
 	if err != nil {
@@ -132,4 +143,15 @@ func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string)
 	}
 	o.Logger.Info("rebuild swapped into the store", "block", second.indexer.Status().Cursor.Block)
 	return store.DropShadow(ctx)
+}
+
+// checkRebuilt returns an error if the second store must not replace one that was at another block of its chain before.
+func checkRebuilt(before, rebuilt ledger.Cursor) error {
+	switch {
+	case rebuilt.Chain == 0:
+		return errors.New("the second store is empty, because the chain has not reached the first block")
+	case rebuilt.Chain == before.Chain && rebuilt.Block < before.Block:
+		return fmt.Errorf("the second store ends at block %d, before block %d of the store: repeat the rebuild when the execution client has that block", rebuilt.Block, before.Block)
+	}
+	return nil
 }

@@ -241,3 +241,24 @@ func TestRebuildStartsAgainAfterAnUnusableOne(t *testing.T) {
 	expect.Value(runCommand(t, indexArgs(d, url, "--rebuild")...))(t)
 	expectChain(t, store, d)
 }
+
+func TestRebuildThatIsBehindDoesNotReplaceStore(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	behind := newDevnet(t, devnet.Options{Interval: -1})
+	d.Advance(20)
+	url := sqliteURL(t)
+	expect.Value(runCommand(t, indexArgs(d, url)...))(t)
+	store := openURL(t, url)
+	before := expect.Value(store.Mark(t.Context()))(t)
+	for name, args := range map[string][]string{
+		fmt.Sprintf("before block %d", before.Cursor.Block): indexArgs(behind, url, "--rebuild"),
+		"is empty": indexArgs(d, url, "--rebuild", "--from", strconv.FormatInt(before.Cursor.Block+100, 10)),
+	} {
+		_, err := runCommand(t, args...)
+		expect.Contains(t, fmt.Sprint(err), name, "error of index %q", args)
+		expect.Equal(t, expect.Value(store.Mark(t.Context()))(t), before, "mark after index %q", args)
+		expect.NoError(t, store.DropShadow(t.Context()))
+	}
+	expectChain(t, store, d)
+}

@@ -65,11 +65,11 @@ func (s *Store) Shadow(ctx context.Context) (*Store, error) {
 	return New(name, driver, Options{Timeout: s.timeout})
 }
 
-// SwapIn replaces the store's content, including the cursor, by the shadow store's in one transaction. Until it ends, readers
-// see the old content.
+// SwapIn replaces the store's content, including the cursor, by the shadow store's in one transaction, and empties the shadow
+// store. Until it ends, readers see the old content.
 func (s *Store) SwapIn(ctx context.Context) error { return canceled(ctx, s.driver.SwapIn(ctx)) }
 
-// DropShadow removes the shadow store.
+// DropShadow removes the shadow store, or empties it if its PostgreSQL schema belongs to another role.
 func (s *Store) DropShadow(ctx context.Context) error { return s.driver.DropShadow(ctx) }
 
 // Lead waits for a lock of the database and runs work while holding it. If the connection with the lock breaks, it cancels

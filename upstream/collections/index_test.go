@@ -2,6 +2,8 @@ package collections_test
 
 import (
 	"context"
+	"fmt"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -344,4 +346,45 @@ func TestTrailEndsAtUnrecordedCursorMove(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].Block != 9 {
 		t.Errorf("Trail = %+v, %v; want block 9", got, err)
 	}
+}
+
+func TestNextRebuildBeginsEmptyIfShadowWasNotDropped(t *testing.T) {
+	testEachLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		rebuildTo(t, s, 10)
+		expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(10), "cursor after SwapIn")
+		expect.Equal(t, list(t, s, collections.Query{}).Total, 2, "total after SwapIn")
+		rebuildTo(t, s, 20)
+		expect.NoError(t, s.DropShadow(t.Context()))
+	})
+}
+
+// rebuildTo swaps in a shadow store, which it expects to be empty at first.
+func rebuildTo(t *testing.T, s *collections.Store, block int64) {
+	t.Helper()
+	shadow := expect.Value(s.Shadow(t.Context()))(t)
+	expect.Equal(t, list(t, shadow, collections.Query{}).Total, 0, "total of a new shadow store")
+	expect.NoError(t, shadow.Apply(t.Context(), ledger.Cursor{}, tallyTo(block)))
+	expect.NoError(t, shadow.Close())
+	expect.NoError(t, s.SwapIn(t.Context()))
+}
+
+func TestShadowSchemaOfAnotherRoleIsEmptied(t *testing.T) {
+	server := postgrestest.Schema(t)
+	u := expect.Value(url.Parse(server))(t)
+	schema := u.Query().Get("search_path")
+	role, shadow := schema+"_role", schema+"_rebuild"
+	postgrestest.Execute(t, server, fmt.Sprintf(`CREATE ROLE %[1]s LOGIN; CREATE SCHEMA %[3]s;
+		GRANT CREATE, USAGE ON SCHEMA %[2]s, %[3]s TO %[1]s`, role, schema, shadow))
+	t.Cleanup(func() {
+		postgrestest.Execute(t, server, fmt.Sprintf("DROP SCHEMA %[2]s CASCADE; DROP OWNED BY %[1]s CASCADE; DROP ROLE %[1]s", role, shadow))
+	})
+	u.User = url.User(role)
+	s := open(t, u.String(), collections.Options{})
+	unfinished := expect.Value(s.Shadow(t.Context()))(t)
+	expect.NoError(t, unfinished.Apply(t.Context(), ledger.Cursor{}, tallyTo(5)))
+	expect.NoError(t, unfinished.Close())
+	expect.NoError(t, s.DropShadow(t.Context()))
+	rebuildTo(t, s, 10)
+	expect.NoError(t, s.DropShadow(t.Context()))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -35,7 +36,12 @@ var swapInFormats = []string{
 	`DELETE FROM collections AS old WHERE NOT EXISTS (SELECT 1 FROM %s.collections n WHERE n.key = old.key
 	AND ` + valuesOf("n") + ` = ` + valuesOf("old") + `)`,
 	`INSERT INTO collections (` + columns + `) SELECT ` + columns + ` FROM %s.collections WHERE true ON CONFLICT DO NOTHING`,
+	emptyFormat,
 }
+
+// emptyFormat empties the shadow store, whose prefix is the verb, because the next rebuild continues what it contains.
+const emptyFormat = `DELETE FROM %s.index_cursor; DELETE FROM %s.index_steps; DELETE FROM %s.index_ips;
+	DELETE FROM %s.index_disputes; DELETE FROM %s.collections`
 
 func (s *store) Shadow(ctx context.Context) (string, collections.Driver, error) {
 	if err := s.ready(ctx); err != nil {
@@ -159,10 +165,16 @@ func (*postgresEngine) attach(ctx context.Context, s *store, _ *sql.Conn) (prefi
 	return pgx.Identifier{schema}.Sanitize(), "", err
 }
 
+// dropShadow only empties a schema of another role.
 func (*postgresEngine) dropShadow(ctx context.Context, s *store) error {
 	schema, err := shadowSchema(ctx, s)
-	if err == nil {
-		_, err = s.writer.ExecContext(ctx, "DROP SCHEMA "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
+	if err != nil {
+		return err
+	}
+	quoted := pgx.Identifier{schema}.Sanitize()
+	_, err = s.writer.ExecContext(ctx, "DROP SCHEMA "+quoted+" CASCADE")
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == "42501" { // insufficient privilege
+		_, err = s.writer.ExecContext(ctx, strings.ReplaceAll(emptyFormat, "%s", quoted))
 	}
 	return err
 }
