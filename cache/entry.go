@@ -22,7 +22,7 @@ type Content struct {
 	Source uint64 // digest of the origin's raw answer: equal digests give equal contents; 0 if unknown or if the answer is valid only until Expires
 
 	// Failed means that the origin reported a failure of its own, so that the status is no answer to the request.
-	// The shared store does not keep it.
+	// Such an entry is not shared with other replicas, whose format has no field for it.
 	Failed bool
 
 	// Encodings are the bodies in other codings, nil until [Cache.Encoded] creates them. No other method stores one.

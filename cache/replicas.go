@@ -113,7 +113,7 @@ func (f *flight) waitForOthers(ctx context.Context) (context.Context, context.Ca
 	return context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout))
 }
 
-// release publishes the entry, or abandons the lease after a failure. Callers do not wait for that, but the next flight of
+// release publishes the entry, or abandons the lease after a failure or an entry with Failed. Callers do not wait for that, but the next flight of
 // the key and Close do.
 func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failure error) {
 	if lease == nil {
@@ -124,7 +124,7 @@ func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failu
 	f.c.tasks.Go(func() {
 		defer f.c.counts.writing.Add(-1)
 		end(upstream.Guard(f.c.o.Logger, "lease", func() error {
-			if failure != nil {
+			if failure != nil || l.at.entry.Failed { // the other replicas read the origin themselves
 				return lease.Abandon(ctx, errors.Is(failure, ErrYielded))
 			}
 			return lease.Publish(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry.Stamp(), f.c.o.Now))

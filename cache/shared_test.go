@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,6 +243,26 @@ func TestSavedEntriesAreLoadedUntilTheyExpire(t *testing.T) {
 	alone.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1")}, time.Hour)
 	if found := alone.Load(t.Context(), []string{"one"}); len(found) != 1 {
 		t.Errorf("Load from memory without the store = %v, want one", found)
+	}
+}
+
+func TestFailureReportedByOriginIsNotShared(t *testing.T) {
+	t.Parallel()
+	addr := startRedis(t).addr
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	for i := range 2 {
+		c := startReplica(t, addr, redis.Options{Lease: time.Hour})
+		var calls atomic.Int64
+		res := mustGet(t, c, q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
+			calls.Add(1)
+			e := entry(100, "the node failed")
+			e.Failed = true
+			return e, nil
+		})
+		waitForIdle(t, c)
+		if calls.Load() != 1 || !res.Entry.Failed {
+			t.Errorf("replica %d called its origin %d times and got Failed = %t, want 1, true", i, calls.Load(), res.Entry.Failed)
+		}
 	}
 }
 
