@@ -30,12 +30,14 @@ func (j judgement) String() string {
 func (j judgement) fresh(now time.Time) bool {
 	e, q, p := j.entry, j.q, j.q.Policy
 	switch {
-	case e.Height < q.MinHeight, q.MaxHeight > 0 && e.Height > q.MaxHeight:
+	case q.MaxHeight > 0 && e.Height > q.MaxHeight:
 		return false
 	case !e.Expires.IsZero() && !e.Expires.After(now):
 		return false
 	case p.Immutable && (e.Status == 200 || !p.ImmutableIfOK):
 		return true
+	case e.Height < q.MinHeight:
+		return false
 	case q.Tip > 0:
 		return e.Height > 0 && q.Tip-e.Height <= p.FreshBlocks
 	default:

@@ -28,7 +28,7 @@ type Query struct {
 	Interval  time.Duration // between blocks; 0 if unknown
 	Tip       int64         // newest known block; 0 for none, which measures freshness in seconds
 	MaxHeight int64         // entries above it are Expired and replaced, because no block can have this height yet; 0 means no limit
-	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 means no limit
+	MinHeight int64         // entries below it are Expired for this caller (read your writes), unless they never change; 0 means no limit
 	Confined  bool          // entries of all confined queries use at most a quarter of memory
 	Audit     bool          // reports each entry that is new to this replica to Options.OnNewEntry
 	Ahead     bool          // allows reading ahead with this Policy if the key is requested in every block

@@ -88,7 +88,7 @@ func (p *Policy) KeepFor(s *Stamp, now Clock) time.Duration {
 type Requirement struct {
 	Policy    *Policy
 	Tip       int64 // newest known block; 0 for none, which measures age in seconds
-	MinHeight int64 // answers below it are Expired; 0 means no limit
+	MinHeight int64 // answers below it are Expired, unless they never change; 0 means no limit
 	MaxHeight int64 // answers above it are not believed and Expired, because no block can have this height yet; 0 means no limit
 }
 
@@ -115,7 +115,9 @@ func (r *Requirement) StandsIn(s *Stamp, now Clock) bool {
 // Believes reports whether the chain can have reached height.
 func (r *Requirement) Believes(height int64) bool { return r.MaxHeight <= 0 || height <= r.MaxHeight }
 
-func (r *Requirement) within(s *Stamp) bool { return s.Height >= r.MinHeight && r.Believes(s.Height) }
+func (r *Requirement) within(s *Stamp) bool {
+	return (s.Height >= r.MinHeight || r.Policy.IsImmutable(s)) && r.Believes(s.Height)
+}
 
 // Replaces reports whether s replaces old in a store.
 func (r *Requirement) Replaces(s, old *Stamp) bool { return Newer(s, old) || !r.Believes(old.Height) }

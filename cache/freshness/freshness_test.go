@@ -120,16 +120,18 @@ func TestQueryLimitsHeights(t *testing.T) {
 	clock := func() time.Time { return now }
 	for name, tt := range map[string]struct {
 		minHeight, maxHeight, height int64
+		immutable                    bool
 		believed, served             bool
 	}{
-		"no limits":         {0, 0, 100, true, true},
-		"at MinHeight":      {100, 0, 100, true, true},
-		"below MinHeight":   {101, 0, 100, true, false},
-		"at MaxHeight":      {0, 100, 100, true, true},
-		"above MaxHeight":   {0, 99, 100, false, false},
-		"an unknown height": {0, 99, 0, true, true},
+		"no limits":                      {0, 0, 100, false, true, true},
+		"at MinHeight":                   {100, 0, 100, false, true, true},
+		"below MinHeight":                {101, 0, 100, false, true, false},
+		"below MinHeight, but immutable": {101, 0, 100, true, true, true},
+		"at MaxHeight":                   {0, 100, 100, false, true, true},
+		"above MaxHeight":                {0, 99, 100, true, false, false},
+		"an unknown height":              {0, 99, 0, false, true, true},
 	} {
-		r := freshness.Requirement{Policy: &freshness.Policy{Immutable: true}, Tip: 100, MinHeight: tt.minHeight, MaxHeight: tt.maxHeight}
+		r := freshness.Requirement{Policy: &freshness.Policy{Immutable: tt.immutable, Fresh: time.Minute}, MinHeight: tt.minHeight, MaxHeight: tt.maxHeight}
 		s, older := &freshness.Stamp{Height: tt.height, ReadAt: now}, &freshness.Stamp{Height: 90, ReadAt: now.Add(-time.Minute)}
 		expect.Equal(t, r.Believes(tt.height), tt.believed, "%s: Believes", name)
 		expect.Equal(t, r.Replaces(older, s), !tt.believed, "%s: Replaces by an older stamp", name)

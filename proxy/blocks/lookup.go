@@ -114,9 +114,6 @@ func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 	if tip.Known {
 		query.Tip, query.Interval = tip.Height, tip.Interval
 	}
-	if q.Pinned > 0 || policy.Immutable {
-		query.MinHeight = 0 // fixed answers are valid at every height
-	}
 	if q.Batch != nil { // its parts are stored and audited
 		query.Policy.Keep, query.Audit = 0, false
 	}

@@ -273,6 +273,32 @@ func TestImmutableEntryIsServedBelowMinimumBlock(t *testing.T) {
 	})
 }
 
+// missingRead is a read of an item that no node has.
+type missingRead struct{ read }
+
+func (s missingRead) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
+	a, err := s.read.Fetch(ctx, r, before)
+	a.Status = http.StatusNotFound
+	return a, err
+}
+
+// A missing item may be in the required block.
+func TestMissingItemIsReadAgainForMinimumBlock(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		kind := d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
+		expect.NoError(t, d.SetClasses(blocks.Classes{Live: cache.Policy{FreshBlocks: 2, Keep: time.Minute}}, nil))
+		get := func(origin blocks.Origin, minHeight int64) outcome {
+			q := &blocks.Query{Key: "test/tx", Kind: kind, Origin: origin, Heights: blocks.Heights{Min: minHeight}}
+			a := expect.Value(d.answer(t, q))(t)
+			return outcome{a.Entry.Height, a.Outcome.String()}
+		}
+		expect.Equal(t, get(missingRead{read{d.nodes}}, 0), outcome{100, "miss"}, "outcome of the first request")
+		d.nodes.grow(1)
+		expect.Equal(t, get(missingRead{read{d.nodes}}, 0), outcome{100, "hit"}, "outcome without a minimum block")
+		expect.Equal(t, get(read{d.nodes}, 101), outcome{101, "miss"}, "outcome with the minimum block 101")
+	})
+}
+
 // Another replica may have read at a block that this one has not seen yet.
 func TestEntryFromLaterBlockEndsWait(t *testing.T) {
 	for name, tt := range map[string]struct {
