@@ -91,6 +91,7 @@ func TestUnstreamablePathIsRefusedByStatus(t *testing.T) {
 		{"an invalid address", "/staking/validators/nope", 400, `validator_addr is \"nope\"`},
 		{"a future block", "/staking/pool?stream.block_height=9999", 400, "in the future"},
 		{"an invalid height", "/staking/pool?stream.block_height=x", 400, "X-Block-Height"},
+		{"different heights", "/staking/pool?stream.min_block_height=1&stream.min_block_height=2", 400, "expected one value"},
 		{"an invalid execution block", "/staking/pool?stream.min_evm_block=x", 400, "X-Min-Evm-Block"},
 		{"no path", "/live", 400, "path is given 0 times"},
 		{"too many paths", tooMany, 400, "path is given 21 times"},

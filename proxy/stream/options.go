@@ -90,7 +90,7 @@ func isOption(name string) bool {
 }
 
 // OptionsAsHeaders returns the request with its options set as headers. A header that the client sent takes
-// precedence.
+// precedence. The readers of the headers refuse different values of an option.
 func OptionsAsHeaders(r *http.Request) *http.Request {
 	options := web.RemovedParameters(r)
 	if len(options) == 0 {
@@ -99,7 +99,7 @@ func OptionsAsHeaders(r *http.Request) *http.Request {
 	r = r.Clone(r.Context())
 	for name, header := range optionHeaders {
 		if values := web.Given(options[name]); len(values) > 0 && len(web.Given(r.Header[header])) == 0 {
-			r.Header[header] = values[:1]
+			r.Header[header] = values
 		}
 	}
 	return r
