@@ -318,6 +318,30 @@ func TestReadAheadDoesNotWaitForAnotherReplica(t *testing.T) {
 	expect.NoError(t, <-done)
 }
 
+// The parts of a batch are shared with other replicas, the batch is not.
+func TestBatchReadAheadRequestsLeaseOfPartOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := busyStore()
+		var requested, reads int
+		busy := s.acquire
+		s.acquire = func(to cache.Subscriber) (cache.LeaseReply, error) {
+			requested++
+			return busy(to)
+		}
+		f := newFollower(t, newCacheWith(t, s, cache.Options{}))
+		f.q.Policy.Keep = 0
+		f.makeHot(t)
+		f.before = func(ctx context.Context) error {
+			reads++
+			_, err := f.Get(ctx, cache.Query{Key: "part", Policy: byTheBlock, Tip: f.tip}, answer(f.tip, page))
+			return err
+		}
+		if f.nextBlock(t); reads == 0 || requested != reads {
+			t.Errorf("leases requested in %d reads ahead = %d, want one in each", reads, requested)
+		}
+	})
+}
+
 // Requests count for a key whose entry was renewed by another replica's read.
 func TestKeyReadByAnotherReplicaIsReadAhead(t *testing.T) {
 	t.Parallel()
