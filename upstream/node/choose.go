@@ -30,9 +30,11 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		case v.Foreign() || !f.allows(e, chain):
 		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
-		case e.serverOf(f.request).isOpen():
+		case e.serverOf(f.request).isOpen() || f.request.Invoke != nil && e.grpc.chain.Load() == nil:
 			f.broken = true
-		case v.Unseen || slices.Contains(f.lagging, e):
+		case v.Unseen:
+			hope, f.broken = true, true
+		case slices.Contains(f.lagging, e):
 			hope = true
 		case reach == behind && height <= tip.Height: // a height above the tip is sent, so that the node refuses it
 			soon := height-v.Height <= maxWaitLag
@@ -58,7 +60,7 @@ func (f *fetch) allows(e *endpoint, chain string) bool {
 	if r.Only != "" && r.Only != e.name || slices.Contains(f.done, e) {
 		return false
 	}
-	return e.serverOf(r) != nil && (r.Invoke == nil || e.grpc.serves(chain))
+	return e.serverOf(r) != nil && (r.Invoke == nil || !e.grpc.isForeign(chain))
 }
 
 // reach is how likely it is that an endpoint can answer at a height.

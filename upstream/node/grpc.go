@@ -175,9 +175,10 @@ func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error)
 	return "", errors.New("server does not name its chain")
 }
 
-func (c *grpcClient) serves(chainID string) bool {
+// isForeign reports whether the server is known to serve another chain.
+func (c *grpcClient) isForeign(chainID string) bool {
 	chain := c.chain.Load()
-	return chain != nil && *chain == chainID
+	return chain != nil && *chain != chainID
 }
 
 // CheckGRPC reads the chain of an endpoint's gRPC server.

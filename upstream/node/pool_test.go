@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,13 +12,19 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node/queue"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 // stall is a handler that never responds.
-func stall(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+func stall(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // until then net/http does not notice that the client has left
+	<-r.Context().Done()
+}
 
 func mustFetch(t *testing.T, p *Pool, r Request) *Answer {
 	t.Helper()
@@ -188,6 +195,37 @@ func TestPrunedIsReportedAfterAllEndpointsRefused(t *testing.T) {
 	silent.change(func() { silent.rest = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } })
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", Height: 10})
 	wantKind(t, err, upstream.Unreachable)
+}
+
+func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
+	t.Parallel()
+	refusing := startGRPC(t, "127.0.0.1:0", "story-1")
+	refusing.refuse(codes.Unknown, "failed to load state at height 10; version does not exist", false)
+	for name, tt := range map[string]struct {
+		archive func(n *fakeNode) // changes the archive
+		known   int64             // its height, once polled
+		request Request
+		want    upstream.Kind
+	}{
+		"gRPC server down": {func(n *fakeNode) { n.grpc = porttest.Address(t) }, 1000, Request{Invoke: &Invocation{Method: aMethod}}, upstream.Unreachable},
+		"not called yet":   {func(n *fakeNode) { n.front, n.frontRPC = stall, true }, 0, Request{Path: "/x"}, upstream.Unreachable},
+		"far behind":       {func(n *fakeNode) { n.height = 900 }, 900, Request{Path: "/x"}, upstream.Overloaded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pruned, archive := newFakeNode(t, 1000), newFakeNode(t, 1000)
+			pruned.change(func() { pruned.lowest, pruned.grpc = 990, refusing.address })
+			archive.change(func() { tt.archive(archive) })
+			p := newPool(t, Options{Timeout: time.Minute, BlockInterval: time.Minute, RollbackAfter: time.Hour}, pruned, archive)
+			go func() { _ = p.Run(context.Background()) }()
+			wantTip(t, p, 1000)
+			waitForGRPC(t, p, 0, "ok")
+			expect.Eventually(t, "the height of the archive", func() bool { return p.Health()[1].Height == tt.known })
+			tt.request.Height = 950
+			_, err := p.Fetch(within(t, time.Minute), tt.request)
+			wantKind(t, err, tt.want)
+		})
+	}
 }
 
 func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {

@@ -35,7 +35,7 @@ func (f *fetch) exhausted() (*Answer, error) {
 	switch {
 	case f.failure != nil:
 		return nil, f.failure
-	case f.pruned != nil && !f.broken:
+	case f.pruned != nil && !f.broken && !f.far:
 		return f.refusal(), nil
 	case f.far && !f.broken:
 		return nil, &upstream.Error{
