@@ -74,6 +74,23 @@ func TestDistrustedSourceIsReadOncePerInterval(t *testing.T) {
 	}, n)
 }
 
+func TestImplausibleHeightOfARESTServerIsIgnored(t *testing.T) {
+	n := newFakeNode(990)
+	n.restOnly, n.reports = true, true
+	runChain(t, func(t *testing.T, c *followed) {
+		c.current(3)
+		n.change(func() { n.lie = 1 << 40 })
+		c.block()
+		n.change(func() { n.lie = 0 })
+		if got := c.Tip().Height; got > n.newest() {
+			t.Errorf("tip = %d after an implausible height, want at most %d", got, n.newest())
+		}
+		c.blocks(2)
+		c.current(2 * int(rollback/interval))
+		expect.Equal(t, c.epochs.Load(), 0, "new epochs")
+	}, n)
+}
+
 func TestTipIsUnconfirmedFromLowerHeaderUntilNextEpoch(t *testing.T) {
 	n := newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {

@@ -39,6 +39,7 @@ type fakeNode struct {
 	old         time.Duration             // age of headers on arrival
 	polled      bool                      // subscriptions fail
 	restOnly    bool                      // there is no CometBFT
+	reports     bool                      // a read of the latest block has its height, to which lie is added
 	hashless    bool                      // the REST server has no hashes
 	hashReads   int                       // number of hash reads from the REST server
 	sockets     []*socket
@@ -159,6 +160,9 @@ func (n *fakeNode) Read(_ context.Context, height int64) (heights.Reading, error
 		return heights.Reading{}, errors.New("timeout")
 	}
 	r := heights.Reading{Height: height}
+	if height == 0 && n.reports {
+		return heights.Reading{Height: n.height + n.lie}, nil
+	}
 	if height > n.height || n.refuses != nil && n.refuses(height) {
 		r.Outcome = heights.Future
 		if n.latest > 0 {
@@ -209,7 +213,7 @@ func runChain(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fake
 		logger := slog.New(slog.NewTextHandler(c.log, nil))
 		var all []*heights.Node
 		for i, n := range nodes {
-			all = append(all, &heights.Node{Name: fmt.Sprint("node", i), Reader: n, ReportsHeight: func() bool { return false }, Logger: logger})
+			all = append(all, &heights.Node{Name: fmt.Sprint("node", i), Reader: n, ReportsHeight: func() bool { return n.reports }, Logger: logger})
 			if !n.restOnly {
 				all[i].Comet = n
 			}

@@ -60,7 +60,8 @@ func (f *restFollower) check(ctx context.Context) error {
 	if err != nil || height == 0 {
 		return err
 	}
-	read := height != f.known || f.polls%recheck == 1 // newest reads a known height again only at such polls
+	// newest reads at the height unless the node reports it, and again only at some polls.
+	read := !f.node.ReportsHeight() && (height != f.known || f.polls%recheck == 1)
 	claim := tip.Claim{Height: height, Proved: read, CatchingUp: f.node.State().CatchingUp}
 	if height > f.known && f.known > 0 {
 		claim.Time = time.Now() // approximately

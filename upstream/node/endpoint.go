@@ -231,9 +231,12 @@ func endSpan(span trace.Span, answer *Answer, err error) {
 	upstream.EndSpan(span, err)
 }
 
-// Read sends the probe of the dialect, for [heights.Node].Reader.
+// Read sends the probe of the dialect, for [heights.Node].Reader. A failure of the node is an error.
 func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, error) {
 	a, err := e.readREST(ctx, Request{Path: e.client.protocol.probe}, height)
+	if err == nil && a.Reason == Other {
+		err = fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)
+	}
 	if err != nil {
 		return heights.Reading{}, err
 	}
@@ -266,7 +269,8 @@ func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) 
 func (a *Answer) reading() heights.Reading {
 	r := heights.Reading{Height: a.Height, Latest: a.Latest}
 	switch {
-	case a.NodeStatus == http.StatusNotFound: // no handler ran
+	case a.NodeStatus == http.StatusNotFound, // no handler ran
+		a.Reason == Other && !a.NodeWorks, a.Reason == BadInput, a.Reason == Ambiguous:
 		r.Outcome = heights.Unknown
 	case a.Reason == Pruned:
 		r.Outcome = heights.Pruned

@@ -2,7 +2,11 @@ package node
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,6 +137,45 @@ func TestTipComesFromTheRESTServerAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFailuresOfTheRESTServerProveNoHeight(t *testing.T) {
+	t.Parallel()
+	n := newFakeNode(t, 100)
+	p := newPool(t, Options{RollbackAfter: time.Hour, Endpoints: []Endpoint{{REST: "http://" + n.address}}})
+	go func() { _ = p.Run(context.Background()) }()
+	wantTip(t, p, 100)
+	var above atomic.Int32 // reads above the tip
+	n.change(func() {
+		n.front = func(w http.ResponseWriter, r *http.Request) {
+			if height, _ := strconv.Atoi(r.Header.Get("X-Block-Height")); height <= 100 || above.Add(1) > 2 {
+				n.serveREST(w, r)
+				return
+			}
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"code":429,"msg":{},"error":"too many requests"}`)
+		}
+	})
+	expect.Eventually(t, "two refused reads above the tip and a usual one", func() bool { return above.Load() > 2 })
+	n.commit(101)
+	wantTip(t, p, 101)
+}
+
+func TestRefusedInputProvesNoHeight(t *testing.T) {
+	t.Parallel()
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, n)
+	expect.Eventually(t, "the subscription", connected(p))
+	n.change(func() {
+		n.rest = func(w http.ResponseWriter, _ *http.Request) { refuse(w, "encoding/hex: odd length hex string") }
+	})
+	n.change(func() { n.lie = 5 })
+	n.commit(101)
+	wantTip(t, p, 106)
+	expect.Equal(t, mustFetch(t, p, Request{Height: AtTip}).Reason, BadInput, "reason")
+	n.change(func() { n.lie = 0 })
+	n.commit(102)
+	wantTip(t, p, 102)
 }
 
 func TestTipOutOfReachIsReported(t *testing.T) {
