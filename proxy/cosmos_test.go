@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -52,37 +51,6 @@ func (s *sdkService) advance(t *testing.T) {
 }
 
 func (s *sdkService) reads(path string) int64 { return s.Stats().Node.Of(path) }
-
-func TestSDKNodeIsReadOncePerKeyAndBlock(t *testing.T) {
-	s := newSDK(t, devnet.Options{}, nil)
-	for block := range 3 {
-		before := s.reads(sdkWide)
-		for _, path := range []string{
-			sdkWide + "?pagination.limit=8&pagination.count_total=true", sdkWide + "?pagination.countTotal=1&pagination.limit=010&x=y",
-			sdkWide + ":?pagination.limit=0x8&pagination.count_total=T", strings.ReplaceAll(sdkWide, sdk.WideDelegator, strings.ToUpper(sdk.WideDelegator)) + "?pagination.limit=8&pagination.count_total=true",
-		} {
-			height := strconv.FormatInt(s.Height(), 10)
-			got := s.get(t, path, "X-Min-Block-Height", height)
-			got.expect(t, http.StatusOK)
-			got.expectHeader(t, "X-Block-Height", height)
-			got.expectHeader(t, "X-Cosmos-Block-Height", height)
-		}
-		expect.Equal(t, s.reads(sdkWide)-before, 1, "node requests in block %d (%+v)", block, s.Stats().Node.ReadCounts)
-		s.advance(t)
-	}
-}
-
-func TestStateErrorIsReadOncePerBlock(t *testing.T) {
-	s := newSDK(t, devnet.Options{}, nil)
-	const path = "/cosmos/gov/v1/proposals/999"
-	for range 3 {
-		got := s.get(t, path)
-		got.expect(t, http.StatusNotFound)
-		got.expectHeader(t, "Grpc-Metadata-X-Cosmos-Block-Height", "1000")
-		got.expectHeader(t, "X-Cosmos-Block-Height", "")
-	}
-	expect.Equal(t, s.reads(path), 1, "node requests")
-}
 
 func TestTransactionIsFoundInNextBlock(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)

@@ -80,19 +80,6 @@ func TestPollContinuesSession(t *testing.T) {
 	}
 }
 
-func TestRefusedPollsMayBeCachedForOneSecond(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	for target, want := range map[string]string{
-		"/staking/pool?since=228":                     `since is \"228\"; expected 0, or the id of an answer of this chain, as its Link names it`,
-		"/staking/pool?since=0&since=1":               `since is given 2 times`,
-		"/staking/pool?since=0&x-block-height=latest": `x-block-height is \"latest\"; expected a positive integer`,
-	} {
-		got := s.get(t, target)
-		got.expectRefusal(t, http.StatusBadRequest, `{"code":400,"msg":{},"error":"`+want+"\"}\n")
-		got.expectHeader(t, "Cache-Control", "max-age=1")
-	}
-}
-
 func TestSDKPathsCanBePolled(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	s.advance(t)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -47,28 +46,6 @@ func TestStreamSendsAnswerAndThenChanges(t *testing.T) {
 	es.expect(s.answerEvent(t, 230, second))
 }
 
-func TestStreamResumesAfterLastEvent(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	first := answerPool(s, 1)
-	es := s.stream(t, anyPath)
-	event := es.next()
-	id, _, _ := strings.Cut(strings.TrimPrefix(event, "id: "), "\n")
-	es.close()
-	for _, again := range []*eventStream{
-		s.stream(t, anyPath, "Last-Event-ID", id),
-		s.stream(t, anyPath+"?stream.last_event_id="+url.QueryEscape(id)),
-		s.stream(t, anyPath+"?lastEventId="+url.QueryEscape(id)),
-	} {
-		body := answerPool(s, 2)
-		s.chain.grow(1)
-		expect.Contains(t, again.next(), "\ndata: "+body+"\n", "event")
-		answerPool(s, 1)
-		s.chain.grow(1)
-		expect.Contains(t, again.next(), "\ndata: "+first+"\n", "event")
-		again.close()
-	}
-}
-
 func TestStreamIsSentToClientsThatPreferIt(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	for accept, want := range map[string]bool{
@@ -108,39 +85,6 @@ func TestUnstreamablePathIsRefusedByStatus(t *testing.T) {
 		})
 	}
 	expect.Equal(t, s.chain.calls(), 0, "node requests")
-}
-
-func TestStreamBeyondLimitEndsAtOnceWithRetry(t *testing.T) {
-	for name, limit := range map[string]stream.Options{"per client": {PerClient: 2}, "of all clients": {Max: 2}} {
-		t.Run(name, func(t *testing.T) {
-			s := startChain(t, proxy.Options{Streams: limit})
-			body := answerPool(s, 1)
-			first := s.stream(t, anyPath)
-			first.expect(s.answerEvent(t, 228, body))
-			s.stream(t, anyPath).expect(s.answerEvent(t, 228, body))
-			third := s.stream(t, anyPath)
-			if got := third.next(); third.resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "retry: ") || third.next() != "" {
-				t.Errorf("third stream = %d %q, want 200 with retry and the end", third.resp.StatusCode, got)
-			}
-			first.close()
-			expect.Eventually(t, "a stream after the first one has ended", func() bool { return strings.HasPrefix(s.stream(t, anyPath).next(), "id: ") })
-		})
-	}
-}
-
-func TestStreamsOfDrainingServerEndWithRetry(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	body := answerPool(s, 1)
-	es := s.stream(t, anyPath)
-	es.expect(s.answerEvent(t, 228, body))
-	s.proxy.Drain()
-	if got := es.next(); !strings.HasPrefix(got, "retry: ") || es.next() != "" {
-		t.Errorf("last event = %q, want retry", got)
-	}
-	late := s.stream(t, anyPath)
-	if got := late.next(); late.resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "retry: ") {
-		t.Errorf("stream during the drain = %d %q, want 200 with retry", late.resp.StatusCode, got)
-	}
 }
 
 func TestStreamAcceptsKeyInQuery(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	store "github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -35,6 +36,7 @@ type fakeStore struct {
 	degraded  bool
 	err       error
 	delay     time.Duration // of List
+	lag       int64         // generations that a page is behind the mark
 }
 
 func (s *fakeStore) Mark() *store.Mark              { return s.mark }
@@ -54,7 +56,7 @@ func (s *fakeStore) List(_ context.Context, q store.Query) (store.Page, error) {
 	items := []store.Collection{{Address: "0xAb00000000000000000000000000000000000000", AssetCount: 7, Metadata: json.RawMessage(`{"own":1}`)}}
 	page := store.Page{Items: items[:min(1, s.total)], Total: s.total}
 	if s.mark != nil {
-		page.Generation = s.mark.Generation
+		page.Generation = s.mark.Generation - s.lag
 	}
 	return page, s.err
 }
@@ -263,6 +265,44 @@ func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 			t.Errorf("while the store fails, at a later block: status = %d, want an error", w.Code)
 		}
 	})
+}
+
+func TestPageBelowRequestedBlockIsNeverServed(t *testing.T) {
+	unreachable := &upstream.Error{Kind: upstream.Unreachable, Msg: "the collection store cannot be reached"}
+	for name, tt := range map[string]struct {
+		change func(s *fakeStore)
+		status int
+	}{
+		"the store fails":         {func(s *fakeStore) { s.err = unreachable }, http.StatusBadGateway},
+		"the store is overloaded": {func(s *fakeStore) { s.err = store.Busy(unreachable) }, http.StatusServiceUnavailable},
+		"the store is slow":       {func(s *fakeStore) { s.delay = time.Hour }, http.StatusGatewayTimeout},
+		"a standby database lags": {func(s *fakeStore) { s.lag = 1 }, http.StatusServiceUnavailable},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			mark := func(generation int64) *store.Mark {
+				return &store.Mark{Generation: generation, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 10 * generation, Time: time.Now()}}
+			}
+			s := &fakeStore{total: 1, mark: mark(5)}
+			policy := cache.Policy{Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
+			ask := newLister(t, Options{Store: s, Watch: s, Filled: true, NoAuth: true, Policy: policy})
+			check := func(least string, status int, block string) {
+				t.Helper()
+				w := ask("POST", "{}", "X-Min-Evm-Block", least)
+				if w.Code != status || w.Header().Get("X-Evm-Block") != block {
+					t.Errorf("%s: response at block %q or later = %d at block %q, want %d at %q", name, least, w.Code, w.Header().Get("X-Evm-Block"), status, block)
+				}
+			}
+			check("", http.StatusOK, "50")
+			s.mark, s.since = mark(6), 6
+			tt.change(s)
+			for range 3 {
+				check("60", tt.status, "")
+			}
+			check("", http.StatusOK, "50")
+			s.since = 5
+			check("50", http.StatusOK, "50") // the page has counted it
+		})
+	}
 }
 
 func TestPageOfReplacedStoreIsReadAgain(t *testing.T) {

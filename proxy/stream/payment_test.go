@@ -124,6 +124,19 @@ func TestStreamsPerKeyAreLimited(t *testing.T) {
 	})
 }
 
+func TestStreamsOfAllClientsAreLimited(t *testing.T) {
+	inBubble(t, stream.Options{Max: 1}, func(s *service) {
+		s.setAnswers(map[string]string{"/a": `1`})
+		first := s.followFrom("192.0.2.1", "/a")
+		first.expect(t, `1`)
+		if events := s.followFrom("192.0.2.2", "/a").events(); len(events) != 1 || !strings.HasPrefix(events[0], "retry: ") {
+			t.Errorf("events of the second stream = %q, want one retry event", events)
+		}
+		first.leave()
+		s.followFrom("192.0.2.2", "/a").expect(t, `1`)
+	})
+}
+
 func TestKeyWithRateHasStreamsOfManyClients(t *testing.T) {
 	child := keyOf("child", "1")
 	child.Rate = limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}
