@@ -68,7 +68,7 @@ func (c *Content) coded(coding codings.Coding) []byte {
 	return *made
 }
 
-// Encoded returns the body in a coding of a content that is cached under key. The body is encoded once and then kept
+// Encoded returns the body of a content in a coding. The content is cached under key. The body is encoded once and then kept
 // with the content, which increases its size. With peek nothing is encoded: a body that was not encoded before is nil.
 //
 // The first caller encodes on its own goroutine, or in the background if that is costly. Meanwhile, and while as
@@ -94,7 +94,7 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 	if !must && coding.Costly(len(content.Body)) {
 		c.encodeLater(key, content, coding)
 	} else {
-		// The body may be sent only once, or its first caller waits for a costly coding.
+		// Compress quickly if the body may be sent only once, or if its first caller waits for a costly coding.
 		quick := content.variants.uncached || must && coding.Costly(len(content.Body)) && !content.encoded()
 		c.encode(key, content, coding, quick, must)
 	}

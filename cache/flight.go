@@ -15,8 +15,9 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A flight is one lookup of a key below memory. Each caller that needs one makes this value. If no flight of the key is
-// running, a copy of it runs for all callers (join, start); otherwise it is dropped.
+// A flight is one lookup of a key in the shared store and at the origin. Each caller that needs one makes a value of this type.
+// If no flight of the key is running, a copy of the value runs for all callers (join, start). Otherwise the caller waits for
+// the running one.
 type flight struct {
 	*request
 
@@ -126,7 +127,7 @@ func (f *flight) readOrigin(ctx context.Context, l *flightResult) error {
 	}
 	before := l.at
 	l.at, l.store = f.keep(e), fromOrigin
-	// Keys read ahead are used often, and their hits were counted when the block began.
+	// A key that is read ahead is used often, but its hits were set to 0 when the block began.
 	if before != nil && before.entry.Content != e.Content && (Ahead(ctx) || before.hits.Load() >= ahead.Often) {
 		f.c.encodeAgain(f.q.Key, before.entry.Content, e.Content)
 	}

@@ -10,7 +10,7 @@ import (
 type Stored struct {
 	*Entry               // nil for none
 	State  State         // judged for the query
-	Expiry time.Duration // until the store drops the entry; 0 in memory, which drops none
+	Expiry time.Duration // until the entry expires in the store; 0 in memory, where it does not
 }
 
 // Inspection is what the stores hold for a query and what Get would do, determined without side effects.
@@ -18,7 +18,7 @@ type Inspection struct {
 	Namespace        string // "" while unknown
 	Memory, Shared   Stored
 	RevalidationWait time.Duration // how long Get waits for the origin if an entry is stale
-	LastFailure      error         // why callers do not wait for the origin, which failed just now; nil if they wait
+	LastFailure      error         // recent failure of the origin, after which callers do not wait for it; nil for none
 	Renewing         bool          // a background flight is refreshing the entry in memory
 	Ahead            bool          // the key is read ahead at the next block if it is requested at least [ahead.Often] times in this one
 	SharedState      string        // see Cache.SharedState

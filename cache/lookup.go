@@ -33,8 +33,8 @@ type request struct {
 // for it, Get returns an entry that q.Policy keeps for errors, with the failure in Result.Err. Without such an entry
 // it returns the failure: the origin's, ctx's, [ErrOverloaded] or [ErrShare].
 //
-// An entry below q.MinHeight or older than q.Policy allows is returned only if the origin supplied it after Get
-// was called.
+// An entry below q.MinHeight is returned only if the origin supplied it after Get was called. The same holds for an entry
+// older than q.Policy allows, unless the origin failed with [ErrBehind].
 func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error) {
 	ch := c.chain.Load()
 	at, _ := ch.memory.GetIfPresent(q.Key)

@@ -58,7 +58,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 		counter("origin_errors_total", "Failed upstream requests.", &n.originErrors),
 		counter("evictions_total", "Entries evicted because memory was full.", &n.evictions),
 		counter("warmed_total", "Entries loaded from Redis at the start: the keys that other replicas use most.", &n.warmed),
-		counter("renewals_total", "Entries stored in memory for a block: new keys, and newer entries of known keys.", &n.renewals),
+		counter("renewals_total", "Entries with a height that were stored in memory: new keys, and newer entries of known keys.", &n.renewals),
 		gauge("shared_writes", "Leases being released in Redis, with or without an entry.", func() float64 { return float64(n.writing.Load()) }),
 		gauge("lease_waiting", "Flights waiting for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
 		gauge("waiting", "Callers waiting for flights.", func() float64 { return float64(int64(c.o.MaxWaiters) - c.waiters.Free(math.MaxInt64)) }),
@@ -74,7 +74,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 		}
 	}
 	for r := range n.ahead {
-		all = append(all, counter("read_ahead_total", "Keys selected to be read ahead when a block arrived, by result: origin (read), shared (another replica had read it), needless (a caller was faster), yielded (no upstream capacity or no time left) or failed. Keys that were read but not requested until the next block also count as unused. Keys left after a failure are not counted.",
+		all = append(all, counter("read_ahead_total", "Keys selected to be read ahead when a block arrived, by result: origin (read), shared (another replica had read it), needless (a caller was faster, or another replica was reading it), yielded (no upstream capacity or no time left) or failed. Keys that were read but not requested until the next block also count as unused. Keys left after a failure are not counted.",
 			&n.ahead[r], "result", ahead.Result(r).String()))
 	}
 	for coding := codings.Gzip; coding < codings.Count; coding++ {

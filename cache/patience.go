@@ -10,8 +10,8 @@ const (
 	errorPatience   = time.Second // if the entry is kept only for errors
 )
 
-// Patience returns how long a caller waits for a newer block than the cached one: the configured value, or, if
-// that is 0, a quarter of the block interval, at most 500 ms. An interval of 0 is unknown.
+// Patience returns how long a caller waits for a newer block than the cached one: the configured value, or, if that is 0, a
+// quarter of the block interval, from 20 to 500 ms. If the interval is unknown (0), it is 100 ms.
 func Patience(set, interval time.Duration) time.Duration {
 	switch {
 	case set > 0:

@@ -16,10 +16,11 @@ import (
 // flight, it is like [ErrYielded].
 var errHeld = fmt.Errorf("%w: another replica has the lease", ErrYielded)
 
-// acquire reads the shared store until it returns an entry that ends the flight (enough), or until this flight may
-// read the origin: because it has the lease, because the replica that had the lease failed, or because the shared
-// store does not work. If the store does not work, each replica reads the origin once for all its callers. The lease must
-// be released; it is nil without a shared store. A read ahead does not wait for another replica.
+// acquire reads the shared store until it returns an entry that ends the flight (enough), or until this flight may read the
+// origin: because it has the lease, because the replica that had the lease failed or took too long, because leases are ignored
+// (ignoredFor), or because the shared store does not work. If the store does not work, each replica reads the origin once for
+// all its callers. The lease must be released; it is nil without a shared store. A read ahead does not wait for another
+// replica.
 func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, enough bool, err error) {
 	if !f.ch.shares(&f.q) {
 		return nil, false, nil
@@ -67,8 +68,8 @@ func (f *flight) judged(l *flightResult) *Entry {
 	return l.at.known()
 }
 
-// renew stores what another replica has announced for the key since the cached entry, and returns the slot in
-// memory then.
+// renew stores what another replica has announced for the key since the cached entry, and returns the slot that memory has
+// afterwards.
 func (r *request) renew(at *slot) *slot {
 	if !r.ch.shares(&r.q) {
 		return at
@@ -140,8 +141,8 @@ func drain(woken <-chan bool) {
 	}
 }
 
-// Any writer to the shared store can acquire and renew leases. After maxUnreleased leases in a row that no message
-// reports as released, leases are ignored for ignoredFor.
+// Any writer to the shared store can acquire and renew leases. After maxUnreleased waits in a row that used up the flight's
+// time, while the lease was neither released nor expired, leases are ignored for ignoredFor.
 const (
 	maxUnreleased = 5
 	ignoredFor    = time.Minute

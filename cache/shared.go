@@ -81,8 +81,8 @@ type Lease interface {
 	// After an error these wait until the lease expires.
 	Publish(ctx context.Context, e *Entry, keep time.Duration) error
 
-	// Abandon releases a lease that may have been granted. Waiting replicas request it again, or read the origin
-	// themselves, instead of failing one after another.
+	// Abandon releases a lease that may have been granted. With again, waiting replicas request it again. Otherwise they read
+	// the origin themselves, instead of failing one after another.
 	Abandon(ctx context.Context, again bool) error
 }
 

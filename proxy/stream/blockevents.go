@@ -11,10 +11,10 @@ import (
 	"github.com/tipcache/tipcache/proxy/session"
 )
 
-// With stream.blocks=true, and while the tip is known, a client receives for each block the changed answers or failures
-// and then one `block` event: together, a frame. Frames may be skipped, but at each block event a client has only
-// answers of that block or none. Each topic keeps its answers
-// at two blocks, so that one frame can be written while the answers of the next are read.
+// With stream.blocks=true, and while the tip is known, a client receives for each block the changed answers or failures and
+// then one `block` event: together, a frame. Frames may be skipped, but at each block event, the last event of each path is an
+// answer that is valid at that block, or a failure. Each topic keeps its answers at two blocks, so that one frame can be
+// written while the answers of the next are read.
 
 // blockAnswer is an answer at a block.
 type blockAnswer struct {
@@ -48,7 +48,7 @@ func (n *topicState) retainPast(old *topicState, framed bool) {
 	case old.failure == nil && old.answer != nil && (n.failure != nil || old.height != n.height):
 		n.past = blockAnswer{old.answer, old.height}
 	}
-	if n.past != old.past { // equal after a failure that ended at the same height
+	if n.past != old.past { // also equal after a failure that ended at the same height
 		if n.past.event != nil {
 			n.past.hold()
 		}
@@ -218,7 +218,7 @@ func (s *subscription) current(epoch int64) *topicState {
 	return &topicState{epoch: epoch}
 }
 
-// blockEventAt returns the event of a block: that of all clients, if it has been made.
+// blockEventAt returns the event of a block: the one that all clients share or, if there is none at this height, a new one.
 func (f *blockEvents) blockEventAt(height int64, h session.History) *event {
 	if e := f.blocks.answerAt(f.blocks.current(f.epoch), height).event; e != nil {
 		return e

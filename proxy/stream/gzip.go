@@ -103,7 +103,7 @@ func (s checksum) then(p part) checksum {
 	return checksum{multiply(p.shift, s.crc) ^ p.crc, s.size + p.size}
 }
 
-// A CRC is a polynomial over GF(2), modulo the IEEE 802.3 polynomial. Its highest bit is the coefficient of 1.
+// A CRC is a polynomial over GF(2), modulo the IEEE 802.3 polynomial. Its highest bit is the coefficient of x^0.
 const one = 1 << 31
 
 // multiply returns the product of two CRC polynomials.

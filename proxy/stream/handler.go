@@ -52,8 +52,8 @@ type heights interface {
 	// Tip returns the newest known block.
 	Tip() node.Tip
 	session.History
-	// Executed returns the lowest known height whose state includes block number of the execution chain, 0 if the state
-	// at height does not, and the newest block of the execution chain that the state at height includes.
+	// Executed returns the lowest known height whose state includes the execution chain's block with this number, 0 if the
+	// state at height does not, and the newest block of the execution chain that the state at height includes.
 	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
 	// ChainID returns the chain's name, or "" if unknown.
 	ChainID() string
@@ -70,7 +70,7 @@ type Options struct {
 	Patience  time.Duration    // how long a block event waits for its answers, see [cache.Patience]
 	KeepAlive time.Duration    // between two comments on an idle stream; default 15 s
 	LongPoll  time.Duration    // how long a poll waits for a change; default 20 s
-	Write     time.Duration    // maximum time to send an event; as deadlines are set seldom, an event may get half of it, and on HTTP/2 it may get 2 * KeepAlive more; default 10 s
+	Write     time.Duration    // maximum time to send an event. Deadlines are set seldom: an event may have half of it, or over HTTP/2 up to 2 * KeepAlive more. Default 10 s
 }
 
 // WithDefaults replaces zero values by their defaults.
@@ -100,7 +100,7 @@ type Handler struct {
 func New(o Options, stack *web.Stack) *Handler {
 	h := &Handler{o: o.WithDefaults(), stack: stack, clients: map[string]int{}}
 	h.topics = topics{heights: o.Heights, log: stack.Logger(), byKey: map[string]*topic{}, bodies: bodies{budget: o.Budget, seed: maphash.MakeSeed(), byHash: map[uint64]*body{}}}
-	stack.Gauge("streams", "Open event streams.", func() float64 {
+	stack.Gauge("streams", "Open event streams and waiting polls.", func() float64 {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return float64(h.count)
@@ -227,8 +227,8 @@ func setHeaders(h http.Header, gzip bool) {
 	h.Set("X-Accel-Buffering", "no") // disables buffering in nginx and similar proxies
 }
 
-// renderer renders client errors as rt does. A temporary failure becomes a stream that ends at once and says when
-// to reconnect.
+// renderer renders client errors as render does. A temporary failure becomes a stream that ends at once and says when to
+// reconnect.
 func (h *Handler) renderer(render web.Renderer) web.Renderer {
 	return func(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		if f.Status < http.StatusInternalServerError && f.Status != http.StatusTooManyRequests {
@@ -239,7 +239,7 @@ func (h *Handler) renderer(render web.Renderer) web.Renderer {
 	}
 }
 
-// retryAfter returns the event that tells EventSource when to reconnect: after least, but at least after a second,
+// retryAfter returns the event that tells EventSource when to reconnect: after the given time or a second, whichever is longer,
 // plus up to four seconds so that clients do not reconnect all at once.
 func retryAfter(least time.Duration) string {
 	wait := max(least, time.Second) + rand.N(4*time.Second)

@@ -46,8 +46,8 @@ var optionHeaders = map[string]string{
 	LastEventParameter: lastEventHeader,
 }
 
-// FilterOption is a [web.ParameterFilter] of the parameters of streams and polls. It removes stream.* and since in any
-// letter case. It also removes their values, which may be secret, from the query of a path given to LivePath.
+// FilterOption is a [web.ParameterFilter] of the parameters of streams and polls. It removes stream.* and since in any letter
+// case, and lastEventId. It also removes their values, which may be secret, from the query of a path given to LivePath.
 func FilterOption(name, rawValue string) (as, instead string) {
 	switch {
 	case strings.EqualFold(name, SinceParameter):

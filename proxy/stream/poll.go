@@ -132,7 +132,7 @@ func (p *poll) wait(ctx context.Context) error {
 	defer paymentTimer.Stop()
 	defer func() {
 		if p.ahead {
-			p.followed.Add(-1)
+			p.pollsAhead.Add(-1)
 		}
 	}()
 	for range p.woken {
@@ -173,7 +173,7 @@ func (p *poll) isNew() bool {
 	if n.height <= p.had.height {
 		if !p.ahead {
 			p.ahead = true
-			p.followed.Add(1)
+			p.pollsAhead.Add(1)
 			p.notify() // the answer may have been read meanwhile
 		}
 		return false
@@ -187,7 +187,7 @@ func (p *poll) timedOut() error {
 	tip := p.h.o.Heights.Tip()
 	switch {
 	case p.retryIn > 0:
-		return &failure.Failure{Status: http.StatusTooManyRequests, RetryAfter: p.retryIn, Expected: true, Public: "too many requests: the limit of this client leaves none for the answer"}
+		return &failure.Failure{Status: http.StatusTooManyRequests, RetryAfter: p.retryIn, Expected: true, Public: "too many requests: the limit of this client does not allow the answer yet"}
 	case p.had.height > tip.Height && (tip.CatchingUp || !tip.Known):
 		return &failure.Failure{
 			Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Expected: true,

@@ -33,10 +33,10 @@ type topics struct {
 // topic follows a source for its subscribers and ends with the last of them.
 type topic struct {
 	source
-	heights  heights
-	state    atomic.Pointer[topicState]
-	framed   atomic.Int32 // subscribers with block events
-	followed atomic.Int32 // subscribers that have a later block than the answer, to wake at each read
+	heights    heights
+	state      atomic.Pointer[topicState]
+	framed     atomic.Int32 // subscribers with block events
+	pollsAhead atomic.Int32 // polls whose client has a later block than the answer; each read wakes them
 
 	subscribers map[*follower]*subscription // guarded by topics.mu
 	wakeList    []*follower                 // the keys of subscribers, immutable; nil since one was added or removed
@@ -51,10 +51,10 @@ type source struct {
 	fresh   time.Duration                // between two reads while no tip is known
 	undated bool                         // its answers belong to no height
 	indexed bool                         // its answers are from the nodes' index
-	item    *atomic.Pointer[cache.Entry] // last answer of an indexed source that was read without an error
+	item    *atomic.Pointer[cache.Entry] // answer of the last read of an indexed source; nil if that failed
 	free    bool                         // reads are charged to nobody
-	// read returns the current event and its height on behalf of a client. before is the last event, nil if
-	// unknown. With an error, the event may be before or nil. read holds a new event for the caller.
+	// read returns the current event and its height on behalf of a client. before is the last event, nil if unknown. With an
+	// error, the event may be before, nil, or that of an older answer. read holds a new event for the caller.
 	read func(ctx context.Context, before *event, client string) (now *event, height int64, err error)
 }
 
@@ -223,7 +223,7 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 		old.answer.release()
 	}
 	same := next.answer.equals(old.answer) && next.failure.equals(old.failure)
-	if ctx.Err() == nil && (!same || framed || t.followed.Load() > 0) {
+	if ctx.Err() == nil && (!same || framed || t.pollsAhead.Load() > 0) {
 		ts.publish(t)
 	}
 	return height, err
@@ -264,8 +264,9 @@ func (ts *topics) affordable(t *topic) (*follower, *subscription) {
 	return nil, nil
 }
 
-// wait returns when the answer may have changed: at the first block after height, after a rollback, or when
-// patience ends. Without a tip that is when the answer is no longer fresh, and after a failure the retry interval.
+// wait returns when the answer may have changed: at the first block after height, after a rollback, or when patience ends.
+// Patience is four block intervals. Without a tip, it is the time for which the answer is fresh, and after a failure
+// retryInterval.
 func (t *topic) wait(ctx context.Context, since node.Tip, height int64, failed bool) {
 	patience := max(4*since.Interval, retryInterval)
 	switch {

@@ -21,7 +21,8 @@ const WaitParameter = "wait"
 // maxWait is the longest wait for an item.
 const maxWait = 20 * time.Second
 
-// WithoutWait returns the request without WaitParameter, which web.RemovedParameters then returns, and reports whether it had it.
+// WithoutWait returns the request without WaitParameter, which web.RemovedParameters then returns, and reports whether the
+// request had the parameter.
 func WithoutWait(r *http.Request) (*http.Request, bool) {
 	if r.URL.RawQuery == "" {
 		return r, false

@@ -225,7 +225,7 @@ func (c *Chain) PollNow(ctx context.Context, n *Node) bool {
 	return c.Tip().Known
 }
 
-// keepPolling polls until ctx ends, each time after the time that the previous poll returned.
+// keepPolling polls until ctx ends. It waits for the duration that the previous poll returned.
 func (s *heightSource) keepPolling(ctx context.Context, poll func(context.Context) (next time.Duration)) {
 	for {
 		select {

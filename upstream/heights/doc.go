@@ -5,8 +5,8 @@
 //
 //   - CometBFT (rpcfollower.go): NewBlockHeader events while the WebSocket is connected, and
 //     /abci_info, which is polled every few blocks in any case. The height of /status can be ahead
-//     of the newest readable block, so it only shows that a node is alive when /abci_info hangs.
-//     That happens when the chain halts.
+//     of the newest readable block, so it is never claimed. If /abci_info hangs, as it does while
+//     the chain halts, /status still shows that the node is alive.
 //   - The REST server (restfollower.go) is read while CometBFT is absent, does not respond, is distrusted
 //     or is late with a block that can be read. It refuses reads above its newest block.
 //
@@ -14,11 +14,10 @@
 // source is distrusted until a read proves it right, and the log records this once. If a request
 // cannot be answered at the tip, the tip is proved in the same way.
 //
-// An epoch (epoch.go) is the time between two resets of the chain. It ends when every source has
-// claimed lower heights for RollbackAfter and no node answered a read at the proved height, or when
-// the hash of a block changes (hashes.go). If a node answers such a read, the epoch goes on and the
-// lower sources are distrusted. When an epoch begins, Options.OnEpoch is called before the tip falls.
-// Replicas agree on the epoch through a Ledger: the highest epoch of any replica applies. Its anchors,
-// the hashes of some blocks, show a starting replica which chain the others have read. A node with
-// another hash is on a fork (rollback.go).
+// An epoch (epoch.go) is the time between two resets of the chain. It ends when every source has claimed lower heights for
+// RollbackAfter and no node answered a read at the proved height, or when the hash of a block changes (hashes.go). If a node
+// answers such a read, the epoch goes on and the lower sources are distrusted. When an epoch begins, Options.OnEpoch is called
+// before the tip falls. Replicas agree on the epoch through a Ledger: the highest epoch of any replica applies. Its anchors,
+// the hashes of some blocks, show each replica whether the others read the same chain. A node with another hash is on a fork
+// (rollback.go).
 package heights

@@ -22,8 +22,8 @@ type Ledger interface {
 	AddAnchor(ctx context.Context, chainID string, epoch, height int64, hash string) error
 }
 
-// changeEpoch ends the epoch from, because the chain was reset or rolled back. If several replicas notice
-// this, the ledger accepts the first one's next epoch.
+// changeEpoch ends an epoch, because the chain was reset or rolled back. If several replicas notice this, the ledger accepts
+// the first one's next epoch.
 func (c *Chain) changeEpoch(ctx context.Context, from int64, cause string) {
 	c.epochs.Lock()
 	defer c.epochs.Unlock()
@@ -81,7 +81,7 @@ func (c *Chain) agree(ctx context.Context) {
 		moved, pause := c.moved.next(), c.o.RollbackAfter/5
 		c.guard(func() {
 			if r.reconcile(ctx) {
-				moved = nil // wait for pause; after a failure, a new block begins a round earlier
+				moved = nil // wait for the whole pause; after a failure, a new block ends it
 			}
 		})
 		select {

@@ -177,8 +177,8 @@ func (t *hashTable) missing(last int64) (heights []int64) {
 	return heights
 }
 
-// readHash reads the hash of a block. It returns "" if the node does not return it in time, or has failed to hashTries times
-// and this is not a rareHashes-th block.
+// readHash reads the hash of a block. It returns "" if the node does not return it in time, or if the last hashTries reads
+// failed and this is not a rareHashes-th block.
 func (s *heightSource) readHash(ctx context.Context, h hasher, height int64) string {
 	if height <= 0 || s.hashless >= hashTries && height%rareHashes != 0 {
 		return ""

@@ -136,7 +136,7 @@ func (f *restFollower) searchAbove(ctx context.Context, low int64) (int64, error
 	return low, nil
 }
 
-// rareAfter is how late the next block must be before it is read less often.
+// rareAfter is the time since the last block after which the next one is read less often.
 const rareAfter = 10 * time.Second
 
 // watchLate reads the next block when it is half an interval late, then once per interval, and later every ten

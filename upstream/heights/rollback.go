@@ -156,7 +156,7 @@ func (c *Chain) fallGrace() time.Duration {
 }
 
 // checkFall reads at the proved height, which is above all claims. If a node answers, it distrusts the lower sources. If none
-// has answered for RollbackAfter, it begins an epoch.
+// has answered for RollbackAfter, and at least one has refused the read, it begins an epoch.
 func (c *Chain) checkFall(ctx context.Context, height int64, since time.Time) {
 	epoch, lasted := c.Tip().Epoch, time.Since(since)
 	if lasted < c.fallGrace() {

@@ -35,7 +35,7 @@ type rpcFollower struct {
 	headers    int                     // number of accepted headers
 	seen       int                     // headers at the last poll
 	loggedLoss bool                    // logged that the node streams no headers
-	settle     func()                  // settles the contradiction by a header; nil if there is none
+	settle     func()                  // ends the contradiction that a header began; nil if there is none
 }
 
 // run subscribes to the node's headers until ctx ends, and polls.
@@ -156,7 +156,7 @@ func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 	if ours := f.checkHash(ctx, epoch, h.Height-1, h.Last.Hash); !ours || known.CatchingUp {
 		return nil
 	}
-	if h.Height < known.Height && known.Height <= f.chain.tip.Proved() { // claim decides if known was not proved
+	if h.Height < known.Height && known.Height <= f.chain.tip.Proved() { // if the known height was not proved, f.claim below decides
 		if f.settle == nil { // the next poll shows whether the header is right
 			f.settle = f.chain.contradict()
 			f.startPoll()
@@ -229,8 +229,8 @@ func (f *rpcFollower) checkStream(ctx context.Context, p pollResult, streams boo
 	return nil
 }
 
-// read reads /status, whose height may be ahead of the newest readable block, and /abci_info. If /abci_info
-// fails, as it does while the execution client hangs, the known height shows that the node is alive.
+// read reads /status, whose height may be ahead of the newest readable block, and /abci_info. If /abci_info fails, as it does
+// while the execution client hangs, it returns the known height, because /status shows that the node is alive.
 func (f *rpcFollower) read(ctx context.Context) (p pollResult) {
 	p.before = f.node.State()
 	if p.status, p.err = f.node.Comet.Status(ctx); p.err != nil {

@@ -28,7 +28,7 @@ type Call struct {
 	Size   int                                // size of the parameters in bytes, for which memory is reserved; 0 if the caller has reserved it
 }
 
-// queryMethod is the method that reads state. Only its results contain a height.
+// queryMethod is the method that reads state. Only its results name the height at which the state was read.
 const queryMethod = "abci_query"
 
 // call sends a call to the node's RPC server once.
@@ -52,7 +52,7 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	if r.Call.Method == queryMethod {
 		a.readState(reply.Result, r.sentHeight(height))
 	}
-	if a.Reason != OK && a.Reason != Refused && comet.IsShutdownError(a.Text) { // a contract may have chosen the text of Refused
+	if a.Reason != OK && a.Reason != Refused && comet.IsShutdownError(a.Text) { // if the reason is Refused, a contract may have chosen the text
 		return nil, upstream.Silence(nodeName, errors.New(a.Text))
 	}
 	return a, nil
@@ -207,7 +207,8 @@ func (s *Subscription) Close() {
 	s.Messages.Close()
 }
 
-// Fit reports whether the endpoint serves the chain, is trusted, and has the newest block or its parent.
+// Fit reports whether the endpoint serves the chain, is trusted, is not catching up, and has the newest block or the one before
+// it.
 func (c CometBFT) Fit() bool {
 	v := c.endpoint.snapshot()
 	return c.endpoint.life.Err() == nil && !v.Foreign() && !v.Unseen && !v.Distrusted && !v.CometDown && !v.CatchingUp && v.Height >= c.pool.Tip().Height-1

@@ -21,7 +21,7 @@ func (*Sent) Get(int) *[]byte { return nil }
 // Put is called when the message is no longer in use.
 func (s *Sent) Put(*[]byte) { s.To.Sent(s.Bytes) }
 
-// end is sent after a short message, because the library calls Put only for long buffers.
+// end is an empty buffer that follows a short message. The library calls Put only for buffers with a large capacity.
 var end = make([]byte, 0, 2<<10)
 
 // Marshal returns the bytes unchanged. The caller must not change them while they are sent.

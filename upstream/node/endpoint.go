@@ -85,7 +85,7 @@ func (e *endpoint) snapshot() view {
 	return v
 }
 
-// newest returns the newest height that the endpoint can read at the tip, or 0 if the tip is unknown.
+// newest returns the height that the endpoint is expected to read, at most the tip, or 0 if the tip is unknown.
 func (e *endpoint) newest(tip Tip) int64 {
 	if v := e.snapshot(); v.Current(tip.Interval) {
 		return min(tip.Height, v.Height)
@@ -206,7 +206,8 @@ func (e *endpoint) close() {
 	}
 }
 
-// startSpan starts the span of a request to a node. It omits the node's path and query, which may contain a key.
+// startSpan starts the span of a request to a node. It omits the path of the node's base URL and the query, which may contain a
+// key.
 func (e *endpoint) startSpan(ctx context.Context, r Request, height int64) (context.Context, trace.Span) {
 	ctx, span := upstream.StartSpan(ctx, "node.request")
 	if span.IsRecording() {

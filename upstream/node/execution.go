@@ -18,11 +18,11 @@ import (
 // ErrNoExecution is the error if no node has CometBFT, or if the chain has no execution client.
 var ErrNoExecution = errors.New("no node provides the execution client's block numbers")
 
-// Executed returns the lowest known height, up to height, at which the chain's state includes the execution client's
-// block with this number, or 0 if the state at height does not include it. newest is the newest execution block included
-// at height, or just number if since was known. A block of the chain contains one execution block, and its state includes
-// the execution blocks before that one. Executed reads a node only if no known height answers the question. Errors
-// are ErrNoExecution or an *upstream.Error.
+// Executed returns the lowest known height, up to height, at which the chain's state includes the execution client's block with
+// this number, or 0 if the state at height does not include it. newest is the newest execution block included at height, or
+// just number if no node was read. A block of the chain contains one execution block, and its state includes the execution
+// blocks before that one. Executed reads a node only if no known height answers the question. Errors are ErrNoExecution or an
+// *upstream.Error.
 func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newest int64, err error) {
 	epoch := p.Tip().Epoch
 	if since = p.execution.since(epoch, number); 0 < since && since <= height {

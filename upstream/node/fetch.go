@@ -16,10 +16,10 @@ const (
 	maxPause   = 500 * time.Millisecond
 )
 
-// Fetch sends a request to an endpoint, and to others if one fails, has pruned the height or does not have it yet. If
-// the chain has the block but no endpoint can read it yet, Fetch waits until ctx ends. For AtTip it waits two block
-// intervals and then reads the newest block of an endpoint. An endpoint with CometBFT is used after Run has checked its
-// chain.
+// Fetch sends a request to an endpoint, and to others if one fails, has pruned the height or does not have it yet. If the chain
+// has the block but no endpoint can read it yet, Fetch waits until ctx ends. For AtTip it waits two block intervals, but at
+// most half of the time left, and then reads the newest block of an endpoint. An endpoint with CometBFT is used after Run has
+// checked its chain.
 //
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {

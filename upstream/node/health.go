@@ -20,7 +20,7 @@ type Health struct {
 	Lowest     int64         `json:"lowest"`               // reads below it prefer other nodes; 0 if unknown
 	Distrusted bool          `json:"aside"`                // heights claimed by its CometBFT or its REST server are ignored
 	Late       bool          `json:"late"`                 // there are blocks that its CometBFT has not announced
-	Current    bool          `json:"-"`                    // its height is current
+	Current    bool          `json:"-"`                    // a height that it reported was accepted recently
 	CatchingUp bool          `json:"catching_up"`          // the node is behind its peers
 	Connected  bool          `json:"connected"`            // block headers are streamed
 	BlockAge   time.Duration `json:"-"`                    // age of the newest header; 0 if unknown

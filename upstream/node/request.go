@@ -76,7 +76,7 @@ const (
 
 // An Answer is a node's response, including refusals.
 type Answer struct {
-	Status     int    // HTTP status for the client: 200, 400, 404 or 502; for Cosmos the node's status
+	Status     int    // HTTP status for the client. Story: 200, 400, 404 or 502. Cosmos: the node's. Calls and invocations: 200 or 500
 	NodeStatus int    // HTTP status of the node; for Story 200, 404 or, for every failure, 500
 	Type       string // Content-Type
 	Body       []byte // as received; valid JSON if Reason is OK
@@ -95,7 +95,7 @@ type Answer struct {
 // Reason classifies an answer.
 type Reason int
 
-// The reasons. Recordings of real nodes cover all of them except OK and Other.
+// The reasons.
 const (
 	OK           Reason = iota
 	NotFound            // no such object or path

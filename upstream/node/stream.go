@@ -74,8 +74,8 @@ func (c *lifeConn) Close() error {
 	return c.Conn.Close()
 }
 
-// A Stream is a gRPC stream to a node. It reserves memory for a message as its bytes arrive. grpc-go reads a whole
-// message before it reveals its size. One goroutine may send while another receives.
+// A Stream is a gRPC stream to a node. It reserves memory for a message as its bytes arrive. It does not use grpc-go, which
+// reads a whole message before it reveals its size. One goroutine may send while another receives.
 type Stream struct {
 	ctx      context.Context //nolint:containedctx // of Stream
 	cancel   context.CancelFunc

@@ -25,8 +25,8 @@ const unreadable = `^(?:codespace sdk code \d+: )?(?:[a-z ]+: )*`
 // errorTexts maps error texts to reasons. The first matching row of the interface decides. Rows of storyREST whose texts
 // quote the client's input precede the rows that the input could match.
 //
-// testdata/failures.jsonl holds a real node's responses for each row of storyREST. Names with the prefix source_ are
-// responses written after the source code of a newer release.
+// testdata/failures.jsonl holds a real node's responses for each row of storyREST. Responses whose names begin with source_
+// were not recorded, but written by hand according to the source code of a newer release.
 var errorTexts = []struct {
 	by     api
 	text   *regexp.Regexp
