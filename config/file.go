@@ -50,7 +50,7 @@ func (l *loader) file(path string) error {
 }
 
 // malformed returns the error of a text that is not YAML. It names tabs in an indentation, because
-// they look like spaces.
+// they look like spaces, but no anchor, which may be a secret without quotes.
 func (r *fileReader) malformed(text string, err error) error {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -58,6 +58,10 @@ func (r *fileReader) malformed(text string, err error) error {
 		if indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]; strings.Contains(indent, "\t") {
 			return fmt.Errorf("%s:%d: indented with a tab: YAML takes spaces only", r.name, number)
 		}
+	}
+	if _, anchor, ok := strings.Cut(err.Error(), "unknown anchor '"); ok {
+		before, _, _ := strings.Cut(text, "*"+strings.TrimSuffix(anchor, "' referenced"))
+		return fmt.Errorf("%s:%d: no such anchor: quote a value that begins with *", r.name, 1+strings.Count(before, "\n"))
 	}
 	text = strings.TrimPrefix(err.Error(), "yaml: ")
 	if at, ok := strings.CutPrefix(text, "line "); ok {
@@ -86,6 +90,8 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		delete(r.open, n)
 	case unknown:
 		r.problem(n, path, "no such setting"+web.DidYouMean(path, settingsNear(path)))
+	case n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0 && isSecret(path):
+		r.values[path] = errors.New(`no value: quote a value that begins with !, & or #, or write "" for none`)
 	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // empty
 	case isListOfSections(into):
 		r.list(n, path, into)
@@ -102,6 +108,11 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 	default:
 		r.values[path] = errors.New("one value is expected, not a list")
 	}
+}
+
+// isSecret reports whether a path is a secret that is no list. A setting without its secret would protect nothing.
+func isSecret(path string) bool {
+	return slices.ContainsFunc(Keys(), func(k Key) bool { return k.Path == path && k.Secret && !k.List })
 }
 
 func (r *fileReader) section(n *yaml.Node, path string, into reflect.Value) {

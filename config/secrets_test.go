@@ -50,3 +50,31 @@ func TestProblemsOfSecretFiles(t *testing.T) {
 		}
 	}
 }
+
+// YAML takes such a text for an alias, a tag, an anchor or a comment, so that there would be no secret.
+func TestSecretThatYAMLDoesNotReadIsRefusedAndNotShown(t *testing.T) {
+	for line, want := range map[string]string{
+		"admin_token: *kL3xQuoted":                  "tipcache.yaml:2: no such anchor: quote a value that begins with *",
+		"redis: {seal_key: !kL3xQuoted }":           "tipcache.yaml:2: redis.seal_key: no value: quote",
+		"redis: {seal_key: &kL3xQuoted }":           "tipcache.yaml:2: redis.seal_key: no value: quote",
+		"admin_token: #kL3xQuoted":                  "tipcache.yaml:2: admin_token: no value: quote",
+		`chain: {nodes: ["https://user:kL3xQ"]}`:    "chain.nodes[0]: the value is not an http",
+		`chain: {nodes: ["user:kL3xQ"]}`:            "chain.nodes[0]: the value is not an http",
+		`chain: {nodes: ["node.example:1/kL3xQ"]}`:  `chain.nodes[0]: "node.example:1" is not an http`,
+		`index: {enabled: true, evm: ["a:b:kL3x"]}`: "index.evm[0]: the value is not an http",
+	} {
+		_, err := config.Load(config.Sources{File: writeFile(t, "listen: 127.0.0.1:0\n"+line+"\n")})
+		wantError(t, err, want)
+		if err != nil && strings.Contains(err.Error(), "kL3x") {
+			t.Errorf("error of %s = %v, want one without the secret", line, err)
+		}
+	}
+}
+
+func TestSecretsMayBeEmptyOnPurpose(t *testing.T) {
+	cfg := expect.Value(config.Load(config.Sources{
+		File:    writeFile(t, "admin_token: ''\nredis: {seal_key: \"\"}\ncollections: {auth: none, store_key: }\ntracing: {endpoint: null}\n"),
+		Environ: []string{"TIPCACHE_COLLECTIONS_STORE_KEY=given in the variable"},
+	}))(t)
+	expect.Equal(t, cfg.Redis.SealKey+cfg.AdminToken+cfg.Tracing.Endpoint, "", "secrets")
+}

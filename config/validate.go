@@ -146,18 +146,18 @@ func (v *validation) httpURL(key, value string) {
 	v.check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", key, "%s is not an http:// or https:// URL", shown(value))
 }
 
+// shown returns the scheme and host of a URL for a problem. A comma splits a password in a list, so that its
+// first half looks like a port.
 func shown(value string) string {
-	if strings.ContainsAny(value, "@?") {
+	bare := !strings.Contains(value, "://") // a scheme is missing
+	if bare {
+		value = "//" + value
+	}
+	u, err := url.Parse(value)
+	if err != nil || strings.ContainsAny(value, "@?") || bare && u.Port() == "" {
 		return "the value"
 	}
-	scheme, rest, ok := strings.Cut(value, "://")
-	if _, _, err := net.SplitHostPort(value); !ok && err != nil {
-		return "the value"
-	} else if !ok {
-		return strconv.Quote(value) // a scheme is missing
-	}
-	host, _, _ := strings.Cut(rest, "/")
-	return strconv.Quote(scheme + "://" + host)
+	return strconv.Quote(strings.TrimPrefix(u.Scheme+"://"+u.Host, "://"))
 }
 
 func (v *validation) chain(c Chain) {
