@@ -25,12 +25,14 @@ type loader struct {
 	problems []error           // other problems than the errors in values
 }
 
-// Load reads the sources and validates the result. The error joins all Problems.
+// Load reads the sources and validates the result. The error joins all Problems. The configuration then has the values
+// that are valid, but nothing of a file that is not YAML.
 func Load(s Sources) (Config, error) {
 	l := &loader{cfg: Default(), values: map[string]error{}, places: map[string]string{}}
 	if s.File != "" {
 		if err := l.file(s.File); err != nil {
-			return Config{}, errors.Join(err)
+			l.environ(s.Environ)
+			return l.cfg, errors.Join(err)
 		}
 	}
 	l.inFile = maps.Clone(l.places)

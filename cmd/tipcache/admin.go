@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -22,22 +23,22 @@ func addAdminFlags(fs *pflag.FlagSet) *adminFlags {
 }
 
 // query sends a request to the admin listener and returns the body. The token is sent only to the paths that need it.
+// An invalid configuration is an error only if the request fails, too: the running process may have an earlier one.
 func (f *adminFlags) query(ctx context.Context, timeout time.Duration, method, target, refused string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// The listener is never opened. Port 0 cannot be the port of --admin, which would be a problem.
-	settings := settingFlags{file: f.file, values: map[string][]string{"listen": {"127.0.0.1:0"}}}
-	cfg, err := settings.load()
-	if err != nil {
-		return nil, err
-	}
+	cfg, invalid := (&settingFlags{file: f.file}).load()
 	base, err := connect.AdminURL(cfg, cmp.Or(f.address, cfg.Admin))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, invalid)
 	}
 	token := ""
 	if strings.HasPrefix(target, "/admin/") {
 		token = strings.TrimPrefix(cfg.AdminToken, "none")
 	}
-	return connect.QueryAdmin(ctx, method, base+target, token, refused)
+	text, err := connect.QueryAdmin(ctx, method, base+target, token, refused)
+	if err != nil {
+		return nil, errors.Join(err, invalid)
+	}
+	return text, nil
 }

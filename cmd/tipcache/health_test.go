@@ -35,3 +35,19 @@ func TestHealthExitStatusFollowsReadiness(t *testing.T) {
 		}
 	}
 }
+
+// A mistake in the file does not end a process that rejected it, so a health check must not replace that process.
+func TestHealthIgnoresProblemsOfAConfigurationNotInUse(t *testing.T) {
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	admin := startRunning(t, d, nil).AdminAddr()
+	t.Setenv("TIPCACHE_ADMIN", admin)
+	for name, text := range map[string]string{"invalid": "chain: {timeout: x}\n", "not YAML": "chain: [\n"} {
+		file := writeFile(t, "tipcache.yaml", text)
+		if out, err := runCommand(t, "health", "--config", file); err != nil || !strings.Contains(out, `"ready":true`) {
+			t.Errorf("health with a file that is %s = %q, %v; want a ready server", name, out, err)
+		}
+		if _, err := runCommand(t, "health", "--config", file, "--admin", "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "tipcache.yaml:1: ") {
+			t.Errorf("health of no server with a file that is %s: error = %v, want the problem of the file", name, err)
+		}
+	}
+}
