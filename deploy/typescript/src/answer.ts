@@ -18,7 +18,7 @@ export interface Violation {
 /** The error of a request: the server refused it, failed, or could not be reached. */
 export class TipcacheError extends Error {
   /**
-   * @param status HTTP status; 0 if the server cannot be reached
+   * @param status HTTP status; 0 if the server cannot be reached or the connection is lost
    * @param retryAfter seconds after which to retry; undefined if the server does not say
    * @param violations what is invalid in a request for collections
    */
@@ -40,9 +40,17 @@ function statusOf(code: number): number {
   return { 3: 400, 5: 404, 9: 400, 11: 400, 12: 501, 14: 503 }[code] ?? 500
 }
 
+/** Replaces the TypeError of a connection that is not established or lost. It rethrows other errors, such as an abort. */
+export function unreachable(err: unknown): never {
+  if (err instanceof TypeError) throw new TipcacheError(0, `the server cannot be reached: ${err.message}`, undefined, [], { cause: err })
+  throw err
+}
+
 /** Returns the JSON of a successful response, and throws a TipcacheError for any other one. */
 export async function bodyOf(response: Response): Promise<any> {
-  const body = await response.json().catch(() => undefined)
+  const text = await response.text().catch(unreachable)
+  let body: any
+  try { body = JSON.parse(text) } catch {}
   if (response.ok && body !== undefined) return body
   const after = Number(response.headers.get('Retry-After') ?? NaN)
   const said = response.ok ? 'the response is not JSON' : body?.detail || (body && unwrap(body).error) || response.statusText || `status ${response.status}`

@@ -1,6 +1,6 @@
 // Client of tipcache. It has no dependencies and runs in browsers and Node.
 
-import { bodyOf, isRefusal, TipcacheError, unwrap, type Answer } from './answer.js'
+import { bodyOf, isRefusal, TipcacheError, unreachable, unwrap, type Answer } from './answer.js'
 import { maxPaths } from './connection.js'
 import { Follower, type Live, type LiveListener } from './live.js'
 import { pause } from './pause.js'
@@ -202,12 +202,6 @@ async function repeated<R>(attempt: () => Promise<R>, signal: AbortSignal | unde
       await pause((err.retryAfter !== undefined ? err.retryAfter * 1000 : wait * (0.5 + Math.random())) - waited, signal)
     }
   }
-}
-
-// unreachable replaces the TypeError of a fetch that got no response. It rethrows other errors, such as an abort.
-function unreachable(err: unknown): never {
-  if (err instanceof TypeError) throw new TipcacheError(0, `the server cannot be reached: ${err.message}`, undefined, [], { cause: err })
-  throw err
 }
 
 // heights returns the blocks that a request names, by header or parameter.

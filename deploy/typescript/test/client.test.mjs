@@ -1,5 +1,6 @@
 // Tests of the built client against a running server, which TIPCACHE_URL names.
 import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
 import { mock, test } from 'node:test'
 import { Tipcache, TipcacheError } from '../dist/index.js'
 import { Tipcache as SDK } from '../dist/sdk.js'
@@ -209,6 +210,27 @@ test('a server that cannot be reached is a TipcacheError of status 0', async () 
 })
 
 function refusal(status, headers = {}) { return new Response(`{"code":${status},"msg":null,"error":"no ${status}"}`, { status, headers }) }
+
+test('an abort and a lost connection are reported as such while the body arrives', async () => {
+  const halves = new Set()
+  const server = createServer((_, response) => {
+    response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': 100 })
+    response.write('{"code":200,', () => { for (const sent of halves) sent(response) })
+  })
+  await new Promise(listening => server.listen(0, '127.0.0.1', listening))
+  try {
+    const chain = new Tipcache(`http://127.0.0.1:${server.address().port}`)
+    const aborted = new AbortController()
+    halves.add(() => aborted.abort())
+    await assert.rejects(chain.get('/staking/pool', { signal: aborted.signal }), { name: 'AbortError' })
+    halves.clear()
+    halves.add(response => response.destroy())
+    await assert.rejects(chain.get('/staking/pool'), err => err instanceof TipcacheError && err.status === 0)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+})
 
 test('waitFor ends with its signal', { skip }, async () => {
   const ended = new Tipcache(url).waitFor(1e9, { signal: AbortSignal.timeout(200) })
