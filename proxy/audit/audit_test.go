@@ -132,6 +132,17 @@ func runAuditor(t *testing.T, o audit.Options) *audit.Auditor {
 	return a
 }
 
+// An alert compares with an earlier sample, and the first difference must fire it.
+func TestDifferencesOfEachAuditedSourceBeginAtZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewPedanticRegistry()
+		a := runAuditor(t, audit.Options{Registerer: registry})
+		a.Enqueue(cache.NewEntry{Key: "k", Node: "a", Origin: nodes{{"a", "x"}, {"b", "x"}}.origin, Entry: &cache.Entry{Content: content("x"), Height: 7}})
+		time.Sleep(time.Minute)
+		expect.NoDiff(t, expect.Metrics(t, registry, "tipcache_audit_differences_total"), map[string]float64{"a": 0, "b": 0, "redis": 0}, "differences by source")
+	})
+}
+
 func TestVaryingEntriesAreNotAudited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := runAuditor(t, audit.Options{Varies: func(key string) bool { return key == "k" }})

@@ -40,6 +40,7 @@ func (a *Auditor) check(ctx context.Context, t task) {
 	if t.Shared || t.Node == "" {
 		kept.by = redis
 	}
+	a.differs.WithLabelValues(kept.by) // rates need a sample at zero
 	read, err := a.read(ctx, &t, "", t.Node)
 	switch {
 	case errors.Is(err, cache.ErrYielded):
@@ -90,6 +91,7 @@ func (a *Auditor) read(ctx context.Context, t *task, only, avoid string) (versio
 		case err == nil && reading.At != t.Entry.Height:
 			return version{}, errUnread
 		case err == nil:
+			a.differs.WithLabelValues(reading.Node)
 			return version{e, reading.Node}, nil
 		case !errors.Is(err, cache.ErrYielded) || time.Since(t.since) > patience:
 			return version{}, err
