@@ -63,7 +63,9 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Rec
 func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
 	tip = r.Nodes.Tip()
 	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {
+		began := time.Now()
 		tip, err = r.await(ctx, from, rec, q)
+		rec.Waited += time.Since(began)
 	}
 	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
 	return tip, err

@@ -8,12 +8,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // startWaiting sends n requests that wait, one after another. It returns the first refusal, or "waits".
@@ -74,6 +77,26 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 			t.Errorf("501 requests after the block arrived: %s, want waits", got)
 		}
 		d.nodes.grow(1)
+	})
+}
+
+// An alert on slow requests must not fire because clients wait for blocks.
+func TestDurationExcludesTheWaitForABlock(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		registry := prometheus.NewPedanticRegistry()
+		rec := &record.Record{Start: time.Now()}
+		time.AfterFunc(3*time.Second, func() { d.nodes.grow(1) })
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		expect.Value(d.Answer(r.Context(), r, rec, d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})()))(t)
+		time.Sleep(time.Second)
+		record.New(record.Options{Registerer: registry}).End(rec, &record.End{Status: http.StatusOK, Took: time.Since(rec.Start)}, nil)
+		for _, family := range expect.Value(registry.Gather())(t) {
+			if family.GetName() == "tipcache_proxy_request_duration_seconds" {
+				expect.Equal(t, family.GetMetric()[0].GetHistogram().GetSampleSum(), 1, "duration of a request that waits 3 s for a block")
+				return
+			}
+		}
+		t.Error("no duration was counted")
 	})
 }
 

@@ -39,8 +39,9 @@ type Record struct {
 
 	Route    string // name of the route, which is a label: never a path
 	Start    time.Time
-	ID       [1]string // an array, so that a header can share it
-	Outcome  string    // hit, stale, miss, collapsed, stale_error; without the cache answered, refused, abandoned or failed
+	Waited   time.Duration // for the block that the client requires; the duration of the request does not include it
+	ID       [1]string     // an array, so that a header can share it
+	Outcome  string        // hit, stale, miss, collapsed, stale_error; without the cache answered, refused, abandoned or failed
 	Store    string
 	Height   int64 // height of the response
 	Tip      int64 // newest known block at that time; 0 if unknown

@@ -77,7 +77,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"route", "method", "status", "outcome", "fault"}),
 		durations: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_proxy_request_duration_seconds",
-			Help:    "Duration of requests in seconds, from arrival to the end of the response. Streams are not included.",
+			Help:    "Duration of requests in seconds, from arrival to the end of the response, without waits for the block that a client requires. Streams are not included.",
 			Buckets: prometheus.ExponentialBuckets(0.00005, 4, 10), // 50 us to 13 s
 
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
@@ -195,7 +195,7 @@ func fault(rec *Record, end *End) string {
 func (m *metrics) observe(s series, rec *Record, end *End) {
 	s.requests.Inc()
 	if !rec.Streamed {
-		s.durations.Observe(end.Took.Seconds())
+		s.durations.Observe((end.Took - rec.Waited).Seconds())
 	}
 	switch {
 	case !rec.Cached || rec.Pinned:

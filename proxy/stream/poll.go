@@ -106,7 +106,7 @@ func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Reco
 	}
 	now := time.Now()
 	_ = http.NewResponseController(w).SetWriteDeadline(now.Add(h.o.Write))
-	rec.Start = now
+	rec.Start, rec.Waited = now, 0
 	return nil
 }
 
