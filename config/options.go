@@ -188,7 +188,7 @@ func (c Config) ProxyOptions() proxy.Options {
 		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
 		Posts:     blocks.Posts{Rate: float64(posts.Requests) / posts.Per.Seconds(), Burst: posts.Burst, MaxBody: int64(c.Chain.MaxTxBytes)},
 		GRPC:      &grpc.Options{State: grpcState, WebMetadata: c.GRPC.WebMetadata},
-		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen},
+		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen, TLS: c.HTTP.TLS.Cert != ""},
 		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
 		Methods:   methods,
 		Mounts:    c.mounts(),

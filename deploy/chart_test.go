@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -208,6 +209,11 @@ func TestTLSSecretServesAllListenersByHTTPS(t *testing.T) {
 		expect.Contains(t, want.in, want.text, "manifest")
 	}
 	plain := render(t, "helm/tipcache", args[:2]...)
+	protocols := func(m map[string]any) []string {
+		return regexp.MustCompile(`appProtocol:[\w./]+`).FindAllString(fmt.Sprint(m), -1)
+	}
+	expect.NoDiff(t, protocols(manifests["Service test-tipcache"]), []string{"appProtocol:https", "appProtocol:https", "appProtocol:https"}, "protocols with tlsSecret")
+	expect.NoDiff(t, protocols(plain["Service test-tipcache"]), []string{"appProtocol:kubernetes.io/h2c"}, "protocols without tlsSecret")
 	if got := at(plain["Deployment test-tipcache"], "spec", "template", "spec", "containers", "livenessProbe", "httpGet", "scheme"); got != "HTTP" {
 		t.Errorf("scheme without tlsSecret = %v, want HTTP", got)
 	}
@@ -232,6 +238,7 @@ func TestChartRefusesValuesOfWrongTypes(t *testing.T) {
 		"drain=5", "drain.delaySeconds=soon", "drain.graceSeconds=20", "config.chain.timeout=5", "config.chain.timeout=5 s",
 		"config.classes.negative=3", "config.classes.live.stale=15", "config.classes.live.fresh_blocks=1s", "config.redis.timeout=100",
 		"config.http.fast_lane=maybe", "config.http.max_connections=many", "config.tracing.ratio=2", "podLabels=x",
+		"config.rpc.listen=:26657", "config.grpc.listen=:9090",
 	} {
 		out, err := exec.Command(helmPath(t), "template", "test", "helm/tipcache", "--kube-version", kubeVersion,
 			"-f", "helm/tipcache/ci/tier-values.yaml", "--set", value).CombinedOutput()

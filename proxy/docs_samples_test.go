@@ -68,7 +68,16 @@ func TestManualDescribesOtherAPIsIfServed(t *testing.T) {
 			t.Errorf("manual has no %q", want)
 		}
 	}
-	for _, source := range goSamples(page) {
+	secure := manualText(t, proxy.Options{Web: web.Options{PublicURL: "https://api.example"}, Listeners: docs.Listeners{RPC: ":8082", GRPC: ":8083", TLS: true}, Dialect: node.Cosmos})
+	for _, want := range []string{"connect('https://api.example:8082')", "curl 'https://api.example:8082'", `http.New("https://api.example:8082"`, "grpcurl api.example:8083 ", "credentials.NewTLS(nil)"} {
+		if !strings.Contains(secure, want) {
+			t.Errorf("manual of listeners with TLS has no %q", want)
+		}
+	}
+	if strings.Contains(secure, "http://api.example") || strings.Contains(secure, "insecure") {
+		t.Error("manual of listeners with TLS has commands without TLS")
+	}
+	for _, source := range append(goSamples(page), goSamples(secure)...) {
 		if _, err := format.Source([]byte(source)); err != nil {
 			t.Errorf("Go sample: %v: %s", err, source)
 		}

@@ -5,6 +5,7 @@ import "net"
 // Listeners are the addresses of the other interfaces. "" means not served.
 type Listeners struct {
 	RPC, GRPC string
+	TLS       bool // these listeners speak TLS
 	GRPCWeb   bool // served with REST; package proxy sets it
 }
 
@@ -21,13 +22,21 @@ const elsewhere = "elsewhere.invalid"
 func (m manual) Interfaces() (all []otherInterface) {
 	at := m.o.Listeners
 	if at.RPC != "" {
-		all = append(all, m.rpc(elsewhere+portOf(at.RPC)))
+		scheme := "http://"
+		if at.TLS {
+			scheme = "https://"
+		}
+		all = append(all, m.rpc(scheme+elsewhere+portOf(at.RPC)))
 	}
 	if at.GRPC != "" {
+		command := "grpcurl -plaintext "
+		if at.TLS {
+			command = "grpcurl "
+		}
 		all = append(all, otherInterface{"grpc", "gRPC", "All methods of the nodes. " +
 			"`x-cosmos-block-height` in a request selects the height, and in a response it names the height. gRPC has no `X-Session`: send `x-min-block-height` to wait for a height. `grpcurl` needs reflection, which works if the operator has set `chain.grpc`.", []sample{
-			{"curl", "grpcurl", "grpcurl -plaintext " + elsewhere + portOf(at.GRPC) + " cosmos.staking.v1beta1.Query/Params"},
-			{"Go", "Go", program("grpc.go", elsewhere+portOf(at.GRPC))},
+			{"curl", "grpcurl", command + elsewhere + portOf(at.GRPC) + " cosmos.staking.v1beta1.Query/Params"},
+			{"Go", "Go", program("grpc.go", map[string]any{"Address": elsewhere + portOf(at.GRPC), "TLS": at.TLS})},
 		}})
 	}
 	if at.GRPCWeb {
@@ -53,8 +62,8 @@ func (m manual) rpc(at string) otherInterface {
 	}
 	return otherInterface{"rpc", "CometBFT RPC", "The CometBFT RPC, as CosmJS, Keplr and relayers use it: by POST, in batches, by URI, and over the WebSocket at `/websocket`. The server sends an event only when its block can be read. With the parameter `\"wait\":\"20s\"`, `tx` waits until the transaction can be found. " +
 		"`X-Session` works by POST and by URI, but not over the WebSocket.", []sample{
-		{"curl", "curl", "curl 'http://" + at + "' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'"},
-		{"TypeScript", "CosmJS", "import { StargateClient } from '@cosmjs/stargate'\n\nconst client = await StargateClient.connect('http://" + at + "')\nconsole.log(await client.getHeight(), " + read + ")"},
+		{"curl", "curl", "curl '" + at + "' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'"},
+		{"TypeScript", "CosmJS", "import { StargateClient } from '@cosmjs/stargate'\n\nconst client = await StargateClient.connect('" + at + "')\nconsole.log(await client.getHeight(), " + read + ")"},
 		{"Go", "Go", program("comet.go", at)},
 	}}
 }
