@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"github.com/tidwall/gjson"
 )
@@ -50,7 +50,8 @@ type Validator struct {
 	stakes                []*Stake // by delegator
 	moving                uint64   // number of stakes that events add to, in turn
 
-	writes atomic.Pointer[[]write] // delegations of clients, in order
+	mu     sync.Mutex
+	writes []write // delegations of clients
 }
 
 // A write adds tokens of a client to a stake.
@@ -186,24 +187,18 @@ func (s State) AddedTo(raw string) (n uint64) {
 	return n
 }
 
-// Write adds tokens to the stake of a delegator at the validator, from a height on. Only one goroutine may call it at a
-// time.
+// Write adds tokens to the stake of a delegator at the validator, starting at a height.
 func (v *Validator) Write(delegator string, tokens uint64, height int64) {
-	var writes []write
-	if before := v.writes.Load(); before != nil {
-		writes = *before
-	}
-	writes = append(slices.Clip(writes), write{delegator, tokens, height})
-	v.writes.Store(&writes)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.writes = append(v.writes, write{delegator, tokens, height})
 }
 
 // written returns the tokens that clients have added to a validator, or to the stake of one delegator.
 func (s State) written(v *Validator, delegator string) (tokens uint64) {
-	writes := v.writes.Load()
-	if writes == nil {
-		return 0
-	}
-	for _, w := range *writes {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, w := range v.writes {
 		if w.height <= s.Height && (delegator == "" || delegator == w.delegator) {
 			tokens += w.tokens
 		}
