@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
@@ -261,4 +264,32 @@ func TestRebuildThatIsBehindDoesNotReplaceStore(t *testing.T) {
 		expect.NoError(t, store.DropShadow(t.Context()))
 	}
 	expectChain(t, store, d)
+}
+
+// A lockDriver is an empty store with a free lock, and counts how often it was acquired.
+type lockDriver struct {
+	collections.Driver
+
+	leads int
+}
+
+func (*lockDriver) Mark(context.Context) (collections.Mark, error) { return collections.Mark{}, nil }
+
+func (d *lockDriver) Lead(ctx context.Context, work func(context.Context) error) error {
+	d.leads++
+	return work(ctx)
+}
+
+func TestIndexerThatMakesNoProgressReleasesLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &lockDriver{}
+		store := expect.Value(collections.New("lock", d, collections.Options{}))(t)
+		o := indexer.Options{Network: indexer.Networks()["story"], Store: store, Follow: true}
+		o.Endpoints = []string{"http://127.0.0.1:1"} // refuses connections
+		x := expect.Value(indexer.New(o))(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
+		defer cancel()
+		expect.ErrorIs(t, service.KeepIndexing(ctx, store, x, slog.New(slog.DiscardHandler)), context.DeadlineExceeded, "KeepIndexing")
+		expect.Equal(t, d.leads, 3, "acquisitions of the lock in 25 minutes")
+	})
 }

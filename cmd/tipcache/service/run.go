@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -155,14 +156,19 @@ func ignoreClosed(f func() error) func() error {
 	}
 }
 
-// leadAgain is the pause before a process that lost the lock waits for it again.
-const leadAgain = 2 * time.Second
+const (
+	// leadAgain is the pause before a process that lost the lock, or released it, waits for it again. Others try each second.
+	leadAgain = 2 * time.Second
+	// maxStuck is how long an indexer may make no progress before it leaves the lock to others, whose execution clients may
+	// work. It is longer than the periods of the alerts.
+	maxStuck = 10 * time.Minute
+)
 
 // KeepIndexing fills a store while this process has the lock, until ctx ends or an error that a retry
 // cannot fix.
 func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Indexer, log *slog.Logger) error {
 	for last := ""; ; { // the last logged error
-		err := store.Lead(ctx, x.Run)
+		err := store.Lead(ctx, func(ctx context.Context) error { return runUntilStuck(ctx, x) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -180,4 +186,26 @@ func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Inde
 			return err
 		}
 	}
+}
+
+// runUntilStuck runs an indexer. If it makes no progress for maxStuck, it ends it and returns the reason.
+func runUntilStuck(ctx context.Context, x *indexer.Indexer) error {
+	ctx, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for progress := time.Now(); upstream.Sleep(ctx, leadAgain) == nil; {
+			if s := x.Status(); s.Counting() {
+				progress = time.Now()
+			} else if time.Since(progress) > maxStuck {
+				end(s.Err)
+			}
+		}
+	})
+	err := x.Run(ctx)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	end(nil)
+	watching.Wait()
+	return err
 }
