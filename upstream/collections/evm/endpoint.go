@@ -32,6 +32,7 @@ type state struct {
 	until    time.Time     // end of the pause
 	refusals int           // consecutive permanent refusals
 	failures int           // consecutive failures of any kind
+	failing  time.Time     // when the first work of TryOther failed since the last one succeeded; zero if none did
 	excluded error         // why it is no longer used; nil if it is used
 	trouble  *Failure      // current failure; nil if there is none
 	since    time.Time     // beginning of the trouble

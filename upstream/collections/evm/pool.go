@@ -91,14 +91,15 @@ func (p *Pool) Window() (blocks, perCall int64) { return p.at(p.current.Load()).
 // Try calls work with one endpoint after the other until work succeeds, returns an error other than a *Failure, or ctx ends. A
 // Pool that is not patient also fails with ErrForbidden or ErrOtherChain.
 func (p *Pool) Try(ctx context.Context, work func(*Session) error) error {
-	return p.TryOther(ctx, nil, work)
+	return p.TryOther(ctx, nil, 0, work)
 }
 
-// TryOther is Try with endpoints other than except, if another one is available.
-func (p *Pool) TryOther(ctx context.Context, except *Endpoint, work func(*Session) error) error {
+// TryOther is Try with endpoints other than except. It uses except only if there is no other, or if all others pause and
+// have been failing to be the other one for a grace time.
+func (p *Pool) TryOther(ctx context.Context, except *Endpoint, grace time.Duration, work func(*Session) error) error {
 	sessions := map[*Endpoint]*Session{}
 	for {
-		e, err := p.pick(ctx, except)
+		e, err := p.pick(ctx, except, grace)
 		if err != nil {
 			return err
 		}
@@ -109,6 +110,9 @@ func (p *Pool) TryOther(ctx context.Context, except *Endpoint, work func(*Sessio
 			err = s.try(work)
 		}
 		f, ok := errors.AsType[*Failure](err)
+		if except != nil && e != except && grace > 0 {
+			e.recordOther(began, ok, err)
+		}
 		if !ok {
 			if err == nil {
 				e.RecordSuccess()
@@ -144,12 +148,12 @@ func (p *Pool) Trouble(least time.Duration) error {
 	return cmp.Or(failures[ErrOtherChain], failures[ErrForbidden], failures[ErrUnreachable])
 }
 
-// pick returns the next trusted endpoint that does not pause. It returns the one to avoid only if there is no other, and waits
-// while all of them pause.
-func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
+// pick returns the next trusted endpoint that does not pause. It returns the one to avoid only if all others have been failing for
+// a grace time, and waits while all of them pause.
+func (p *Pool) pick(ctx context.Context, avoid *Endpoint, grace time.Duration) (*Endpoint, error) {
 	for {
-		first, candidates := p.current.Load(), p.candidates()
-		var soonest time.Time
+		first, candidates, now := p.current.Load(), p.candidates(), time.Now()
+		var soonest, hopeless time.Time // when the first endpoint stops pausing, and when all others have failed for too long
 		var excluded error
 		var avoided *Endpoint
 		for i := range p.endpoints {
@@ -157,19 +161,31 @@ func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 			if !slices.Contains(candidates, e) {
 				continue
 			}
-			switch s := e.snapshot(); {
+			s := e.snapshot()
+			switch {
 			case s.excluded != nil:
 				excluded = s.excluded
-			case !time.Now().Before(s.until) && e == avoid:
+				continue
+			case !now.Before(s.until) && e == avoid:
 				avoided = e
-			case !time.Now().Before(s.until):
+				continue
+			case !now.Before(s.until):
 				return e, nil
 			case soonest.IsZero() || s.until.Before(soonest):
 				soonest = s.until
 			}
+			if s.failing.IsZero() {
+				s.failing = now // it pauses because of other work
+			}
+			if end := s.failing.Add(grace); end.After(hopeless) {
+				hopeless = end
+			}
 		}
-		if avoided != nil {
+		if avoided != nil && !now.Before(hopeless) {
 			return avoided, nil
+		}
+		if avoided != nil && hopeless.Before(soonest) {
+			soonest = hopeless
 		}
 		if soonest.IsZero() {
 			return nil, fmt.Errorf("%w: %w", ErrForbidden, excluded)

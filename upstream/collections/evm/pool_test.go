@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -45,8 +46,15 @@ func TestRequestFallsBackToAnotherEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTestPool(t, Options{})
 		only := p.endpoints[0]
+		failures := 0
 		used := func() (e *Endpoint) {
-			expect.NoError(t, p.TryOther(t.Context(), only, func(s *Session) error { e = s.Endpoint; return nil }))
+			expect.NoError(t, p.TryOther(t.Context(), only, 10*time.Second, func(s *Session) error {
+				if e = s.Endpoint; e != only && failures > 0 {
+					failures--
+					return Lag("behind")
+				}
+				return nil
+			}))
 			return e
 		}
 		expect.Equal(t, used(), only, "endpoint of a pool of one")
@@ -55,8 +63,12 @@ func TestRequestFallsBackToAnotherEndpoint(t *testing.T) {
 		other.http = only.http
 		p.endpoints = append(p.endpoints, other)
 		expect.Equal(t, used(), other, "endpoint of a pool of two")
-		other.until = time.Now().Add(time.Minute)
-		expect.Equal(t, used(), only, "endpoint while the other one pauses")
+		failures = 1
+		expect.Equal(t, used(), other, "endpoint if the other one fails once")
+		began := time.Now()
+		failures = math.MaxInt
+		expect.Equal(t, used(), only, "endpoint if the other one keeps failing")
+		expect.Equal(t, time.Since(began), 10*time.Second, "wait for the other endpoint")
 	})
 }
 

@@ -112,3 +112,15 @@ func (e *Endpoint) RecordSuccess() {
 	e.mu.Unlock()
 	e.outage.End()
 }
+
+// recordOther records work of TryOther that began at began.
+func (e *Endpoint) recordOther(began time.Time, failed bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case err == nil:
+		e.failing = time.Time{}
+	case failed && e.failing.IsZero():
+		e.failing = began
+	}
+}

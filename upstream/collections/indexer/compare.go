@@ -58,11 +58,9 @@ func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 	return all[:min(len(all), limit)]
 }
 
-// markUnverified records that blocks are applied although only one endpoint was read, unless all headers were read.
-func (x *Indexer) markUnverified(b *blocks) {
-	if !b.whole {
-		x.status.change(func(s *Status) { s.Unverified = true })
-	}
+// markUnverified records that blocks are applied although only one endpoint was read.
+func (x *Indexer) markUnverified() {
+	x.status.change(func(s *Status) { s.Unverified = true })
 }
 
 // compare compares the logs of an endpoint with the logs of b, and records in b whether these were all.

@@ -39,8 +39,8 @@ func (b *blocks) claims(cursor ledger.Cursor) []claim {
 	return all
 }
 
-// confirm compares the hashes of blocks with another endpoint, and the logs unless all headers were read. Without another
-// endpoint, it reads the hashes from the source again if anything counts, because counts cannot be undone, and fails if a
+// confirm compares the hashes of blocks with another endpoint, and the logs unless all headers were read. If no other
+// endpoint works, it reads the hashes from the source again if anything counts, because counts cannot be undone, and fails if a
 // hash has changed. It compares several times while all endpoints are doubted, and for the first blocks of an empty store,
 // because the cursor cannot step back from them. Other blocks that were read whole need no confirmation if nothing counts.
 func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks, counts bool) error {
@@ -55,7 +55,7 @@ func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks, 
 	for ; rounds > 0; rounds-- {
 		err := x.within(ctx, b.source, func(e *evm.Session) error {
 			if e.Endpoint == b.source && !counts && !first {
-				x.markUnverified(b)
+				x.markUnverified()
 				return nil
 			}
 			return x.confirmBy(ctx, e, b, claims)
@@ -106,8 +106,8 @@ func (x *Indexer) confirmBy(ctx context.Context, e *evm.Session, b *blocks, clai
 		if err := x.checkClaims(e, b, claims, results); err != nil {
 			return err
 		}
-		if len(samples) == 0 {
-			x.markUnverified(b)
+		if len(samples) == 0 && (!b.whole || e.Endpoint == b.source) {
+			x.markUnverified()
 		}
 		return x.compare(ctx, e, b, samples, results[len(headers):])
 	}

@@ -51,6 +51,39 @@ func TestForkAboveCursorIsNotCountedIfAnotherClientContradicts(t *testing.T) {
 	checkStore(t, store, h.count(0))
 }
 
+func TestBlockIsNotCountedUntilTheOtherClientHasIt(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 50)
+	store := openMemory(t)
+	fork, late := serveEVM(t, h, faults{forkFrom: h.head() + 1}), serveEVM(t, h, faults{})
+	o := quick(store, fork, late)
+	o.Grace = time.Minute
+	x, _ := follow(t, o)
+	await(t, store, 59)
+	late.set(faults{lag: 1})
+	h.addBlock(h.register)
+	late.awaitRequests(t, 3)
+	expect.Equal(t, readCursor(t, store).Block, 59, "block of the cursor while the other client lags")
+	late.set(faults{})
+	eventually(t, "an error in the status", func() bool { return x.Status().Err != nil })
+	expect.Equal(t, readCursor(t, store).Block, 59, "block of the cursor when the other client contradicts")
+}
+
+func TestClientThatConfirmsItselfWhileTheOtherFailsIsUnverified(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 50)
+	store := openMemory(t)
+	other := serveEVM(t, h, faults{})
+	x, _ := follow(t, quick(store, serveEVM(t, h, faults{}), other))
+	await(t, store, h.head())
+	expect.Equal(t, x.Status().State(), "running", "state while both clients answer")
+	other.set(faults{status: http.StatusBadGateway})
+	h.addBlock(h.register)
+	await(t, store, h.head())
+	expect.Equal(t, x.Status().State(), "unverified", "state after one client confirmed a block alone")
+	checkStore(t, store, h.count(0))
+}
+
 func TestStoreStepsBackFromWrongHashOfBlockWithoutEvents(t *testing.T) {
 	testEachStore(t, func(t *testing.T, url string) {
 		h := newHistory(9, 50)
@@ -402,7 +435,9 @@ func TestTwoDifferentLogsAtOnePositionAreRefused(t *testing.T) {
 		t.Errorf("Run = %v, want an error about two different logs", err)
 	}
 	expect.Equal(t, readCursor(t, store).Block, 0, "block of the cursor")
-	run(t, quick(store, clash, serveEVM(t, h, faults{})))
+	o := quick(store, clash, serveEVM(t, h, faults{}))
+	o.Grace, o.Doubt = time.Millisecond, time.Minute // the sound client confirms its own blocks after Grace
+	run(t, o)
 	checkStore(t, store, h.count(0))
 }
 

@@ -116,7 +116,7 @@ const maxContradictions = 8
 // may depend on an earlier wrong response.
 func (x *Indexer) within(ctx context.Context, except *evm.Endpoint, work func(*evm.Session) error) error {
 	began, contradictions := time.Now(), map[string]int{} // by the doubted response
-	return x.pool.TryOther(ctx, except, func(e *evm.Session) error {
+	return x.pool.TryOther(ctx, except, x.o.Grace, func(e *evm.Session) error {
 		err := work(e)
 		f, failed := errors.AsType[*evm.Failure](err)
 		switch {

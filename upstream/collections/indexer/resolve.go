@@ -84,8 +84,8 @@ type ethCall struct {
 
 // callWords calls contracts and returns the word with an index from each result, which is an address. It is zero if there
 // is no contract or the call reverts. The calls read the latest state, which no client has pruned, of an endpoint that
-// has reached head. The results are stored permanently, so callWords repeats the calls, at another endpoint if there
-// is one, until the results are certain. After maxContradictions tries it fails.
+// has reached head. The results are stored permanently, so callWords repeats the calls, at another endpoint if one
+// works, until the results are certain. After maxContradictions tries it fails.
 func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
 	words, results, left := make([]ledger.Address, len(calls)), make([][]ledger.Address, len(calls)), make([]int, len(calls))
 	for i := range left {
@@ -103,7 +103,7 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 			some[i] = calls[n]
 		}
 		var got []ledger.Address
-		err := x.pool.TryOther(ctx, by, func(s *evm.Session) (err error) {
+		err := x.pool.TryOther(ctx, by, x.o.Grace, func(s *evm.Session) (err error) {
 			by = s.Endpoint
 			got, err = readWords(ctx, s, some, index, head)
 			return err
