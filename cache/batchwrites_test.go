@@ -2,6 +2,8 @@ package cache_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -87,6 +89,21 @@ func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	if found, err := s.Load(t.Context(), "story-1", "0", "1", "2"); err != nil || len(found) != 3 {
 		t.Errorf("entries stored with memory left = %d, %v; want 3, nil", len(found), err)
 	}
+}
+
+// Redis forgets scripts when it restarts.
+func TestUnknownScriptIsSentOnceForAllSavedEntries(t *testing.T) {
+	t.Parallel()
+	addr := startRedis(t).addr
+	s, entries := newStore(t, client(t, addr)), map[string]*cache.Entry{}
+	for i := range 100 {
+		entries[fmt.Sprint(i)] = entry(100, "answer")
+	}
+	s.Save(t.Context(), "story-1", entries, time.Hour)
+	if found, err := s.Load(t.Context(), "story-1", slices.Collect(maps.Keys(entries))...); err != nil || len(found) != 100 {
+		t.Errorf("saved entries = %d, %v; want 100, nil", len(found), err)
+	}
+	expect.Equal(t, commandCalls(t, []string{addr}, "eval"), 1, "scripts sent as text")
 }
 
 // A client of a single host may be connected to the only node of a Cluster.

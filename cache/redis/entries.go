@@ -94,8 +94,12 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 		return
 	}
 	_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, -1, writes)) // each write has the error
-	for _, a := range writes {
+	for i, a := range writes {
+		_, failure := a.reply()
 		_, _ = s.replyTo(ctx, a, -1) // counted
+		if rest := writes[i+1:]; redis.HasErrorPrefix(failure, "NOSCRIPT") && len(rest) > 0 {
+			_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, -1, rest)) // replyTo has loaded the script
+		}
 	}
 }
 

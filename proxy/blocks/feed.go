@@ -21,20 +21,26 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	if compared == nil {
 		compared = func(body []byte) []byte { return body }
 	}
-	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.readsState, Indexed: q.Kind.Class == Found, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q), ComparedBody: compared}
+	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.readsState, Indexed: q.Kind.Class == Found, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q, tip.Epoch), ComparedBody: compared}
 	if at, ok := r.snapshot(ctx, client, q, tip); ok {
 		f.Key, f.Height = "walk "+at.key(), at.Pinned // unlike a feed of that height, it may continue at the tip
-		f.Read = walked(r.newest(at), f.Read)
+		f.Read = walked(r.newest(at, tip.Epoch), f.Read)
 	}
 	return f, nil
 }
 
-// newest returns a function that reads q through the cache. It returns a stale entry only with the error in Result.Err.
-func (r *Reader) newest(q *Query) readFunc {
+// newest returns a function that reads q through the cache. It returns a stale entry only with the error in Result.Err,
+// except a negative one past its Expires. The block that q requires is known to belong to an epoch: after a rollback it does
+// not limit the entries.
+func (r *Reader) newest(q *Query, epoch int64) readFunc {
 	return func(ctx context.Context, client string) (cache.Result, error) {
 		ctx, cancel := context.WithDeadline(ctx, r.Stack.Deadline(time.Now()))
 		defer cancel()
-		query := r.cacheQuery(q, r.Nodes.Tip())
+		tip := r.Nodes.Tip()
+		query := r.cacheQuery(q, tip)
+		if tip.Epoch != epoch {
+			query.MinHeight = 0
+		}
 		if web.IsAtEachBlock(ctx) {
 			limitAge(&query, 0)
 		}

@@ -439,6 +439,22 @@ func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 	}
 }
 
+func TestFeedUsesMemoryBelowItsMinimumBlockAfterRollback(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		feed := expect.Value(d.Feed(r, d.query(blocks.Heights{Min: 100}, blocks.Snapshot{})()))(t)
+		read := func() outcome {
+			res := expect.Value(feed.Read(t.Context(), ""))(t)
+			return outcome{res.Entry.Height, res.Outcome.String()}
+		}
+		expect.Equal(t, read(), outcome{100, "miss"}, "outcome before the rollback")
+		d.cache.SetNamespace("test-1#2")
+		d.nodes.tip.Height, d.nodes.tip.Epoch = 50, 2
+		expect.Equal(t, read(), outcome{50, "miss"}, "outcome after the rollback")
+		expect.Equal(t, read(), outcome{50, "hit"}, "outcome of the second read after the rollback")
+	})
+}
+
 // Queries served by the same tip wait for the block unless memory has entries from it for all of them.
 func TestQueriesOfOneRequestShareTheWait(t *testing.T) {
 	for name, hs := range map[string]blocks.Heights{"a height": {Min: 102}, "a session": {Session: session.Token{Height: 102}}} {
