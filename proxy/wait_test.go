@@ -127,7 +127,7 @@ func TestOneReadPerBlockAnswersAllTransactionWaits(t *testing.T) {
 
 func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 	for i := range 3 {
-		s, apis := startWaiting(t, stream.Options{PerClient: 2})
+		s, apis := startWaiting(t, stream.Options{Max: 2})
 		api, held := apis[i], make(chan exchange, 1)
 		t.Run(api.name, func(t *testing.T) {
 			go func() { held <- api.read(t, broadcastHash, "wait=20s") }()
@@ -146,7 +146,7 @@ func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 			expect.Equal(t, reads(), 1, "node reads in a block")
 			go func() { held <- api.read(t, broadcastHash, "wait=19s") }()
 			waitForStreams(t, s.metrics, 2)
-			api.read(t, broadcastHash, "wait=1s").expect(t, http.StatusTooManyRequests, "too many streams and waiting requests of this client")
+			api.read(t, broadcastHash, "wait=1s").expect(t, http.StatusServiceUnavailable, "too many requests wait for a change")
 			s.proxy.Drain()
 			for range 2 {
 				if got := <-held; got.status != api.missing || got.body != want || got.header.Get("Retry-After") != "1" {

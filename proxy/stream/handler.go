@@ -39,6 +39,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
@@ -162,7 +163,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 			operations = append(operations, o)
 		}
 	}
-	leave, err := h.acquire(rec.Client.Shares(), errFull)
+	leave, err := h.acquire(&rec.Client, errFull)
 	if err != nil {
 		return err
 	}
@@ -185,11 +186,15 @@ func discardBody(r *http.Request) {
 
 var errFull = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}
 
-// acquire counts a stream or poll against the limit of each of the client's shares. It returns full if the maximum of all
-// clients is reached.
-func (h *Handler) acquire(shares []string, full error) (leave func(), err error) {
+// acquire counts a stream or poll against the limit of each of the client's shares. A client that may be many clients has no
+// shares. acquire returns full if the maximum of all clients is reached.
+func (h *Handler) acquire(c *limits.Client, full error) (leave func(), err error) {
 	if h.drained.Load() {
 		return nil, errDrained
+	}
+	shares := c.Shares()
+	if h.stack.Admission.IsMany(c) {
+		shares = nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -137,6 +137,16 @@ func TestStreamsOfAllClientsAreLimited(t *testing.T) {
 	})
 }
 
+// A reverse proxy on the same machine that forwards no addresses may serve many clients.
+func TestStreamsFromLoopbackAreNotLimitedAsOneClient(t *testing.T) {
+	inBubble(t, stream.Options{PerClient: 1}, func(s *service) {
+		s.setAnswers(map[string]string{"/a": `1`})
+		for range 3 {
+			s.followFrom("127.0.0.1", "/a").expect(t, `1`)
+		}
+	})
+}
+
 func TestKeyWithRateHasStreamsOfManyClients(t *testing.T) {
 	child := keyOf("child", "1")
 	child.Rate = limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}

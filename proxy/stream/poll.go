@@ -84,7 +84,7 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 // await waits until p has an answer, the poll has timed out, or the server drains. It fails if the client leaves or is
 // refused. The request's duration is measured from the end of the wait.
 func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Record, feed web.Feed, access string, p *poll) error {
-	leave, err := h.acquire(rec.Client.Shares(), errManyPolls)
+	leave, err := h.acquire(&rec.Client, errManyPolls)
 	if err != nil {
 		return err
 	}
