@@ -1,7 +1,7 @@
 // Frames read by /batch, for networks where streams do not pass. Each request waits for the block after
 // the last one.
 
-import { bodyOf, TipcacheError, unwrap } from './answer.js'
+import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
 import type { Server } from './connection.js'
 import { pause } from './pause.js'
 import type { Topic } from './topic.js'
@@ -54,6 +54,9 @@ export class Frames {
     this.topics.forEach((t, i) => {
       const { body, text, status } = answers[i]
       t.digest = ''
+      const error = unwrap(body).error || text || `status ${status}`
+      if (isRefusal(status) && status !== 404) return this.server.refused(t, new TipcacheError(status, error))
+      if (status >= 500) return t.fail({ code: status, error, final: false })
       t.take({ ...unwrap(body ?? text), status, height, id: '' })
     })
     this.server.block?.(height)

@@ -15,9 +15,10 @@ export async function startStreams(t) {
     })
     if (pathname === '/batch') return server.batched.push({
       paths: query.getAll('path'), least: query.get('x-min-block-height'), session: req.headers['x-session'],
-      say: (height, bodies, headers = {}) => {
+      say: (height, bodies, headers = {}) => { // a number is the status of a failure
+        const member = msg => typeof msg === 'number' ? { status: msg, body: { code: msg, msg: {}, error: `no ${msg}` } } : { status: 200, body: { code: 200, msg, error: '' } }
         res.writeHead(200, { 'x-block-height': height, ...headers })
-        res.end(JSON.stringify({ height, answers: bodies.map((msg, i) => ({ path: query.getAll('path')[i], status: 200, body: { code: 200, msg, error: '' } })) }))
+        res.end(JSON.stringify({ height, answers: bodies.map((msg, i) => ({ path: query.getAll('path')[i], ...member(msg) })) }))
       },
       refuse: status => res.writeHead(status, { 'content-type': 'application/json' }).end(`{"code":${status},"msg":{},"error":"no ${status}"}`),
     })
