@@ -143,6 +143,17 @@ func TestDifferencesOfEachAuditedSourceBeginAtZero(t *testing.T) {
 	})
 }
 
+func TestFindingsEndADayAfterTheLastDifference(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := runAuditor(t, audit.Options{})
+		a.Enqueue(cache.NewEntry{Key: "k", Node: "a", Origin: nodes{{"a", "y"}}.origin, Entry: &cache.Entry{Content: content("x"), Height: 7}})
+		time.Sleep(23 * time.Hour)
+		expect.Equal(t, len(a.Findings()), 1, "findings after 23 hours")
+		time.Sleep(2 * time.Hour)
+		expect.Equal(t, len(a.Findings()), 0, "findings after 25 hours")
+	})
+}
+
 func TestVaryingEntriesAreNotAudited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := runAuditor(t, audit.Options{Varies: func(key string) bool { return key == "k" }})

@@ -29,10 +29,14 @@ type Finding struct {
 	Row         string    `json:"row,omitempty"` // row of chain.rows that passes such values through
 }
 
-// Findings returns the findings of all sources with differences, by name.
+// shownFor is how long a finding is shown after the last difference. The source may have been repaired or removed.
+const shownFor = 24 * time.Hour
+
+// Findings returns the findings of all sources with differences in the last day, by name.
 func (a *Auditor) Findings() map[string]Finding {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	maps.DeleteFunc(a.findings, func(_ string, f Finding) bool { return time.Since(f.Last) > shownFor })
 	return maps.Clone(a.findings)
 }
 
