@@ -26,7 +26,7 @@ type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"Address of the public listener."`
 	Admin  string `yaml:"admin" flag:"admin" forms:"none" doc:"Address of the admin listener: status page at /, /healthz, /readyz, /metrics, /debug/pprof. Without admin_token, requests with a host name other than localhost can only read /healthz, /readyz and /metrics. none disables the listener."`
 
-	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"Token for the admin listener, sent as Authorization: Bearer TOKEN. /healthz, /readyz and /metrics do not need it. At least 16 characters. Required if the listener is not on loopback. Empty means no token."`
+	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"Token for the admin listener, sent as Authorization: Bearer TOKEN. /healthz, /readyz and /metrics do not need it. At least 16 characters. Required if the listener is not on loopback. Empty means no token. none means no token on any address: everyone who reaches the listener can then purge entries and start profiles."`
 
 	Access []string `yaml:"access" reload:"true" doc:"Access rules for all listeners. The first rule that matches a request decides: deny PATTERN..., allow PATTERN..., limit RATE PATTERN... or cost N PATTERN.... limit sets a rate per client for all requests that match the rule. cost counts a request N times against http.rate and the rates of keys. It may also precede the patterns of allow and limit. A pattern is a path without the base path of its mount (/staking/*), an RPC method (tx_search) or a gRPC method (cosmos.bank.v1beta1.Query/*), where * matches any characters. The pattern of a gRPC method also matches abci_query with its path. A new rule ends the streams and subscriptions that it denies. The last rule is built in: deny net_info consensus_state dump_consensus_state unconfirmed_txs unsafe_* dial_* cometbft.services.pruning.*."`
 
@@ -108,7 +108,7 @@ type Cache struct {
 
 // Redis is the optional shared store.
 type Redis struct {
-	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel. ?cluster=true makes one host a Cluster."`
+	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel. Hosts without a port get 6379, Sentinels too. User and password are for Redis; the parameters sentinel_username and sentinel_password are for the Sentinels. ?cluster=true makes one host a Cluster."`
 	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one Redis exchange. After it, the request continues without Redis."`
 	SealKey string        `yaml:"seal_key" secret:"true" doc:"Secret of at least 16 characters, the same on all replicas. tipcache signs entries, block hashes, the dialect, leases and purges in Redis with it, and ignores unsigned ones. Empty disables signatures."`
 }
@@ -145,7 +145,7 @@ type Metadata struct {
 type HTTP struct {
 	Request           time.Duration `yaml:"-"` // timeout of one request, including waits
 	Rate              string        `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
-	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, such as 10.0.0.0/8."`
+	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, and X-Forwarded-Proto the scheme, such as 10.0.0.0/8."`
 	ProxyProtocol     string        `yaml:"proxy_protocol" oneof:"off, required" doc:"PROXY protocol, versions 1 and 2, of layer-4 balancers on all listeners except admin. required: tipcache closes connections that do not begin with its header or are not from http.trusted_proxies, and uses the client address in the header for limits, logs and turns. off: no header is expected."`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"Origins whose pages may read responses in a browser, such as https://app.example. * allows every page. This reveals nothing that the page's author could not request directly. none allows no page."`
 	SessionCookie     bool          `yaml:"session_cookie" doc:"Whether browsers keep their session in a cookie, so that pages of the same site never see an earlier block than before. Responses at the newest block are then private."`
@@ -176,7 +176,7 @@ type TLS struct {
 
 // Log is the log on standard error.
 type Log struct {
-	Level  string `yaml:"level" flag:"log-level" reload:"true" oneof:"debug, info, warn, error" doc:"Log level: debug, info, warn or error."`
+	Level  string `yaml:"level" flag:"log-level" reload:"true" oneof:"debug, info, warn, error" doc:"Log level: debug, info, warn or error. It also applies to the access log: with warn, successful requests are not logged."`
 	Format string `yaml:"format" oneof:"auto, json, text" doc:"Log format: json, text, or auto for text on a terminal and JSON elsewhere."`
 	Access Share  `yaml:"access" doc:"Access log with one line per request. false logs only failures with status 500 and above. A share such as 0.01 logs 1 % of the successful requests (status below 400) and all others."`
 }

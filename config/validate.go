@@ -209,14 +209,14 @@ func (v *validation) redis(c Config) {
 	if err == nil {
 		v.redisParameters(u.Query())
 	}
-	blind := !slices.ContainsFunc(c.Chain.Comet, isNamed)
-	v.check(c.Chain.ID != "" || !blind, "chain.id", "required with redis.url if no node has a CometBFT address: Redis needs the chain id to separate chains")
+	noHeights := !slices.ContainsFunc(c.Chain.Comet, isNamed)
+	v.check(c.Chain.ID != "" || !noHeights, "chain.id", "required with redis.url if no node has a CometBFT address: Redis needs the chain id to separate chains")
 }
 
 // redisParameters checks the parameters of redis.url. Their values may be secret.
 func (v *validation) redisParameters(values url.Values) {
 	for name := range values {
-		v.check(slices.Contains([]string{"cluster", "master_name", "db"}, name), "redis.url", "unknown parameter %q; expected cluster, master_name or db", name)
+		v.check(slices.Contains([]string{"cluster", "master_name", "sentinel_username", "sentinel_password", "db"}, name), "redis.url", "unknown parameter %q; expected cluster, master_name, sentinel_username, sentinel_password or db", name)
 	}
 	if values.Has("cluster") {
 		_, err := strconv.ParseBool(values.Get("cluster"))

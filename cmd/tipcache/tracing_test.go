@@ -149,26 +149,31 @@ func TestIndexingIsTraced(t *testing.T) {
 func TestCredentialsOfCollectorLeaveOtherHeaders(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "X-Scope-OrgID=team")
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-	received := make(chan http.Header, 1)
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case received <- r.Header:
-		default:
-		}
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = fmt.Fprint(w, r.Header) // the client repeats it in its error
-	}))
-	defer refusing.Close()
-	const encoded = "dGlwY2FjaGU6Y29sbGVjdG9yLXBhc3N3b3Jk"
-	d := newDevnet(t, devnet.Options{Interval: -1})
-	s := startServing(t, d, fmt.Sprintf("tracing: {endpoint: %q, ratio: 1}\n", withPassword(t, refusing.URL, "collector-password")))
-	s.get(s.base + "/staking/params")
-	failure := fmt.Sprint(s.waitForLog("trace spans not sent")["error"])
-	got := <-received
-	expect.Equal(t, got.Get("Authorization"), "Basic "+encoded, "Authorization at the collector")
-	expect.Equal(t, got.Get("X-Scope-OrgID"), "team", "X-Scope-OrgID at the collector")
-	expect.Contains(t, failure, "team", "error in the log")
-	if strings.Contains(failure, encoded) {
-		t.Errorf("error in the log = %s, want no credentials", failure)
+	for user, encoded := range map[string]string{
+		"tipcache:collector-password": "dGlwY2FjaGU6Y29sbGVjdG9yLXBhc3N3b3Jk", "collector-token": "Y29sbGVjdG9yLXRva2VuOg==",
+	} {
+		t.Run(user, func(t *testing.T) {
+			received := make(chan http.Header, 1)
+			refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case received <- r.Header:
+				default:
+				}
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprint(w, r.Header) // the client repeats it in its error
+			}))
+			t.Cleanup(refusing.Close) // after serve
+			d := newDevnet(t, devnet.Options{Interval: -1})
+			s := startServing(t, d, fmt.Sprintf("tracing: {endpoint: %q, ratio: 1}\n", strings.Replace(refusing.URL, "//", "//"+user+"@", 1)))
+			s.get(s.base + "/staking/params")
+			failure := fmt.Sprint(s.waitForLog("trace spans not sent")["error"])
+			got := <-received
+			expect.Equal(t, got.Get("Authorization"), "Basic "+encoded, "Authorization at the collector")
+			expect.Equal(t, got.Get("X-Scope-OrgID"), "team", "X-Scope-OrgID at the collector")
+			expect.Contains(t, failure, "team", "error in the log")
+			if strings.Contains(failure, encoded) {
+				t.Errorf("error in the log = %s, want no credentials", failure)
+			}
+		})
 	}
 }

@@ -52,7 +52,7 @@ func newRedis(o *redis.UniversalOptions) redis.UniversalClient {
 	} else {
 		client = redis.NewUniversalClient(o)
 	}
-	client.AddHook(redacting{upstream.NewRedactor(&url.URL{User: url.UserPassword(o.Username, o.Password)})})
+	client.AddHook(redacting{upstream.NewRedactor(&url.URL{User: url.UserPassword(o.Username, o.Password)}, o.SentinelPassword)})
 	return client
 }
 
@@ -89,7 +89,8 @@ func (r redacting) redact(cmd redis.Cmder) {
 const poolSize = 128
 
 // redisOptions parses redis[s]://user:password@host[,host...]/db, or unix://user:password@/path?db=0. Several
-// hosts are a Cluster, or the Sentinels of ?master_name=. One host with ?cluster=true is a Cluster.
+// hosts are a Cluster, or the Sentinels of ?master_name=. One host with ?cluster=true is a Cluster. User and password
+// are those of Redis. Sentinels get sentinel_username and sentinel_password.
 func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -114,7 +115,7 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		}
 		addresses = append(addresses, host)
 	}
-	if single.TLSConfig != nil && len(addresses) > 1 {
+	if single.TLSConfig != nil && (len(addresses) > 1 || query.Has("master_name")) {
 		single.TLSConfig.ServerName = "" // each host has a certificate for its own name
 	}
 	return &redis.UniversalOptions{
@@ -126,6 +127,9 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		MasterName:    query.Get("master_name"),
 		IsClusterMode: cluster,
 		Protocol:      2, // 3 costs a check before every reply
+
+		SentinelUsername: query.Get("sentinel_username"),
+		SentinelPassword: query.Get("sentinel_password"),
 
 		// A request continues without Redis rather than wait for it.
 		ContextTimeoutEnabled: true,

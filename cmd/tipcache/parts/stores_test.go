@@ -26,6 +26,8 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 		DB                 int
 		Cluster, TLS       bool
 		ServerName         string
+		SentinelUser       string
+		SentinelPass       string
 	}
 	tests := []struct {
 		name, url string
@@ -39,11 +41,13 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 		{"several hosts of a Cluster", "redis://a:1,b:2,c:3", target{Addrs: []string{"a:1", "b:2", "c:3"}}},
 		{"one host of a Cluster", "redis://a:1?cluster=true", target{Addrs: []string{"a:1"}, Cluster: true}},
 		{"database as a parameter", "unix:///run/redis.sock?db=5", target{Addrs: []string{"/run/redis.sock"}, DB: 5}},
+		{"one name of all Sentinels with TLS", "rediss://a:1?master_name=m", target{Addrs: []string{"a:1"}, Master: "m", TLS: true}},
+		{"credentials of Sentinels", "redis://:p@a:1?master_name=m&sentinel_username=s&sentinel_password=q", target{Addrs: []string{"a:1"}, Master: "m", Pass: "p", SentinelUser: "s", SentinelPass: "q"}},
 		{"Sentinels of a master", "redis://:p@a:1,b:2/3?master_name=m", target{Addrs: []string{"a:1", "b:2"}, Master: "m", Pass: "p", DB: 3}},
 	}
 	for _, test := range tests {
 		o := expect.Value(redisOptions(config.Redis{URL: test.url, Timeout: time.Second}))(t)
-		got := target{o.Addrs, o.MasterName, o.Username, o.Password, o.DB, o.IsClusterMode, o.TLSConfig != nil, ""}
+		got := target{o.Addrs, o.MasterName, o.Username, o.Password, o.DB, o.IsClusterMode, o.TLSConfig != nil, "", o.SentinelUsername, o.SentinelPassword}
 		if o.TLSConfig != nil {
 			got.ServerName = o.TLSConfig.ServerName
 		}

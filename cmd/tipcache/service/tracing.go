@@ -74,10 +74,12 @@ func newExporter(ctx context.Context, cfg config.Tracing, transport http.RoundTr
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"
 	}
-	e := &exporter{log: log, hide: upstream.NewRedactor(u, headerSecrets(os.Environ())...)}
-	if password, ok := u.User.Password(); ok {
+	if u.User != nil {
+		password, _ := u.User.Password() // "" if there is only a token
+		u.User = url.UserPassword(u.User.Username(), password)
 		transport = authorized{transport, u.User.Username(), password}
 	}
+	e := &exporter{log: log, hide: upstream.NewRedactor(u, headerSecrets(os.Environ())...)}
 	e.SpanExporter, err = otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()),
 		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: exportTimeout}))
 	return e, err
