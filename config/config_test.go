@@ -230,7 +230,10 @@ func TestEmptyPathOfSecretFileIsIgnored(t *testing.T) {
 	if err != nil || cfg.Redis.URL != "redis://h" {
 		t.Errorf("redis.url = %q, %v; want redis://h", cfg.Redis.URL, err)
 	}
-	_, err = config.Load(config.Sources{Flags: map[string][]string{"redis": {"redis://a?master_name=m&sentinel_username=u&sentinel_password=p"}}})
+}
+
+func TestParametersOfRedisAreAccepted(t *testing.T) {
+	_, err := config.Load(config.Sources{Flags: map[string][]string{"redis": {"redis://a?master_name=m&sentinel_username=u&sentinel_password=p&db=1"}}})
 	expect.NoError(t, err)
 }
 

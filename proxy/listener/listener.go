@@ -35,7 +35,7 @@ import (
 // Options configure a Listener.
 type Options struct {
 	Most    int                   // maximum number of connections; 0 means no limit
-	Share   int                   // connections per address (per /64 for IPv6) once more than half of Most are open; default a twentieth of Most, at least 16
+	Share   int                   // connections per address (per /64 for IPv6) once more than half of Most are open; 0 means a twentieth of Most, at least 16
 	Exempt  func(netip.Addr) bool // reports whether Share does not apply to an address; nil exempts loopback
 	Lane    conn.Lane             // nil disables the fast lane
 	Memory  *account.Account      // reserves responses that clients have not read; nil means no limit

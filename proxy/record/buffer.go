@@ -13,8 +13,8 @@ const (
 	logTime  = 100 * time.Millisecond
 )
 
-// logHeld is the maximum number of bytes buffered during a write, about 10,000 lines. No line is dropped: beyond
-// it, callers wait for the disk or for the reader of the log.
+// logHeld is the maximum number of bytes buffered during a write, about 10,000 lines. Beyond it, callers wait for the
+// disk or for the reader of the log. Only lines whose write fails, as on a full disk, are lost.
 const logHeld = 4 << 20
 
 // Buffer writes lines later, in order. A slow writer delays callers only if they write more than 4 MiB

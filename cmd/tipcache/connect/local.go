@@ -17,8 +17,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/listener"
 )
 
-// Local checks what serve needs on this machine: addresses of listeners, certificate, store file and URL of Redis. It
-// connects to nothing. An address in use is a warning, because it may be free when serve starts.
+// Local checks what serve needs on this machine: addresses of listeners, certificate, store file and URL of Redis. An
+// expired certificate is a problem, although serve starts with it. Local connects to nothing. An address in use is a
+// warning, because it may be free when serve starts.
 func Local(ctx context.Context, cfg config.Config) (warnings, problems []error) {
 	for _, p := range localProbes(cfg) {
 		if p.find == nil {

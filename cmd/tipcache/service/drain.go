@@ -11,7 +11,7 @@ import (
 )
 
 // drain ends the streams, waits http.drain_delay so that load balancers notice, and then finishes requests in flight. The
-// admin listener closes last.
+// admin listener closes last, so that /readyz answers 503 until the end. If requests were cut off, it closes at once.
 func (s *Service) drain(public, admin *http.Server) error {
 	s.stopping.Store(true)
 	s.proxy.Drain()

@@ -110,7 +110,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 		if len(s.cfg.Chain.Nodes) > 0 && !s.dialectUnknown {
 			ctx, cancel := context.WithTimeout(ctx, firstBlock)
 			defer cancel()
-			_ = s.pool.WaitHeight(ctx, 1) // without it, requests that name a block are refused
+			_ = s.pool.WaitHeight(ctx, 1) // clients are served even if no block is known: requests that name one are refused then
 		}
 		if ctx.Err() == nil {
 			notifySystemd(daemon.SdNotifyReady)

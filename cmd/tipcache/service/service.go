@@ -48,7 +48,7 @@ import (
 // A Service has all parts of serve. They are built bottom up and closed top down.
 type Service struct {
 	cfg      config.Config // as at the start, with the detected dialect
-	running  config.Config // with the reloaded settings, without the detected dialect
+	running  config.Config // with the reloaded settings, and chain.dialect as configured. /admin/config shows it
 	log      *slog.Logger
 	logs     parts.Logs
 	registry *prometheus.Registry
