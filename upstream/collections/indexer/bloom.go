@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/sha3"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -86,14 +87,18 @@ func (b bloom) isSparse() bool {
 	return set <= 8*bloomBytes/16
 }
 
+// maxLate is how often the logs of the blocks of a part are requested again while they do not appear.
+const maxLate = 5
+
 // maxBroken is the number of headers with missing logs that is an error if no header's logs were complete.
 const maxBroken = 3
 
 // checkBlooms requests logs again if a block's header promises more logs than were received. It requests them by the
 // block's hash, from another endpoint if there is one, and ignores a response that lacks received logs or has logs that
-// the header rules out. If both responses lack the logs, they do not exist. But
-// if this holds for maxBroken headers and no header's logs were complete, the endpoints lack logs.
+// the header rules out. If both responses lack logs that are likely to exist, they may appear later than the header, so it repeats
+// the request for some seconds. Then it takes them for nonexistent. But if this holds for maxBroken headers and no header's logs were complete, the endpoints lack logs.
 func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
+	late := 0
 	for _, n := range slices.Sorted(maps.Keys(b.headers)) {
 		h, sent := b.headers[n], b.of(span{n, n})
 		if h.bloom == nil || !x.o.Network.isLacking(h.bloom, sent) {
@@ -103,6 +108,11 @@ func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
 			continue
 		}
 		again, err := x.logsOf(ctx, b.source, n, h.hash)
+		for ; err == nil && len(again) == len(sent) && h.bloom.isSparse() && late < maxLate; late++ {
+			if err = upstream.Sleep(ctx, x.o.Pause<<late); err == nil {
+				again, err = x.logsOf(ctx, b.source, n, h.hash)
+			}
+		}
 		switch {
 		case err != nil:
 			return err

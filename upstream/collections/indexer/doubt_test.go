@@ -150,6 +150,16 @@ func TestMissingLogsAreRequestedAgain(t *testing.T) {
 	}
 }
 
+func TestLogsThatAppearAfterTheirHeaderAreCounted(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 50)
+	store := openMemory(t)
+	run(t, quick(store, serveEVM(t, h, faults{})))
+	h.addBlock(h.register)
+	run(t, quick(store, serveEVM(t, h, faults{drops: dropsAll, late: 4})))
+	checkStore(t, store, h.count(0))
+}
+
 func TestFalseBloomOfSoundClientIsAccepted(t *testing.T) {
 	h := newHistory(9, 50)
 	evm := serveEVM(t, h, faults{})

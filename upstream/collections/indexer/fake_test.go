@@ -55,6 +55,7 @@ type faults struct {
 	noBloom      bool    // headers have no blooms
 	wrongHeader  bool    // the hashes of headers differ from those in logs and child blocks
 	drops        int     // lists of logs are empty: dropsRanges or dropsAll
+	late         int     // number of eth_getLogs to which drops applies; 0 means all
 	invents      bool    // the block falseBloom has the log invented
 	ahead        int64   // blocks that the returned head is too high
 	lies         int     // number of eth_getCode and of eth_call that find no contract
@@ -385,6 +386,9 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 	e.mu.Lock()
 	e.windows = append(e.windows, to-from+1)
 	e.mu.Unlock()
+	if f.late > 0 && e.called("eth_getLogs") > f.late {
+		f.drops = 0
+	}
 	if f.drops == dropsAll || f.drops == dropsRanges && wanted.BlockHash == "" {
 		return []string{}, nil, false
 	}
