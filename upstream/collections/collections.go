@@ -58,6 +58,9 @@ func (c *Collection) check() error {
 	if c.CreatedAt.IsZero() || c.UpdatedAt.IsZero() {
 		return errors.New("createdAt, updatedAt: must be set")
 	}
+	if !IsTime(c.CreatedAt) || !IsTime(c.UpdatedAt) {
+		return errors.New("createdAt, updatedAt: must be in the years 1 to 9999 in UTC")
+	}
 	if c.CreatedAt.After(c.UpdatedAt) {
 		return errors.New("createdAt: must not be after updatedAt")
 	}
@@ -69,6 +72,12 @@ func (c *Collection) Key() string { return strings.ToLower(c.Address) }
 
 // IsAddress reports whether a text is 0x and 40 hex digits.
 func IsAddress(s string) bool { return ledger.ReadHex(new(ledger.Address)[:], s) }
+
+// IsTime reports whether a time is in the years 1 to 9999 in UTC, so that JSON and all databases can represent it.
+func IsTime(t time.Time) bool {
+	year := t.UTC().Year()
+	return year >= 1 && year <= 9999
+}
 
 // MaxText is the maximum length of each string of a description in bytes. Contracts may return megabytes.
 const MaxText = 4 << 10

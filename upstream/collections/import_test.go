@@ -67,6 +67,8 @@ func TestReadJSONLRefusesInvalidLines(t *testing.T) {
 		"a time without a zone":   {with(`00:00Z`, `00:00`), "createdAt: must be a time such as 2026-01-02T15:04:05Z"},
 		"a time as a number":      {with(`"2026-01-01T00:00:00Z"`, `1`), "createdAt: must be a time such as 2026-01-02T15:04:05Z"},
 		"an end before the start": {with(`2026-01-01`, `2027-01-01`), "createdAt: must not be after updatedAt"},
+		"a time in year 10000":    {with(`"updatedAt":"2026-01-02T03:04:05.123456789+02:00"`, `"updatedAt":"9999-12-31T23:59:59-01:00"`), "createdAt, updatedAt: must be in the years 1 to 9999 in UTC"},
+		"a time before year 0":    {with(`2026-01-01T00:00:00Z`, `0000-01-01T00:00:00+01:00`), "createdAt, updatedAt: must be in the years 1 to 9999 in UTC"},
 		"an unknown field":        {with(`{`, `{"name":"x",`), `"name": unknown field`},
 		"a field in another case": {with(`assetCount`, `AssetCount`), `"AssetCount": unknown field`},
 		"a repeated field":        {with(`{`, `{"assetCount":1,`), "assetCount: given twice"},

@@ -37,6 +37,9 @@ func parsePage(body []byte, limit int) (collections.Page, error) {
 		if !collections.IsAddress(c.Address) {
 			return collections.Page{}, fmt.Errorf("collection %d of the response has no address", i)
 		}
+		if !collections.IsTime(c.CreatedAt) || !collections.IsTime(c.UpdatedAt) {
+			return collections.Page{}, fmt.Errorf("times of %s are not in the years 1 to 9999", c.Address)
+		}
 		var err error
 		if c.Metadata, err = parseMetadata(c.Metadata); err != nil {
 			return collections.Page{}, fmt.Errorf("metadata of %s: %w", c.Address, err)

@@ -53,6 +53,7 @@ func TestListReturnsPageOrClassifiedError(t *testing.T) {
 		"negative total":             {200, nil, `{"data":[],"pagination":{"total":-1}}`, upstream.BadAnswer, 0, "pagination.total"},
 		"invalid address":            {200, nil, strings.Replace(somePage, "0xAbc", "0x", 1), upstream.BadAnswer, 0, "has no address"},
 		"no address":                 {200, nil, `{"data":[{}],"pagination":{"total":1}}`, upstream.BadAnswer, 0, "has no address"},
+		"year 10000":                 {200, nil, strings.Replace(somePage, "2025-01-02T04:04:05.5+01:00", "9999-12-31T23:59:59-01:00", 1), upstream.BadAnswer, 0, "years 1 to 9999"},
 		"metadata is a list":         {200, nil, metadata("[]"), upstream.BadAnswer, 0, "metadata"},
 		"more items than the limit":  {200, nil, `{"data":[{},{},{}],"pagination":{"total":3}}`, upstream.BadAnswer, 0, "3 collections, want at most 2"},
 		"too large":                  {200, nil, somePage + strings.Repeat(" ", 8<<20), upstream.BadAnswer, 0, "exceeds 8388608"},
