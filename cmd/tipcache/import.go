@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 func importCommand(std streams) *cobra.Command {
@@ -50,6 +51,9 @@ func runImport(ctx context.Context, settings *settingFlags, path string, force b
 	n := 0
 	if err = checkNotIndexed(ctx, store); err == nil || force {
 		n, err = importFrom(ctx, store, in, log)
+	}
+	if errors.Is(err, ledger.ErrCursorMoved) {
+		err = errors.New("an indexer has begun to fill the store meanwhile")
 	}
 	if err = errors.Join(err, store.Close()); err != nil {
 		return fmt.Errorf("import %s: nothing was imported: %w", path, err)

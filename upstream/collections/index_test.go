@@ -2,6 +2,7 @@ package collections_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"sync"
@@ -185,6 +186,31 @@ func TestIndexingAddsToImportedCollections(t *testing.T) {
 		want.UpdatedAt = first.Add(10 * time.Second)
 		got := list(t, s, collections.Query{Addresses: []string{apple.String()}})
 		expect.NoDiff(t, got.Items, []collections.Collection{want}, "collections")
+	})
+}
+
+func TestFirstTallyAndImportExcludeEachOther(t *testing.T) {
+	testEachLedger(t, func(t *testing.T, url string) {
+		s, other := open(t, url, collections.Options{}), open(t, url, collections.Options{})
+		begin := tallyTo(10)
+		begin.OnlyEmpty = true
+		n, err := s.Import(t.Context(), func(yield func(collections.Collection, error) bool) {
+			if yield(some(1)[0], nil) {
+				expect.NoError(t, other.Apply(t.Context(), ledger.Cursor{}, begin))
+			}
+		})
+		if n != 0 || !errors.Is(err, ledger.ErrCursorMoved) {
+			t.Errorf("Import during which an indexer began = %d, %v; want 0, %v", n, err, ledger.ErrCursorMoved)
+		}
+		expect.Equal(t, list(t, s, collections.Query{}).Total, 2, "total after the first tally")
+	})
+	testEachLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		load(t, s, some(1))
+		begin := emptyTo(10)
+		begin.OnlyEmpty = true
+		expect.ErrorIs(t, s.Apply(t.Context(), ledger.Cursor{}, begin), ledger.ErrCursorMoved, "first tally after an import")
+		expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor.Block, 0, "block of the cursor")
 	})
 }
 

@@ -1,16 +1,19 @@
 package indexer_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
@@ -50,6 +53,33 @@ func TestImportedCollectionsAreNotCountedTwice(t *testing.T) {
 	expect.Value(store.Import(t.Context(), func(yield func(collections.Collection, error) bool) { yield(imported, nil) }))(t)
 	x := expect.Value(indexer.New(quick(store, serveEVM(t, h, faults{}))))(t)
 	expect.ErrorIs(t, x.Run(t.Context()), indexer.ErrImported, "Run")
+}
+
+// An importingStore imports a collection before its first tally.
+type importingStore struct {
+	*collections.Store
+
+	imported atomic.Bool
+}
+
+func (s *importingStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
+	if !s.imported.Swap(true) {
+		_, err := s.Import(ctx, func(yield func(collections.Collection, error) bool) {
+			yield(collections.Collection{Address: address(0xaa, 1), CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(1, 0)}, nil)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.Store.Apply(ctx, prev, t)
+}
+
+func TestImportDuringSearchForFirstBlockIsNotCountedTwice(t *testing.T) {
+	h := newHistory(4, 20)
+	store := openMemory(t)
+	err := index(t.Context(), quick(&importingStore{Store: store}, serveEVM(t, h, faults{})))
+	expect.ErrorIs(t, err, indexer.ErrImported, "Run")
+	expect.Equal(t, readCursor(t, store).Block, 0, "block of the cursor")
 }
 
 func TestStartBlockCanBeSet(t *testing.T) {

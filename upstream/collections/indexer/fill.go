@@ -79,6 +79,7 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 	if err != nil {
 		return err
 	}
+	t.OnlyEmpty = cursor.Chain == 0 && x.o.From == 0 // an import may have ended since start
 	counts := len(t.Changes)+len(t.Learned.IPs)+len(t.Learned.Disputes) > 0
 	if err := x.confirm(ctx, cursor, b, counts); err != nil {
 		return err

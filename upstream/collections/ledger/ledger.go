@@ -71,8 +71,10 @@ type Tally struct {
 	Cursor  Cursor   // the last block of the range
 	Changes []Change // one per collection with events, ascending by address
 	Learned Owners   // owners that the store may not know yet
+
+	OnlyEmpty bool // refuse a store with collections, which an import may have loaded
 }
 
-// ErrCursorMoved is the error if a store's cursor is not at the beginning of a Tally, because another indexer was faster.
-// The Tally was not applied.
+// ErrCursorMoved is the error if a store's cursor is not at the beginning of a Tally, because another indexer or an import
+// was faster. The Tally was not applied.
 var ErrCursorMoved = errors.New("the store's cursor has moved")

@@ -1,11 +1,13 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"iter"
 
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // An import first writes to a temporary table of its connection, because its sequence may be slow. Meanwhile only other
@@ -24,6 +26,14 @@ WHERE ` + valuesOf("old") + ` <> ` + valuesOf("excluded")
 
 func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, error]) error {
 	return s.connect(ctx, s.beforeImport, func(w *sql.Conn) error {
+		var indexed bool
+		err := whileLocked(ctx, func() (err error) {
+			indexed, err = hasCursor(ctx, w)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 		defer cleanUp(ctx, w, s.dropStaged) // the table may exist even if creating it was interrupted
 		if err := whileLocked(ctx, func() error { return exec(ctx, w, createStaged) }); err != nil {
 			return err
@@ -31,9 +41,12 @@ func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, 
 		if err := s.stage(ctx, w, all); err != nil {
 			return err
 		}
-		err := s.transact(ctx, w, func() error {
+		err = s.transact(ctx, w, func() error {
 			if err := exec(ctx, w, s.lockRows); err != nil {
 				return err
+			}
+			if now, err := hasCursor(ctx, w); err != nil || now && !indexed {
+				return cmp.Or(err, ledger.ErrCursorMoved)
 			}
 			return exec(ctx, w, mergeStaged)
 		})
@@ -42,6 +55,11 @@ func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, 
 		}
 		return err
 	})
+}
+
+func hasCursor(ctx context.Context, w *sql.Conn) (has bool, err error) {
+	err = w.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM index_cursor)").Scan(&has)
+	return has, err
 }
 
 // stage writes the sequence to the table staged.

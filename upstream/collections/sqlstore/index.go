@@ -70,6 +70,11 @@ func (s *store) owners(ctx context.Context, kind string, ids [][]string, found f
 func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	return s.connect(ctx, s.beforeTally, func(w *sql.Conn) error {
 		return s.transact(ctx, w, func() error {
+			if t.OnlyEmpty {
+				if err := s.expectEmpty(ctx, w); err != nil {
+					return err
+				}
+			}
 			if err := s.moveCursor(ctx, w, prev, t.Cursor); err != nil {
 				return err
 			}
@@ -85,6 +90,19 @@ func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 			return s.count(ctx, w, t.Changes)
 		})
 	})
+}
+
+// expectEmpty returns ledger.ErrCursorMoved if the store has collections, and makes imports wait.
+func (s *store) expectEmpty(ctx context.Context, w *sql.Conn) error {
+	if err := exec(ctx, w, s.lockRows); err != nil {
+		return err
+	}
+	var total int64
+	err := w.QueryRowContext(ctx, selectTotal).Scan(&total)
+	if err == nil && total > 0 {
+		err = ledger.ErrCursorMoved
+	}
+	return err
 }
 
 // moveCursor moves the cursor, which locks out other indexers until the transaction ends. It fails with
