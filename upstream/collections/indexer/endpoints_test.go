@@ -136,6 +136,16 @@ func TestAddressWithoutCodeIsAnError(t *testing.T) {
 	checkStore(t, store, h.count(0))
 }
 
+func TestImpossibleTimesInLogsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	for _, at := range []int64{1, 0x3afff4417f} { // 1970 and 9999
+		h := newHistory(6, 300)
+		store := openMemory(t)
+		run(t, quick(store, serveEVM(t, h, faults{logTime: at})))
+		checkStore(t, store, h.count(0))
+	}
+}
+
 func TestWindowsFindLimitOfEndpoint(t *testing.T) {
 	t.Parallel()
 	for i := range refusals {

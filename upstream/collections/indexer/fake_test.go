@@ -55,6 +55,7 @@ type faults struct {
 	noBloom      bool    // headers have no blooms
 	wrongHeader  bool    // the hashes of headers differ from those in logs and child blocks
 	drops        int     // lists of logs are empty: dropsRanges or dropsAll
+	logTime      int64   // time in all logs, in seconds; 0 means the block's
 	late         int     // number of eth_getLogs to which drops applies; 0 means all
 	invents      bool    // the block falseBloom has the log invented
 	ahead        int64   // blocks that the returned head is too high

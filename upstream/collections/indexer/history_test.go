@@ -312,6 +312,9 @@ func (h *history) logs(f faults, from, to int64, contracts, topics []string) []m
 			if h.stamped {
 				log["blockTimestamp"] = hexInt(seconds(n))
 			}
+			if f.logTime != 0 {
+				log["blockTimestamp"] = hexInt(f.logTime)
+			}
 			found = append(found, log)
 		}
 	}
