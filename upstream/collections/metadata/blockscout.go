@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -78,16 +79,17 @@ func readContract(ctx context.Context, explorer *client, address string) (*Contr
 	if err != nil {
 		return nil, err
 	}
+	checksummed := cmp.Or(token.AddressHash, token.Address, exact(address))
+	if !strings.EqualFold(string(checksummed), address) {
+		return nil, explorer.bad(fmt.Errorf("it sent contract %.50q for %s", checksummed, address))
+	}
 	c := &Contract{
-		Address:     exact(address),
+		Address:     checksummed,
 		Name:        token.Name,
 		Symbol:      token.Symbol,
 		TotalSupply: token.TotalSupply,
 		TokenType:   exact(strings.ReplaceAll(string(token.Type), "-", "")),
 		Marketplace: Marketplace{ImageURL: token.IconURL},
-	}
-	if checksummed := cmp.Or(token.AddressHash, token.Address); strings.EqualFold(string(checksummed), address) {
-		c.Address = checksummed
 	}
 	c.ContractDeployer, c.DeployedBlockNumber, err = deployment(ctx, explorer, address)
 	switch {

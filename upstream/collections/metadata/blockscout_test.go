@@ -32,6 +32,12 @@ func openBlockscout(t testing.TB, h http.Handler, o metadata.Options) *metadata.
 	return open(t, "blockscout:https://explorer.invalid", o)
 }
 
+func TestBlockscoutAnswerForAnotherContractIsNotUsed(t *testing.T) {
+	other := map[string]string{"/api/v2/tokens/" + one: `{"address_hash":"0x0000000000000000000000000000000000000001","name":"Other"}`}
+	found, _ := openBlockscout(t, explorer(other), unhurried(metadata.Options{})).Lookup(t.Context(), []string{one})
+	expect.Equal(t, string(found[one]), `{}`, "description")
+}
+
 func TestBlockscoutContractsHaveDocumentedForm(t *testing.T) {
 	const (
 		token       = "/api/v2/tokens/" + one
