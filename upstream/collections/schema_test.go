@@ -92,6 +92,20 @@ func TestChangesByOthersMoveGeneration(t *testing.T) {
 	})
 }
 
+func TestRepeatedGenerationAfterFailoverHasItsOwnTotals(t *testing.T) {
+	testEachDatabase(t, func(t *testing.T, d database) {
+		s := open(t, d.url, collections.Options{})
+		ranged := collections.Query{MinAssets: new(int64)}
+		load(t, s, some(10))
+		last := list(t, s, ranged).Generation
+		d.execute(t, d.clear)
+		d.execute(t, fmt.Sprintf("UPDATE collections_state SET generation = %d", last-1))
+		expect.Equal(t, list(t, s, ranged).Total, 0, "total at an earlier generation")
+		d.execute(t, fmt.Sprintf("UPDATE collections_state SET generation = %d", last))
+		expect.Equal(t, list(t, s, ranged).Total, 0, "total at the last generation with other rows")
+	})
+}
+
 func TestFailedImportKeepsForeignTables(t *testing.T) {
 	testEachDatabase(t, func(t *testing.T, d database) {
 		s := open(t, d.url, collections.Options{})

@@ -183,10 +183,8 @@ func (t *totals) get(condition string) (generation, total int64, ok bool) {
 func (t *totals) put(condition string, generation, total int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if generation < t.generation {
-		return
-	}
-	if generation > t.generation || len(t.counted) >= maxTotals {
+	// After a failover to a standby that lacks transactions, generations occur again with other rows.
+	if generation != t.generation || len(t.counted) >= maxTotals {
 		t.generation, t.counted = generation, map[string]int64{}
 	}
 	t.counted[condition] = total
