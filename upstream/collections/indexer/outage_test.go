@@ -52,6 +52,17 @@ func TestIndexerWaitsForClientBehindStore(t *testing.T) {
 	checkStore(t, store, h.count(0))
 }
 
+func TestRunToHeadEndsIfClientStaysBehindStore(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 80)
+	store := openMemory(t)
+	evm := serveEVM(t, h, faults{})
+	run(t, quick(store, evm))
+	evm.set(faults{lag: 40})
+	err := index(t.Context(), quick(store, evm))
+	expect.Contains(t, fmt.Sprint(err), "the store is at block 89 and waits for", "error of Run")
+}
+
 func TestOutageOfClientIsLoggedAtStartAndEnd(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9, 30)

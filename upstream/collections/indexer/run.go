@@ -62,7 +62,7 @@ func (x *Indexer) Outages() upstream.Outages { return x.pool.Outages() }
 const maxRetry = 30
 
 // Run fills the store up to the head of the chain. With Follow it continues until ctx ends, and then returns ctx.Err(). It
-// waits for endpoints that fail or lag, and for a busy store. Without Follow, other errors end it, contradictions of
+// waits for endpoints that fail or lag, and for a busy store. Without Follow, other errors end it, contradictions and a lag of
 // endpoints only after Options.Doubt. With Follow, only ErrOtherChain and ErrImported end it.
 func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
@@ -179,7 +179,7 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 }
 
 // head returns the newest block. It waits for an endpoint below the store's block, which may be catching up after a
-// restart. When it reaches the store's block, the hash shows
+// restart, but without Follow only for Options.Grace. When it reaches the store's block, the hash shows
 // whether its chain is the same.
 func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, err error) {
 	var calls []evm.Call
@@ -191,7 +191,11 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		var answers []evm.Answer
 		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {
-			x.setErr(fmt.Errorf("%w: the store is at block %d and waits for %s: %w", errLagging, cursor.Block, e.Name(), f))
+			lagging := fmt.Errorf("%w: the store is at block %d and waits for %s: %s", errLagging, cursor.Block, e.Name(), f.Error())
+			if !x.o.Follow {
+				return lagging
+			}
+			x.setErr(lagging)
 		}
 		if err != nil || cursor.Chain == 0 {
 			return err
