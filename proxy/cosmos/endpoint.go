@@ -2,14 +2,18 @@ package cosmos
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -40,6 +44,26 @@ func (ep *endpoint) refuse(c *gin.Context, rec *record.Record, q *dialect.RowQue
 	}
 	ep.Respond(c.Writer, c.Request, rec, &q.Query, &a)
 	return nil
+}
+
+// admitKey returns the handler of the method ABCIQuery. It refuses all paths except those of one key of a store, to which the
+// access rules apply, too.
+func (ep *endpoint) admitKey(serve web.Handler) web.Handler {
+	return func(c *gin.Context, rec *record.Record) error {
+		q, _ := ep.Parse(c.Request) // fails only for heights
+		if dialect.Uncertain(q.Key) {
+			return failure.BadInput("the query cannot be read")
+		}
+		values, _ := url.ParseQuery(q.RawQuery) // in canonical form
+		operation, err := state.KeyOperation(values.Get("path"))
+		if err == nil {
+			err = ep.Stack.AdmitOperation(c.Request, rec, c.Writer.Header(), operation)
+		}
+		if err != nil {
+			return err
+		}
+		return serve(c, rec)
+	}
 }
 
 // nodeHeaders are the headers of the node's responses with a height: successes name the height twice, errors once, and errors of

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -79,6 +80,9 @@ func (h *Handler) mount(row dialect.Row) (err error) {
 	}
 	if row.Query == dialect.Anything {
 		ep.Refuse = ep.refuse
+	}
+	if row.Method == state.ABCIQuery {
+		ep.Mounted.Serve = ep.admitKey(ep.Mounted.Serve)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
@@ -182,5 +183,30 @@ func TestResponseToPostHasHeightOfTheState(t *testing.T) {
 		if err != nil || w.Code != tt.answer.NodeStatus || h.Get(respond.HeightHeader) != tt.want || len(h[cosmosHeader])+len(h[metadataHeader]) != tt.lines {
 			t.Errorf("%s: response = %d %v, %v; want height %q and %d header lines of the node", name, w.Code, h, err, tt.want, tt.lines)
 		}
+	}
+}
+
+func TestABCIQueryReadsOnlyKeysOfStores(t *testing.T) {
+	for query, want := range map[string]int{ // 0 reads the node
+		"path=/store/acc/key&data=AQ==&prove=true":        0,
+		"path=store/acc/key":                              0,
+		"path=/store/gov/key":                             http.StatusForbidden,
+		"path=/app/simulate":                              http.StatusBadRequest,
+		"path=/store/bank/subspace":                       http.StatusBadRequest,
+		"path=/store/acc/key&path=/app/simulate&height=x": http.StatusBadRequest, // a query that the node may refuse
+		"path=/store/acc/key&path[x]=/app/simulate":       http.StatusBadRequest,
+		"": http.StatusBadRequest,
+	} {
+		nodes := &countingNode{status: http.StatusOK}
+		h := handlerFor(t, nodes)
+		h.Stack.SetLimits(limits.Limits{Access: []limits.Rule{limits.NewDeny("store/gov/*")}})
+		c, _ := gin.CreateTestContext(httptest.NewRecorder())
+		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, comet+"/abci_query?"+query, nil)
+		route, _ := h.Route(c.Request)
+		err := route.Serve(c, &record.Record{})
+		if (err != nil) != (want > 0) || err != nil && failure.Of(err).Status != want {
+			t.Errorf("error of %s = %v, want status %d", query, err, want)
+		}
+		expect.Equal(t, nodes.reads > 0, want == 0, "whether %s reads the node", query)
 	}
 }

@@ -83,15 +83,23 @@ func (k *call) found(message []byte, hs blocks.Heights) (size int, err error) {
 	return k.value(message, hs)
 }
 
-// service answers with what a node returns now, or at the height that the client names.
+// service answers with what a node returns now, or at the height that the client names. The access rules also apply to the path
+// in the message of ABCIQuery.
 func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) {
-	return k.readNode(message, hs, state.Simulates(k.name), func(ctx context.Context, r node.Request) (int, error) {
+	inner, err := state.InnerOperation(k.name, message)
+	if err == nil && inner != "" {
+		err = k.reader.Stack.AdmitOperation(k.from, k.rec, k.limits, inner)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return k.readNode(message, hs, state.Posts(k.name), func(ctx context.Context, r node.Request) (int, error) {
 		return k.sendAnswer(k.values.ReadNode(ctx, r, state.Request{Method: k.name, Message: message}, state.GRPC))
 	})
 }
 
 // readNode calls a node for a method that ignores heights, after waiting for the block that the client requires,
-// and, for a transaction or a simulation (posts), for the client's turn.
+// and, for a transaction (posts), for the client's turn.
 func (k *call) readNode(message []byte, hs blocks.Heights, posts bool, read func(context.Context, node.Request) (size int, err error)) (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()

@@ -85,6 +85,11 @@ func (k *call) makeQuery() *blocks.Query {
 	return q
 }
 
+// posts reports whether the call has a transaction to broadcast, simulate, encode or decode, or may have one.
+func (k *call) posts() bool {
+	return k.m.write || k.m.name == abciQuery && (k.isRaw() || state.Posts(unquoted(k.a.get(k.m, "path"))))
+}
+
 // isRaw reports whether only the node can read the parameters.
 func (k *call) isRaw() bool { return k.rawParams != nil || k.target != "" }
 
@@ -161,8 +166,7 @@ func adviseRetry(h http.Header, rec *record.Record, all ...*pendingCall) {
 // forward sends a call that is never cached to a node.
 func (k *pendingCall) forward(ctx context.Context, rec *record.Record) error {
 	client := rec.Client.Name()
-	// Transactions, also simulated ones.
-	if k.m.write || k.m.name == abciQuery && (k.isRaw() || state.Simulates(unquoted(k.a.get(k.m, "path")))) {
+	if k.posts() {
 		if err := k.o.Posting.Acquire(ctx, client); err != nil {
 			return err
 		}

@@ -148,7 +148,7 @@ func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) *pendingCall {
 }
 
 // admit applies the access rules to a call: to its method, and to the path of abci_query, which may be a gRPC
-// method.
+// method, whose message may have another path.
 func (k *pendingCall) admit(from *http.Request, rec *record.Record, answer http.Header) error {
 	if k.call == nil {
 		return nil
@@ -163,7 +163,15 @@ func (k *pendingCall) admit(from *http.Request, rec *record.Record, answer http.
 		}
 		return nil
 	}
-	return stack.AdmitOperation(from, rec, answer, state.Operation(unquoted(k.a.get(k.m, "path"))))
+	path := unquoted(k.a.get(k.m, "path"))
+	if err := stack.AdmitOperation(from, rec, answer, state.Operation(path)); err != nil {
+		return err
+	}
+	inner, err := state.InnerOperation(path, k.message())
+	if err == nil && inner != "" {
+		err = stack.AdmitOperation(from, rec, answer, inner)
+	}
+	return err
 }
 
 // Render renders the failure of a request: of its only call, or of the request as a whole.

@@ -28,6 +28,7 @@ func TestTransactionsAndSimulationsShareRateOfPosts(t *testing.T) {
 		`{"id":%d,"method":"broadcast_tx_commit","params":{"tx":"AA=="}}`,
 		`{"id":%d,"method":"check_tx","params":{"tx":"AA=="}}`,
 		`{"id":%d,"method":"abci_query","params":{"path":"/cosmos.tx.v1beta1.Service/Simulate","data":"0a00"}}`,
+		`{"id":%d,"method":"abci_query","params":{"path":"/cosmos.tx.v1beta1.Service/TxDecode","data":"0a00"}}`,
 		`{"id":%d,"method":"abci_query","params":{"path":"/app/simulate","data":"0a00"}}`,
 		`{"id":%d,"method":"abci_query","params":{"path":"app/simulate/","data":"0a00"}}`,
 		`{"id":%d,"method":"abci_query","params":{"path":"/app/simulate","data":"0a00","height":"-0"}}`, // the node reads it as 0

@@ -40,7 +40,8 @@ type Request struct {
 	Message []byte
 }
 
-// ReadNode reads a node over one transport, and over the other one if that fails.
+// ReadNode reads a node over one transport, and over the other one if that fails. A transaction may have run when the first one
+// fails, so it is sent again only if the node answered that it could not.
 func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Transport) (*node.Answer, error) {
 	transports := []Transport{RPC}
 	switch {
@@ -58,7 +59,7 @@ func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Tr
 			failed = cmp.Or(failed, a)
 		case err == nil:
 			return a, nil
-		case ctx.Err() != nil || errors.Is(err, upstream.ErrYielded) || errors.Is(err, upstream.ErrBehind) || upstream.KindOf(err) == upstream.Overloaded:
+		case ctx.Err() != nil || errors.Is(err, upstream.ErrYielded) || errors.Is(err, upstream.ErrBehind) || upstream.KindOf(err) == upstream.Overloaded || Posts(q.Method):
 			return nil, err
 		case first == nil:
 			first = err
@@ -73,9 +74,9 @@ func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Tr
 // over returns the request to a node over a transport.
 func (q Request) over(r node.Request, via Transport) node.Request {
 	if via == GRPC {
-		r.Invoke = &node.Invocation{Method: q.Method, Message: q.Message}
+		r.Invoke = &node.Invocation{Method: q.Method, Message: q.Message, Write: Posts(q.Method)}
 	} else {
-		r.Call = &node.Call{Method: "abci_query", Params: q.params, Size: 2 * len(q.Message)}
+		r.Call = &node.Call{Method: "abci_query", Params: q.params, Size: 2 * len(q.Message), Write: Posts(q.Method)}
 	}
 	return r
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
@@ -68,15 +70,15 @@ func heightIn(message []byte) (height uint64) {
 }
 
 // CostOf returns what a method, or a path of abci_query, with a message costs a node: as much as the REST path with the same
-// response. Without one, reads of the state and simulations cost a page.
+// response. Without one, reads of the state and transactions cost a page, and other methods as much as a single item.
 func (o Options) CostOf(name string, message []byte) node.Cost {
 	row, known := o.Rows[name]
 	switch {
-	case strings.HasPrefix(appPath(name), "store/") && !strings.HasSuffix(name, "/key"): // all keys with a prefix
+	case strings.HasPrefix(appPath(name), "store/") && !isStoreKey(name): // all keys with a prefix
 		return node.Scan
 	case ReadsState(name) && isLarge(message):
 		return node.Scan
-	case !known && (ReadsState(name) || Simulates(name)):
+	case !known && (ReadsState(name) || Posts(name)):
 		return node.Page
 	default:
 		return row.Cost
@@ -117,10 +119,11 @@ func limitOf(page []byte) (limit uint64) {
 	return limit
 }
 
-// Simulates reports whether a method, or a path of abci_query, runs a transaction, which costs a node as much as
-// accepting one.
-func Simulates(name string) bool {
-	return strings.HasPrefix(appPath(name)+"/", "app/simulate/") || strings.HasSuffix(name, "/Simulate") && !ReadsState(name)
+// Posts reports whether a method, or a path of abci_query, simulates, encodes or decodes a transaction, which costs a node as
+// much as accepting one. Such a call waits for its client's turn, and is sent to one node, once.
+func Posts(name string) bool {
+	return strings.HasPrefix(appPath(name)+"/", "app/simulate/") || strings.HasSuffix(name, "/Simulate") && !ReadsState(name) ||
+		strings.HasPrefix(name, "/cosmos.tx.v1beta1.Service/Tx")
 }
 
 // Operation returns the name of a path of abci_query for access rules: the path without the leading slash, and without
@@ -134,6 +137,38 @@ func Operation(path string) string {
 	return path
 }
 
+// ABCIQuery is the method of the SDK that reads the application by a path in its message, like abci_query of the RPC.
+const ABCIQuery = "/cosmos.base.tendermint.v1beta1.Service/ABCIQuery"
+
+// InnerOperation returns the operation that a message of ABCIQuery names, for access rules, and "" for other methods. It fails
+// like [KeyOperation].
+func InnerOperation(name string, message []byte) (operation string, err error) {
+	if name != ABCIQuery {
+		return "", nil
+	}
+	var path string
+	for f, ok := range protofield.All(message) {
+		if !ok || f.Number == 2 { // a malformed message has no path
+			path = string(f.Bytes())
+		}
+	}
+	return KeyOperation(path)
+}
+
+// KeyOperation returns the operation of a path of ABCIQuery for access rules. It refuses all paths except those of one key of
+// a store, which clients read for proofs: simulations and scans would pass the limits of abci_query.
+func KeyOperation(path string) (operation string, err error) {
+	if !isStoreKey(path) {
+		return "", failure.BadInput("path %q is not store/NAME/key; call abci_query of the RPC for other paths", web.Short(path))
+	}
+	return Operation(path), nil
+}
+
+// isStoreKey reports whether a path of abci_query reads one key of a store.
+func isStoreKey(path string) bool {
+	return strings.HasPrefix(appPath(path), "store/") && strings.HasSuffix(path, "/key")
+}
+
 // appPath returns a path of abci_query without the leading slash. The SDK reads paths of the application and of its
-// stores with or without it, and ignores what follows their names.
+// stores with or without it.
 func appPath(name string) string { return strings.TrimPrefix(name, "/") }

@@ -62,7 +62,7 @@ func TestMethodCostsSameAsItsPath(t *testing.T) {
 		{"/cosmos.staking.v1beta1.Query/Validators", "\x12\xff", node.Page},
 		{"/osmosis.gamm.v1beta1.Query/Pools", "", node.Page}, // as an unknown path
 		{"/cosmos.tx.v1beta1.Service/GetTxsEvent", "", node.Scan},
-		{"/cosmos.tx.v1beta1.Service/Simulate", page(0xe9, 7), node.Page}, {"/app/simulate", "", node.Page}, {"app/simulate", "", node.Page}, {"/app/simulate/x", "", node.Page}, {"/app/simulated", "", node.Cheap},
+		{"/cosmos.tx.v1beta1.Service/Simulate", page(0xe9, 7), node.Page}, {"/cosmos.tx.v1beta1.Service/TxEncodeAmino", "", node.Page}, {"/app/simulate", "", node.Page}, {"app/simulate", "", node.Page}, {"/app/simulate/x", "", node.Page}, {"/app/simulated", "", node.Cheap},
 		{"/cosmos.base.node.v1beta1.Service/Config", "", node.Cheap}, {"/app/version", "", node.Cheap},
 		{"/store/acc/key", "\x18\xe9\x07", node.Cheap}, {"/store/acc/subspace", "", node.Scan}, {"store/acc/subspace", "", node.Scan}, {"store/acc/key", "", node.Cheap},
 	} {

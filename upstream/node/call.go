@@ -23,7 +23,7 @@ type Call struct {
 	Params func(height int64) json.RawMessage // returns the parameters for a read at a height, 0 for the newest block
 	Target string                             // a path with its query, read by GET instead of calling Method; may be ""
 	Block  int64                              // block named in the parameters; 0 if none
-	Write  bool                               // it may change state, so it is sent to one node, once
+	Write  bool                               // it has a transaction, so it is sent to one node, once
 	Slow   bool                               // it waits for a block, so it does not queue with reads
 	Size   int                                // size of the parameters in bytes, for which memory is reserved; 0 if the caller has reserved it
 }

@@ -23,7 +23,7 @@ import (
 type Invocation struct {
 	Method  string // /service/method
 	Message []byte
-	Write   bool // it may change state, so it is sent to one node, once
+	Write   bool // it has a transaction, so it is sent to one node, once
 }
 
 // The types of an Answer to an Invocation.

@@ -14,7 +14,7 @@ import (
 // longer responses.
 const usualReply = 256 << 10
 
-// writeReply is the maximum size in bytes of a response to a Write, which cannot be called again with more memory.
+// writeReply is the maximum size in bytes of a response to a small Write, which cannot be called again with more memory.
 const writeReply = 1 << 20
 
 // invoke calls a method within reserved memory. grpc-go reveals the size of a message only when it refuses it. So if a
@@ -22,7 +22,7 @@ const writeReply = 1 << 20
 func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.CallOption) (reply []byte, err error) {
 	held := c.memory.Open("", true)
 	defer held.Close()
-	limit := int64(writeReply)
+	limit := max(writeReply, 2*int64(len(r.Message))) // a decoded transaction is about as long as an encoded one
 	if !r.Write {
 		limit = c.replies.size(r.Method)
 	}
