@@ -80,6 +80,19 @@ func TestPollContinuesSession(t *testing.T) {
 	}
 }
 
+// A shared cache that ignores Vary would give them to other clients.
+func TestPollsRefusedForAHeaderArePrivate(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	for header, want := range map[[2]string]int{
+		{"X-Session", "x"}:                         http.StatusBadRequest,
+		{"X-Padding", strings.Repeat("x", 17<<10)}: http.StatusRequestHeaderFieldsTooLarge,
+	} {
+		got := s.get(t, "/staking/pool?since=0", header[0], header[1])
+		got.expect(t, want)
+		got.expectHeader(t, "Cache-Control", "private, max-age=1")
+	}
+}
+
 func TestSDKPathsCanBePolled(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	s.advance(t)

@@ -268,7 +268,7 @@ func TestInvalidVersionsAreRefused(t *testing.T) {
 			"99999999999999999999." + tag, height + ".", height + "." + strings.Repeat("A", 12), strings.Repeat("9.", 500), id + "%0a", height + "1." + tag,
 		} {
 			p := s.poll("/a?since=" + bad)
-			if p.waits() || p.to.Code != 400 || !strings.HasPrefix(p.to.Body.String(), "since is ") || p.to.Header().Get("Cache-Control") != "max-age=1" {
+			if p.waits() || p.to.Code != 400 || !strings.HasPrefix(p.to.Body.String(), "since is ") || p.to.Header().Get("Cache-Control") != "private, max-age=1" {
 				s.t.Errorf("since=%s: response = %d %s %v, want 400 that names since, with max-age=1", bad, p.to.Code, p.to.Body, p.to.Header())
 			}
 		}
