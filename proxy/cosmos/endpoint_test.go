@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -315,5 +316,42 @@ func TestMalformedHeightOfAnUncachedPathIsNotReadThroughTheCache(t *testing.T) {
 			t.Errorf("request %d: status = %d, error = %v; want status %d, or a failure with status 400", i, w.Code, err, tt.served)
 		}
 		expect.Equal(t, nodes.reads, i+1, "reads of a node")
+	}
+}
+
+func TestColonHidesNoDotSegment(t *testing.T) {
+	nodes := &countingNode{status: http.StatusOK}
+	h := handlerFor(t, nodes)
+	for _, path := range []string{"/..:", "/.:", bank + "/balances/..:", bank + "/balances/%2e%2e:?a=1;b"} {
+		c, _ := gin.CreateTestContext(httptest.NewRecorder())
+		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		route, _ := h.Route(c.Request)
+		if err := route.Serve(c, &record.Record{}); err == nil || failure.Of(err).Status != http.StatusNotImplemented {
+			t.Errorf("error of %s = %v, want status 501", path, err)
+		}
+		expect.Equal(t, h.Endpoint(c.Request) == nil, true, "whether %s has no endpoint", path)
+	}
+	expect.Equal(t, nodes.reads, 0, "reads of a node")
+}
+
+func TestUnreadableQueryIsSentWithoutSpaces(t *testing.T) {
+	_, q := handlerOf(t).parse(staking+"/validators", "pagination.limit=x y")
+	expect.Equal(t, q.RawQuery, "pagination.limit=x%20y", "query for the node")
+}
+
+// foreignNode returns a page of another server.
+type foreignNode struct{ atTip }
+
+func (foreignNode) Fetch(context.Context, node.Request) (*node.Answer, error) {
+	return nil, &upstream.Error{Kind: upstream.BadAnswer, Err: node.ErrForeign}
+}
+
+func TestForeignPageIsExpectedOnlyAtUnknownPath(t *testing.T) {
+	h := handlerFor(t, foreignNode{})
+	for path, want := range map[string]bool{"/swagger/": true, staking + "/params": false} {
+		_, q := h.parse(path, "")
+		_, err := q.Fetch(t.Context(), node.Request{Height: node.AtTip}, nil)
+		expect.Equal(t, failure.Of(err).Expected, want, "whether the failure of %s is expected", path)
+		expect.Equal(t, failure.Of(err).Status, http.StatusBadGateway, "status of %s", path)
 	}
 }

@@ -96,13 +96,16 @@ func (h *Handler) passed(name string, serve web.Handler) web.Route {
 
 // Route returns the route of a request, which always exists. Like the node, it uses the decoded path.
 func (h *Handler) Route(r *http.Request) (web.Route, bool) {
+	path := dialect.DropColon(r.URL.Path)
 	switch {
 	case clean(r.URL.Path) != r.URL.Path:
 		return h.redirect, true
+	case clean(path) != path: // the colon hides a segment . or .. from the redirect, and the node has no such path
+		return h.unserved, true
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
 		return h.Table.Route(r) // the last row matches every path
 	case r.Method == http.MethodPost:
-		if route, ok := h.posts[dialect.DropColon(r.URL.Path)]; ok {
+		if route, ok := h.posts[path]; ok {
 			return route, true
 		}
 	}
@@ -111,7 +114,7 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 
 // Endpoint returns the endpoint of a request's path, nil if the path is not clean.
 func (h *Handler) Endpoint(r *http.Request) *dialect.Endpoint {
-	if clean(r.URL.Path) != r.URL.Path {
+	if path := dialect.DropColon(r.URL.Path); clean(path) != path {
 		return nil
 	}
 	return h.Table.Endpoint(r)

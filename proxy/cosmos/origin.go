@@ -9,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -23,6 +24,9 @@ func (ep *endpoint) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Reque
 	if errors.Is(err, node.ErrNoLatest) && ep.Nodes.Tip().Known {
 		r.Unpinned = false
 		a, err = ep.Nodes.Fetch(ctx, r)
+	}
+	if ep.Query == dialect.Anything && errors.Is(err, node.ErrForeign) { // clients choose the path, and a node may have any page there
+		err = failure.OfUnknown(err)
 	}
 	if err == nil && a.Height > 0 && (a.Reason == node.OK || a.Codec != "") {
 		ep.h.noteCodec(a.Codec)

@@ -96,3 +96,13 @@ func TestUnknownMethodIsRefusedAndLoggedOnce(t *testing.T) {
 	}
 	expect.Equal(t, n.called("secret_method"), 0, "calls of the node")
 }
+
+func TestPassedURIHasNoSpaces(t *testing.T) {
+	n := newExtendedNode(t, "data_commitment")
+	server, _ := newHandler(t, n.recordedNode, rpc.Options{Methods: rpc.DefaultMethods})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/data_commitment", nil)
+	r.URL.RawQuery = "start=1 2" // as HTTP/2 permits
+	w := httptest.NewRecorder()
+	server.Config.Handler.ServeHTTP(w, r)
+	expect.Response(t, "a URI with a space", w.Code, w.Body.String(), http.StatusOK, `"params":"start=1%202"`)
+}

@@ -119,7 +119,7 @@ func (d *Handler) readBody(c *gin.Context, rec *record.Record) (release func(), 
 func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendingCall {
 	k := &pendingCall{call: &call{Handler: d, m: m, heights: hs}}
 	if m.cost == node.Unknown {
-		k.target = "/" + m.name + "?" + r.URL.RawQuery
+		k.target = "/" + m.name + "?" + strings.ReplaceAll(r.URL.RawQuery, " ", "%20") // HTTP/2 permits spaces
 		return k
 	}
 	var ok bool

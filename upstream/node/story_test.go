@@ -120,6 +120,7 @@ func TestAnswersAreClassified(t *testing.T) {
 			got, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 			if tt.want == nil {
 				wantKind(t, err, upstream.BadAnswer)
+				expect.Equal(t, errors.Is(err, ErrForeign), tt.status < 500, "whether the error is ErrForeign")
 				return
 			}
 			expect.NoError(t, err)

@@ -16,6 +16,9 @@ import (
 // nodeName names the nodes in error messages for clients.
 const nodeName = "the chain node"
 
+// ErrForeign is the error of a response below 500 that is not in a node's form, such as an HTML page.
+var ErrForeign = errors.New("without the node's envelope")
+
 var (
 	errTooLarge   = errors.New("response exceeds the size limit")
 	errNotNode    = errors.New("server error that does not come from the node") // such as a load balancer's 502
@@ -154,7 +157,7 @@ func (e *endpoint) gateway(api upstream.API, code int64, text string, retry time
 
 // notNode returns the error for a response that did not come from a node.
 func notNode(r *http.Response) *upstream.Error {
-	cause := fmt.Errorf("status %d without the node's envelope", r.StatusCode)
+	cause := fmt.Errorf("status %d %w", r.StatusCode, ErrForeign)
 	if r.StatusCode >= http.StatusInternalServerError {
 		cause = fmt.Errorf("status %d: %w", r.StatusCode, errNotNode)
 	}
