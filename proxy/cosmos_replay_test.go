@@ -97,6 +97,7 @@ var deviations = map[string]struct {
 	"pruned_gov_h50":                     {500, "the error names the blocks that the node has"},
 	"pruned_pool_one":                    {500, "the error names the blocks that the node has"},
 	"hdr_options_preflight":              {204, "preflights are answered"},
+	"path_metrics":                       {403, "the metrics of nodes are denied"},
 	"method_HEAD_params":                 {200, "HEAD is supported"},
 	"method_POST_form_on_get_route":      {501, "forms are not passed on"},
 	"method_override":                    {501, "forms are not passed on"},

@@ -25,8 +25,8 @@ type Rule struct {
 }
 
 // nodeInternals is the rule after all configured ones. It protects what a node reports about its peers, its mempool and
-// its consensus, and the calls that control the node.
-var nodeInternals = NewDeny("net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_*", "dial_*", "cometbft.services.pruning.*")
+// its consensus, the metrics of its API, and the calls that control the node.
+var nodeInternals = NewDeny("/metrics", "net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_*", "dial_*", "cometbft.services.pruning.*")
 
 // NewDeny returns a rule that denies the operations that match patterns.
 func NewDeny(patterns ...string) Rule {

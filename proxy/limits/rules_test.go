@@ -36,7 +36,7 @@ func TestFirstMatchingRuleDecides(t *testing.T) {
 
 func TestNodeInternalsAreDeniedUnlessARuleAllowsThem(t *testing.T) {
 	a := newAdmission(limits.Limits{})
-	denied := []string{"net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_flush_mempool", "dial_peers", "cometbft.services.pruning.v1.PruningService/SetBlockRetainHeight"}
+	denied := []string{"/metrics", "net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_flush_mempool", "dial_peers", "cometbft.services.pruning.v1.PruningService/SetBlockRetainHeight"}
 	for _, operation := range denied {
 		if got, want := verdict(a.Denied(operation)), "403 after 0s: access to "+operation+" is denied here"; got != want {
 			t.Errorf("Denied(%s) = %q, want %q", operation, got, want)
