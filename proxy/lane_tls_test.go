@@ -19,8 +19,10 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -206,5 +208,23 @@ func TestLaneDoesNotServeTheRPCListener(t *testing.T) {
 				t.Errorf("response of the RPC to a REST path = %s, want 404", got)
 			}
 		})
+	}
+}
+
+func TestLaneSendsEachRateLimitOverHTTP2(t *testing.T) {
+	plenty := limits.Rate{Requests: 1e6, Per: time.Hour, Burst: 1e6}
+	s := startTLS(t, true, proxy.Options{
+		Chain: story.Options{Auth: true},
+		Web:   web.Options{Keys: []limits.Key{keyOf("one", "1")}, Limits: limits.Limits{Address: plenty, Key: plenty}},
+	})
+	c := s.client(t, 2)
+	for tries := 0; laneHits(t, s.registry) == 0; tries++ {
+		if tries == 1000 {
+			t.Fatal("lane served none of 1000 requests")
+		}
+		lines := strings.Join(c.fetch(t, http.MethodGet, "/staking/pool", http.Header{"X-Api-Key": {"1"}}), "\n")
+		for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} {
+			expect.Equal(t, strings.Count(lines, name+": "), 2, "%s headers of response %d", name, tries)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+
+	"github.com/tipcache/tipcache/proxy/limits"
 )
 
 // Headers of our own.
@@ -74,7 +76,11 @@ func (h *headers) writeTo(header http.Header) {
 		if values[i] = h.value[i]; values[i] == "" {
 			values[i] = text[start:h.end[i]]
 		}
-		header[h.name[i]] = values[i : i+1 : i+1] // full capacity, so that an append cannot overwrite the next value
+		if name := h.name[i]; name == limits.StatusHeader || name == limits.PolicyHeader { // one for each limit
+			header[name] = append(header[name], values[i])
+		} else {
+			header[name] = values[i : i+1 : i+1] // full capacity, so that an append cannot overwrite the next value
+		}
 		start = h.end[i]
 	}
 	collectors.Put(h)
