@@ -147,7 +147,7 @@ func (v *router) serveGRPCWeb(c *gin.Context) {
 	}
 }
 
-// tidied removes ?stream.* and ?x-block-height, which stay in the context, and removes trailing and doubled slashes from the
+// tidied removes the parameters of streams, polls and blocks, such as ?stream.* and ?since, which stay in the context, and removes trailing and doubled slashes from the
 // path below the base. A node of Story would answer such a path with a 404 or an empty redirect. For a node of the SDK it is
 // another path, which stays unchanged.
 func (v *router) tidied(r *http.Request) *http.Request {

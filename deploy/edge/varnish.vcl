@@ -20,7 +20,7 @@ backend tipcache {
 }
 sub vcl_recv {
   if (req.method != "GET" && req.method != "HEAD") { return (pass); }
-  if (req.http.Accept ~ "text/event-stream") { return (pipe); }
+  if (req.http.Accept ~ "(?i)text/event-stream") { return (pipe); }
   # The key has no request header: requests that name their block or user in a header bypass the cache.
   if (req.http.X-Block-Height || req.http.X-Min-Block-Height || req.http.X-Min-Evm-Block
       || req.http.X-Cosmos-Block-Height || req.http.Grpc-Metadata-X-Cosmos-Block-Height

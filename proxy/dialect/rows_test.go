@@ -86,6 +86,10 @@ func TestProbableTyposAreNamed(t *testing.T) {
 	}
 	named := p.typos("manya=1&manyb=1&manyc=1&manyd=1&manye=1&manyf=1")
 	expect.Equal(t, strings.Count(named, "did you mean"), maxTypos, "typos named in %s", named)
+	for unknown, want := range map[int]int{maxCompared - 1: 1, maxCompared: 0} {
+		named := p.typos(strings.Repeat("zzz=1&", unknown) + "manya=1")
+		expect.Equal(t, strings.Count(named, "did you mean"), want, "typos named after %d unknown names", unknown)
+	}
 	if !isParameterName("abcdefghijabcdefghijabcdefghijabcdefghij") || isParameterName("abcdefghijabcdefghijabcdefghijabcdefghijk") {
 		t.Error("isParameterName is wrong for 40 or 41 bytes, want 40 as the limit")
 	}

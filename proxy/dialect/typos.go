@@ -8,18 +8,25 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-const maxTypos = 5
+const (
+	maxTypos    = 5
+	maxCompared = 50 // unknown names, so that a query of thousands costs little
+)
 
 // typos names the parameters of a query that the row does not take, but that are probably typos of one that it takes.
 // All unknown parameters are ignored, and a client would not notice. It names each once, and at most maxTypos, because
 // proxies limit the size of headers.
 func (p *Parser) typos(rawQuery string) string {
 	var found []string
+	compared := 0
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, _, _ := strings.Cut(pair, "=")
 		name, err := url.QueryUnescape(rawName)
 		if i, _ := p.find(name, nil); err != nil || i >= 0 || !isParameterName(name) {
 			continue
+		}
+		if compared++; compared > maxCompared {
+			break
 		}
 		known := p.nearest(name)
 		typo := name + " (did you mean " + known + "?)"
