@@ -151,6 +151,9 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 		// writeTime is left after each event, which must be longer than the time until the next comment.
 		cl.writeTime += 2 * h.o.KeepAlive
 	}
+	if err := checkOptions(c.Request); err != nil {
+		return err
+	}
 	sources, err := feeds(c.Request)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
@@ -90,7 +91,7 @@ func isOption(name string) bool {
 }
 
 // OptionsAsHeaders returns the request with its options set as headers. A header that the client sent takes
-// precedence. The readers of the headers refuse different values of an option.
+// precedence. Of several values, which [Handler.Route] refuses if they differ, it sets the first.
 func OptionsAsHeaders(r *http.Request) *http.Request {
 	options := web.RemovedParameters(r)
 	if len(options) == 0 {
@@ -99,8 +100,28 @@ func OptionsAsHeaders(r *http.Request) *http.Request {
 	r = r.Clone(r.Context())
 	for name, header := range optionHeaders {
 		if values := web.Given(options[name]); len(values) > 0 && len(web.Given(r.Header[header])) == 0 {
-			r.Header[header] = values
+			r.Header[header] = values[:1]
 		}
 	}
 	return r
+}
+
+// checkOptions returns BadInput if a request has different values of one option.
+func checkOptions(r *http.Request) error {
+	for name, values := range web.RemovedParameters(r) {
+		if _, known := optionHeaders[name]; !known && name != BlocksParameter {
+			continue
+		}
+		if values = web.Given(values); len(values) == 0 {
+			continue
+		}
+		err := web.OneValue(name, values)
+		if err != nil && name == KeyParameter { // a secret
+			return failure.BadInput("%s is given with different values; expected one value", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
