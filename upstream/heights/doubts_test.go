@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
 func TestOnlyNodesAtTheTipAreReadForTheNextBlock(t *testing.T) {
@@ -87,6 +88,20 @@ func TestImplausibleHeightOfARESTServerIsIgnored(t *testing.T) {
 		}
 		c.blocks(2)
 		c.current(2 * int(rollback/interval))
+		expect.Equal(t, c.epochs.Load(), 0, "new epochs")
+	}, n)
+}
+
+func TestReportedHeightOfARESTServerIsNotProved(t *testing.T) {
+	n := newFakeNode(990)
+	n.restOnly, n.reports = true, true
+	runChain(t, func(t *testing.T, c *followed) {
+		c.current(3)
+		n.change(func() { n.lie = tip.Slack })
+		c.wait(2 * interval)
+		n.change(func() { n.lie = 0 })
+		c.block()
+		expect.Equal(t, c.Tip().Height, n.newest(), "tip after a plausible height that no read proved")
 		expect.Equal(t, c.epochs.Load(), 0, "new epochs")
 	}, n)
 }

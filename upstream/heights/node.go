@@ -119,13 +119,13 @@ func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {
 	}
 }
 
-// read makes a cheap request at a height and learns from the response.
+// read makes a cheap request at a height and learns from the response, unless the height is only the one that the node reports.
 func (n *Node) read(ctx context.Context, c *Chain, height int64) (Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
 	epoch := c.Tip().Epoch
 	r, err := n.Reader.Read(ctx, height)
-	if err == nil {
+	if err == nil && height > 0 {
 		c.RecordReading(n, epoch, r)
 	}
 	return r, err

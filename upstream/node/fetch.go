@@ -137,10 +137,11 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 			return nil, upstream.ErrBehind
 		}
 		answer, err := e.send(ctx, r, result.height)
-		if err == nil && r.sentHeight(result.height) == 0 {
+		switch {
+		case err != nil:
+		case r.sentHeight(result.height) == 0:
 			answer.dropHeight(f.pool.Tip().Limit)
-		}
-		if err == nil && !answer.Cached && r.readsState() {
+		case !answer.Cached && r.readsState():
 			f.pool.RecordReading(e.blocks, now.Epoch, answer.reading())
 		}
 		return answer, err

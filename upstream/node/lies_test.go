@@ -1,7 +1,9 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -173,6 +175,33 @@ func TestRefusedInputProvesNoHeight(t *testing.T) {
 	n.commit(101)
 	wantTip(t, p, 106)
 	expect.Equal(t, mustFetch(t, p, Request{Height: AtTip}).Reason, BadInput, "reason")
+	n.change(func() { n.lie = 0 })
+	n.commit(102)
+	wantTip(t, p, 102)
+}
+
+func TestReadOfTheNewestBlockProvesNoHeight(t *testing.T) {
+	t.Parallel()
+	n := newFakeNode(t, 100)
+	var newest atomic.Int64 // reported by a read of the newest block
+	newest.Store(106)
+	n.rest = func(w http.ResponseWriter, r *http.Request) {
+		at := r.Header.Get(heightHeader)
+		if height, _ := strconv.Atoi(at); height > 102 {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = io.WriteString(w, `{"code":2,"message":"cannot query with height in the future","details":[]}`)
+			return
+		}
+		w.Header().Set(metadataHeader, cmp.Or(at, fmt.Sprint(newest.Load())))
+		_, _ = io.WriteString(w, `{}`)
+	}
+	p := run(t, Options{Dialect: Cosmos, BlockInterval: time.Minute, RollbackAfter: time.Hour}, n)
+	expect.Eventually(t, "the subscription", connected(p))
+	n.change(func() { n.lie = 5 })
+	n.commit(101)
+	wantTip(t, p, 106)
+	expect.Equal(t, mustFetch(t, p, Request{Height: AtTip, Unpinned: true}).Height, 106, "reported height")
+	newest.Store(102)
 	n.change(func() { n.lie = 0 })
 	n.commit(102)
 	wantTip(t, p, 102)
