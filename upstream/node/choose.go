@@ -25,15 +25,17 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 	f.broken, f.far, f.newest = false, false, 0
 	for _, e := range f.pool.endpoints() {
 		v := e.snapshot()
-		reach := v.reach(height, tip.Interval)
+		reach, serves := v.reach(height, tip.Interval), e.serves(f.request, chain)
 		switch {
-		case v.Foreign() || !f.allows(e, chain):
+		case v.Foreign() || serves == otherChain || !f.allows(e):
 		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
-		case e.serverOf(f.request).isOpen() || f.request.Invoke != nil && e.grpc.chain.Load() == nil:
+		case e.serverOf(f.request).isOpen():
 			f.broken = true
+		case serves == unknownChain:
+			f.broken = f.broken || e.grpc.maySoonBeKnown(f.pool.options.patience)
 		case v.Unseen:
-			hope, f.broken = true, true
+			hope, f.broken = true, f.broken || time.Since(e.added) < f.pool.options.patience
 		case slices.Contains(f.lagging, e):
 			hope = true
 		case reach == behind && height <= tip.Height: // a height above the tip is sent, so that the node refuses it
@@ -54,13 +56,21 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 	return best, hope
 }
 
+// serves returns whether the server for a request serves a chain. That of the REST and RPC servers is the node's.
+func (e *endpoint) serves(r Request, chain string) identity {
+	if r.Invoke == nil || e.grpc == nil {
+		return ownChain
+	}
+	return e.grpc.serves(chain)
+}
+
 // allows reports whether the request can be sent to an endpoint.
-func (f *fetch) allows(e *endpoint, chain string) bool {
+func (f *fetch) allows(e *endpoint) bool {
 	r := f.request
 	if r.Only != "" && r.Only != e.name || slices.Contains(f.done, e) {
 		return false
 	}
-	return e.serverOf(r) != nil && (r.Invoke == nil || !e.grpc.isForeign(chain))
+	return e.serverOf(r) != nil
 }
 
 // reach is how likely it is that an endpoint can answer at a height.

@@ -127,6 +127,7 @@ func TestAnswerBeyondFreeMemoryIsOverload(t *testing.T) {
 			t.Errorf("endless response over %s: breaker open = %v, %d bytes reserved; want false, 0", name, e.serverOf(r).isOpen(), memory.Used())
 		}
 	}
+	expect.Equal(t, p.Health()[0].LastError, "", "last error of the node")
 }
 
 func TestRequestPathQueryAndHeaders(t *testing.T) {

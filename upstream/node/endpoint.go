@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/heights"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/node/queue"
@@ -33,6 +34,7 @@ type endpoint struct {
 	life       context.Context //nolint:containedctx // ends when the endpoint is removed
 	end        context.CancelFunc
 
+	added   time.Time
 	name    string // host:port
 	client  *client
 	blocks  *heights.Node
@@ -189,7 +191,7 @@ func (e *endpoint) recordREST(err error) {
 		if upstream.KindOf(err) == upstream.Unreachable { // the node may be restarted with another release
 			v.keys.tested = time.Time{}
 		}
-		if upstream.KindOf(err) != 0 {
+		if upstream.KindOf(err) != 0 && !errors.Is(err, account.ErrFull) {
 			v.restErr = err
 		}
 	})

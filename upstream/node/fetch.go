@@ -71,7 +71,7 @@ type fetch struct {
 	failure    error   // of the endpoint that failed last
 	pruned     *Answer // refusal of an endpoint that has pruned the height
 	heightless *Answer // answer without a height, received while no tip was known
-	broken     bool    // an endpoint was skipped because its breaker is open or its chain is not known yet
+	broken     bool    // an endpoint was skipped because its breaker is open or its chain has not been known for a while
 	far        bool    // an endpoint was skipped because it is too far behind
 
 	newest   int64     // newest height of the endpoints that were skipped because they lag

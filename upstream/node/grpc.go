@@ -42,6 +42,8 @@ type grpcClient struct {
 	end     context.CancelFunc     // closes the connections of streams
 	chain   atomic.Pointer[string] // the server's chain; nil if unknown
 	problem atomic.Pointer[error]  // why the chain is unknown; nil if there was no error
+
+	unknownSince atomic.Int64 // when the chain became unknown, Unix time in nanoseconds
 }
 
 // Nodes forbid more frequent pings. A connection is closed if a ping is not acknowledged.
@@ -73,10 +75,12 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 		return nil, errors.New("invalid gRPC address") // err contains the address, which may hold a key
 	}
 	life, end := context.WithCancel(context.Background())
-	return &grpcClient{
+	c := &grpcClient{
 		base: base, headers: configured.Headers, hide: upstream.NewRedactor(base, upstream.HeaderValues(configured.Headers)...), streams: streamTransport(life, min(o.Timeout, maxDial)), end: end,
 		conn: conn, log: o.Logger.With("node", name), maxBody: o.maxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
-	}, nil
+	}
+	c.unknownSince.Store(time.Now().UnixNano())
+	return c, nil
 }
 
 // close closes all connections. Streams end.
@@ -103,12 +107,19 @@ func CheckTarget(address string) error {
 	return err
 }
 
+// forget makes the server's chain unknown.
+func (c *grpcClient) forget() {
+	if c.chain.Swap(nil) != nil {
+		c.unknownSince.Store(time.Now().UnixNano())
+	}
+}
+
 // follow reads the server's chain on each new connection, until ctx ends.
 func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) bool) {
 	for ctx.Err() == nil {
 		state := c.conn.GetState()
 		if state != connectivity.Ready {
-			c.chain.Store(nil)
+			c.forget()
 		}
 		switch {
 		case state == connectivity.Idle:
@@ -175,10 +186,30 @@ func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error)
 	return "", errors.New("server does not name its chain")
 }
 
-// isForeign reports whether the server is known to serve another chain.
-func (c *grpcClient) isForeign(chainID string) bool {
-	chain := c.chain.Load()
-	return chain != nil && *chain != chainID
+// identity is whether a server serves the pool's chain.
+type identity int
+
+const (
+	unknownChain identity = iota
+	ownChain
+	otherChain
+)
+
+// serves returns whether the server serves a chain.
+func (c *grpcClient) serves(chainID string) identity {
+	switch chain := c.chain.Load(); {
+	case chain == nil:
+		return unknownChain
+	case *chain == chainID:
+		return ownChain
+	default:
+		return otherChain
+	}
+}
+
+// maySoonBeKnown reports whether the server's chain has been unknown for less than patience.
+func (c *grpcClient) maySoonBeKnown(patience time.Duration) bool {
+	return time.Since(time.Unix(0, c.unknownSince.Load())) < patience
 }
 
 // CheckGRPC reads the chain of an endpoint's gRPC server.

@@ -224,6 +224,13 @@ func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
 			tt.request.Height = 950
 			_, err := p.Fetch(within(t, time.Minute), tt.request)
 			wantKind(t, err, tt.want)
+			if name == "far behind" {
+				return
+			}
+			p.options.patience = time.Nanosecond // Fetch alone reads it
+			if a, err := p.Fetch(within(t, time.Minute), tt.request); err != nil || a.Reason != Pruned {
+				t.Errorf("Fetch when the archive has not been readable for long = %+v, %v; want %v", a, err, Pruned)
+			}
 		})
 	}
 }
