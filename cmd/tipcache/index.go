@@ -145,13 +145,14 @@ func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string)
 	return store.DropShadow(ctx)
 }
 
-// checkRebuilt returns an error if the second store must not replace one that was at another block of its chain before.
+// checkRebuilt returns an error if the second store must not replace one that was at another block of its chain when the rebuild
+// began.
 func checkRebuilt(before, rebuilt ledger.Cursor) error {
 	switch {
 	case rebuilt.Chain == 0:
 		return errors.New("the second store is empty, because the chain has not reached the first block")
 	case rebuilt.Chain == before.Chain && rebuilt.Block < before.Block:
-		return fmt.Errorf("the second store ends at block %d, before block %d of the store: repeat the rebuild when the execution client has that block", rebuilt.Block, before.Block)
+		return fmt.Errorf("the second store ends at block %d, before block %d of the store: repeat the rebuild when the execution client has that block, or use another store if the chain was restarted", rebuilt.Block, before.Block)
 	}
 	return nil
 }

@@ -255,7 +255,7 @@ func TestRebuildThatIsBehindDoesNotReplaceStore(t *testing.T) {
 	store := openURL(t, url)
 	before := expect.Value(store.Mark(t.Context()))(t)
 	for name, args := range map[string][]string{
-		fmt.Sprintf("before block %d", before.Cursor.Block): indexArgs(behind, url, "--rebuild"),
+		fmt.Sprintf("before block %d of the store: repeat the rebuild when the execution client has that block, or use another store", before.Cursor.Block): indexArgs(behind, url, "--rebuild"),
 		"is empty": indexArgs(d, url, "--rebuild", "--from", strconv.FormatInt(before.Cursor.Block+100, 10)),
 	} {
 		_, err := runCommand(t, args...)

@@ -100,7 +100,7 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 }
 
 func diverged(at ledger.Cursor, now ledger.Hash) error {
-	return fmt.Errorf("%w: block %d of chain %d was %v and is now %v; the store is unchanged. If the chain was restarted, use another store or run tipcache index --rebuild",
+	return fmt.Errorf("%w: block %d of chain %d was %v and is now %v; the store is unchanged. If the chain was restarted, use another store",
 		ErrDiverged, at.Block, at.Chain, at.Hash, now)
 }
 
