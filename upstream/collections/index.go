@@ -66,7 +66,8 @@ func (s *Store) Shadow(ctx context.Context) (*Store, error) {
 }
 
 // SwapIn replaces the store's content, including the cursor, by the shadow store's in one transaction, and empties the shadow
-// store. Until it ends, readers see the old content.
+// store. Until it ends, readers see the old content. SQLite commits each file by itself, so that after a power failure one of the
+// two stores may be as before.
 func (s *Store) SwapIn(ctx context.Context) error { return canceled(ctx, s.driver.SwapIn(ctx)) }
 
 // DropShadow removes the shadow store, or empties it if its PostgreSQL schema belongs to another role.
