@@ -44,7 +44,7 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, distrusted
 		reply = l.s.acquire.EvalSha(ctx, to, keys, args...)
 		return reply
 	}})
-	if err == nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") { // a pipeline cannot retry by text
+	if err == nil && redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") { // a pipeline cannot retry with the text of the script
 		err = l.s.do(ctx, func(ctx context.Context) error {
 			reply = l.s.acquire.Eval(ctx, l.s.rdb, keys, args...)
 			return connectionError(reply.Err())
@@ -63,7 +63,7 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, distrusted
 	return l.read(values, judged)
 }
 
-// stateNames are the states that acquireScript returns.
+// stateNames are the states that acquireScript returns, except foreign: then the lease was granted over a foreign value.
 var stateNames = [...]string{cache.LeaseBusy: "busy", cache.LeaseGranted: "granted", cache.LeaseChanged: "changed"}
 
 // read parses the reply of acquireScript.

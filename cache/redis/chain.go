@@ -22,8 +22,8 @@ const (
 	confirmInterval = 200 * time.Millisecond
 )
 
-// Agreement stores epoch as the epoch of a chain if it is the highest so far, and returns the highest that any replica
-// has stored. An epoch is a Unix time in seconds. Stored epochs in the future are ignored.
+// Agreement stores epoch as the epoch of a chain if it is the highest so far, and returns the highest that any replica has
+// stored. An epoch is a Unix time in seconds. Stored epochs that are more than maxClockSkew in the future are ignored.
 func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error) {
 	l, err := s.update(ctx, chainID, func(l *agreement) bool {
 		behind := l.epoch < epoch
@@ -146,7 +146,7 @@ func (l *agreement) byHeight() map[int64]string {
 }
 
 // sinceConfirmed returns epochTTL for a time in the future, which comes from a wrong clock, and 0 if no anchor was ever
-// confirmed: callers look at the anchors first.
+// confirmed. Callers do not use it then, because there are no anchors.
 func (l *agreement) sinceConfirmed() time.Duration {
 	switch since := l.now - l.confirmed; {
 	case l.confirmed == 0:

@@ -73,7 +73,7 @@ func (h head) appendVersion(to []byte) []byte {
 	return append(append(to, h.etag...), ' ')
 }
 
-// encodeMeta returns the m of an entry with the Redis key at.
+// encodeMeta returns the m of an entry, whose Redis key is at.
 func (c *codec) encodeMeta(at string, e *cache.Entry) []byte {
 	m := fmt.Appendf(version(e), "%d %d\n", e.Status, e.Source)
 	for _, s := range []string{e.Type, e.Link} {
@@ -99,9 +99,9 @@ func (c *codec) encodeBody(body []byte) []byte {
 	return append([]byte{plainBody}, body...)
 }
 
-// decode decodes the entry with the Redis key at. If m names the content of have, which may be nil, it uses that
-// content with its source, and ignores b. Otherwise the content must match the ETag in m, which also proves that m and
-// b belong together. It returns an error for a corrupt entry.
+// decode decodes an entry, whose Redis key is at. If m names the content of have, which may be nil, it uses that content with
+// its source, and ignores b. Otherwise the content must match the ETag in m, which also proves that m and b belong together. It
+// returns an error for a corrupt entry.
 func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error) {
 	m, err := c.open(at, m)
 	if err != nil {

@@ -103,7 +103,7 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 	}
 }
 
-// keepFor returns how long Redis stores an entry of Save, which has no policy: until it expires, at most keep.
+// keepFor returns how long Redis stores an entry of Save: until the entry expires, but at most keep.
 func (s *Store) keepFor(e *cache.Entry, keep time.Duration) time.Duration {
 	if e.Expires.IsZero() {
 		return keep

@@ -57,13 +57,13 @@ func (s *Store) reportReply(err error) {
 
 func (s *Store) failed(kind errorKind) { s.errors[kind].Inc() }
 
-// reportCorrupt counts an entry that cannot be decoded, and logs it at most once per logInterval. Entries of replicas
-// with another seal key also count.
+// reportCorrupt counts an entry, lease, agreement or dialect that cannot be decoded or is not signed with our key, and logs it
+// at most once per logInterval and kind.
 func (s *Store) reportCorrupt(at string, err error) {
 	kind := s.countCorrupt(err)
 	s.suppressed[kind].Add(1)
 	s.reminders[kind].Do(func() {
-		s.o.Logger.Warn("corrupt entry in redis", "key", at, "error", err, "omitted", s.suppressed[kind].Swap(0)-1)
+		s.o.Logger.Warn("unusable value in redis", "key", at, "error", err, "omitted", s.suppressed[kind].Swap(0)-1)
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// entryKey returns the Redis key of an entry. The namespace is escaped, so that it ends at the first colon.
+// entryKey returns the Redis key of an entry. The namespace is escaped, so that it ends at the first colon after the brace.
 func entryKey(namespace, key string) string {
 	return "tipcache:1:{" + url.QueryEscape(namespace) + ":" + key + "}"
 }

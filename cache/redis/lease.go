@@ -66,7 +66,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 	return reply, nil
 }
 
-// waiterMark begins a message that a caller waits for the lease of the key that follows.
+// waiterMark begins a message to the holder of a lease: a caller waits for it. The key follows.
 const waiterMark = "+\x00"
 
 // Keep implements [cache.Lease].

@@ -21,9 +21,9 @@ const (
 	hangTime = 5 * time.Millisecond
 )
 
-// A pipeline combines the commands of concurrent callers for one Redis. Each node of a Cluster has its own, because a
-// round trip to several nodes would be as slow as the slowest and fail with it. Writes to a Cluster concern several
-// nodes and bypass it (writes.go).
+// A pipeline combines the commands of concurrent callers for one Redis. Each node of a Cluster has its own, because a round
+// trip to several nodes would be as slow as the slowest and fail with it. Batches of writes (writes.go), Save and Load are
+// round trips of their own and bypass it.
 type pipeline struct {
 	mu      sync.Mutex
 	active  int        // round trips
@@ -62,7 +62,7 @@ func (g *pipeline) begin(o *command) []*command {
 	return nil
 }
 
-// end hands the ended round trip to the commands that have waited longest.
+// end starts a round trip of the commands that have waited longest in place of the one that ended.
 func (g *pipeline) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -49,13 +49,13 @@ return {state, m, false, 0, ''}
 //   - '!' and the error if Redis refused the write;
 //   - for a mark, the mark, or 'lost' if the lease was not the caller's.
 //
-// Redis refuses HSET for lack of memory only before a script's first write. Therefore leases are released after all
-// entries are written, a refused entry gets no expiry, and a foreign value is overwritten, which needs memory, before it
-// is deleted.
+// Redis refuses HSET for lack of memory only until the script has written anything, even by DEL or PEXPIRE. Such commands
+// therefore come late: leases are released after all entries are written, and a refused entry gets no expiry. A foreign value
+// is first overwritten by SET, which Redis can refuse, and then deleted.
 //
 // KEYS: entry and lease of each. ARGV: channel (empty in a Cluster, where the caller publishes), maximum length of b in
-// messages (-1 publishes no entries), position of the key in an entry's Redis key; for each: m, b, expiry in
-// milliseconds, token, maximum height of a stored entry that is not replaced (0 for any).
+// messages (-1 publishes no entries), position of the key in an entry's Redis key; for each: m, b, expiry in milliseconds,
+// token, height above which a stored entry is replaced even if it is newer (0 for none).
 const writeScript = `
 local call, match = redis.pcall, string.match
 local channel, longest, from = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -19,10 +19,10 @@ var errForeign = fmt.Errorf("%w: not signed with our key", errCorrupt)
 // of a flight.
 const maxAge = time.Minute
 
-// A sealer signs values. It appends an HMAC of an entry's Redis key and head to the head, which contains the digest of
-// the body. So a writer without the key cannot make or change entries or move them to another key. Such a writer can
-// restore an older entry of the same key, whose height shows its age. Agreements, tokens of leases and announcements
-// are signed for their Redis key or channel.
+// A sealer signs values. It appends to the m of an entry an HMAC of the Redis key and m, which contains the digest of the body.
+// So a writer without the key cannot make or change entries or move them to another key. Such a writer can restore an older
+// entry of the same key, whose height shows its age. Agreements, tokens of leases and announcements are signed for their Redis
+// key or channel.
 type sealer []byte
 
 // seal returns m with its signature. Without a key it returns m.

@@ -128,7 +128,7 @@ func newBreaker(outage *upstream.Outage) *gobreaker.CircuitBreaker[struct{}] {
 		Failures: failuresToOpen,
 		Cooldown: breakerCooldown,
 		Excluded: func(err error) bool {
-			return errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrPoolTimeout) // the command was not sent
+			return errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrPoolTimeout) // canceled, or not sent
 		},
 		Answered: isReply,
 	})

@@ -106,7 +106,7 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 		case purgeMark:
 			sel, err := s.readAnnouncement(msg.Channel, about)
 			if err != nil {
-				s.countCorrupt(err) // not logged, because a sender could fill the log
+				s.countCorrupt(err) // not logged: the sender is unknown, so the line would not help
 				return
 			}
 			to.Purge(sel)

@@ -59,8 +59,8 @@ func (s *Store) writeCommands(run func(context.Context, redis.Scripter, []string
 	return all
 }
 
-// reply returns the reply of writeScript for a. It prefers the reply to the pipeline's error, which the client gives to
-// all commands even if another node of a Cluster caused it.
+// reply returns the reply of writeScript for a. If Redis replied, it ignores the pipeline's error: the client gives that error
+// to all commands, even if another node of a Cluster caused it.
 func (a *entryWrite) reply() (word string, err error) {
 	if a.by.last == nil {
 		return "", a.by.err

@@ -58,8 +58,8 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 	return nil
 }
 
-// sendAnswers sends the answers that each passes on, in a list of size bytes. It writes them in parts, and copies no long
-// member.
+// sendAnswers calls each, and sends the answers that it passes on as a JSON list. size is the length of the list in bytes. It
+// writes them in parts, and copies no long member.
 func sendAnswers(c *gin.Context, size int, each func(answer func(id json.RawMessage, member []byte))) {
 	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {
 		b, next := make([]byte, 0, partSize+1<<10), byte('[')
@@ -116,7 +116,8 @@ func (d *Handler) describe(c *gin.Context, rec *record.Record, pending []*pendin
 	}
 }
 
-// maxRefused is the maximum number of calls of a batch, including notifications, that are read to refuse each of them.
+// maxRefused is the maximum number of calls, including notifications, in a batch that gets an error for each call. A longer
+// batch gets a single error.
 const maxRefused = 10_000
 
 var tooManyCalls = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")

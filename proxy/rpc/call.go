@@ -33,7 +33,7 @@ type call struct {
 	fromState bool            // the member is composed of a value of the state
 
 	class blocks.Class // set by makeQuery
-	sent  arguments    // set by makeQuery: a without the height of a read of state
+	sent  arguments    // set by makeQuery: the arguments a, but without the height if the call reads state
 }
 
 // pendingCall is a call being answered.

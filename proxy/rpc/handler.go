@@ -32,8 +32,8 @@ type Options struct {
 	Methods []string        // passed to a node as they are, in addition to the built-in methods
 	Logger  *slog.Logger    // nil discards
 	Posting *blocks.Posting // shared with the other interfaces; nil creates one for this handler
-	// AwaitItem waits until the query of a feed finds its item, here a transaction, for as long as the values of the
-	// parameter wait say. nil ignores the parameter.
+	// AwaitItem waits until the query of a feed finds its item, here a transaction. values are those of the parameter "wait":
+	// how long to wait. nil ignores the parameter.
 	AwaitItem func(c *gin.Context, rec *record.Record, feed func() (web.Feed, error), access string, values []string) error
 }
 
@@ -76,7 +76,7 @@ func New(o Options, r *blocks.Reader) *Handler {
 		}
 		return calls
 	}, nil)
-	d.engine.NoRoute(web.Handle) // the first segment names the method, and every HTTP method calls it
+	d.engine.NoRoute(web.Handle) // the path names the method, and every HTTP method calls it
 	return d
 }
 
@@ -273,7 +273,8 @@ func (d *Handler) exchange(from *http.Request, route string, serve func(rec *rec
 	})
 }
 
-// Subscription counts, limits and logs a call about subscriptions, or a message of no method. do answers it.
+// Subscription counts, limits and logs a call about subscriptions, or a message that names no method. The function do answers
+// it.
 func (d *Handler) Subscription(from *http.Request, method string, do func() (size int)) (refusal []byte) {
 	route := "rpc " + method
 	if method == "" {

@@ -77,8 +77,9 @@ func (k *call) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
 // usually takes some milliseconds.
 const readableWithin = 250 * time.Millisecond
 
-// readableStatus returns an answer to status whose block can be read: the node's as soon as its block can be read,
-// or else one that names the newest such block.
+// readableStatus waits up to readableWithin until the state of the block that an answer to status names can be read, and then
+// returns the answer. After that time it returns the answer with the tip as its newest block, or unchanged if the tip is
+// unknown.
 func (k *call) readableStatus(ctx context.Context, r node.Request, a *node.Answer) (*node.Answer, error) {
 	wait, cancel := context.WithTimeout(ctx, readableWithin)
 	defer cancel()
@@ -108,7 +109,7 @@ func resultOf(a *node.Answer) gjson.Result {
 	return gjson.GetBytes(append([]byte("{"), append(slices.Clone(a.Body), '}')...), "result")
 }
 
-// withNewestBlock returns an answer to status with another newest block. It keeps fields that one of them lacks.
+// withNewestBlock returns an answer to status with another newest block. It changes only fields that both have.
 func withNewestBlock(a *node.Answer, block gjson.Result) *node.Answer {
 	status := resultOf(a).Raw
 	for _, field := range [][2]string{

@@ -86,7 +86,7 @@ func (k kind) canonicalize(value json.RawMessage) (canonical json.RawMessage, ok
 	return k.quote(s)
 }
 
-// plain returns the content of a JSON string without escapes.
+// plain returns the content of a JSON string that has no escapes and needs none. ok is false for other values.
 func plain(value json.RawMessage) (s []byte, ok bool) {
 	if !jsonrpc.IsPlain(value) {
 		return nil, false

@@ -71,8 +71,8 @@ func (d *Handler) IsExclusive(method string) bool {
 	return m != nil && m.isExclusive()
 }
 
-// makeQueries sets the queries of calls. It returns the query to wait with for the block that the client requires or has
-// seen: a read at the newest block if there is one. It is nil if no node is needed.
+// makeQueries sets the queries of calls. The caller passes the query that it returns to AwaitBlock, which waits for the block
+// that the client requires or has seen. It is a read at the newest block if there is one, and nil if no node is needed.
 func makeQueries(pending []*pendingCall) (first *blocks.Query) {
 	for _, k := range pending {
 		if k.call == nil {
@@ -91,7 +91,7 @@ func makeQueries(pending []*pendingCall) (first *blocks.Query) {
 	return first
 }
 
-// runConcurrently calls do from begin up to end, with a number of workers. It panics if do does.
+// runConcurrently calls do from begin up to end, with a number of workers. If a call of do panics, it panics, too.
 func runConcurrently(begin, end, workers int, do func(i int)) {
 	if end-begin == 1 || workers == 1 {
 		for i := begin; i < end; i++ {

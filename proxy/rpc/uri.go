@@ -53,7 +53,7 @@ func (k kind) parse(value string) (json.RawMessage, bool) {
 	case raw:
 		return nil, false
 	default:
-		if !json.Valid([]byte(value)) { // canonicalize requires JSON: otherwise a text could contain more parameters
+		if !json.Valid([]byte(value)) { // canonicalize does not validate: "a","height":"5" would add a parameter to the call
 			return nil, false
 		}
 		return k.canonicalize(json.RawMessage(value))
