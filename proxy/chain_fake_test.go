@@ -253,7 +253,7 @@ func (f *fakeChain) WaitHeight(ctx context.Context, height int64) error {
 const executionAhead = 1000
 
 // Executed knows the execution blocks of the heights for which it was called.
-func (f *fakeChain) Executed(_ context.Context, height, number int64) (since, newest int64, err error) {
+func (f *fakeChain) Executed(_ context.Context, _ string, height, number int64) (since, newest int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, known := range f.executed {

@@ -90,7 +90,7 @@ func (noChain) ChainID() string { return "" }
 func (noChain) Tip() node.Tip                           { return node.Tip{} }
 func (noChain) Moved() <-chan struct{}                  { return nil }
 func (noChain) WaitHeight(context.Context, int64) error { return errors.New("no chain") }
-func (noChain) Executed(context.Context, int64, int64) (since, newest int64, err error) {
+func (noChain) Executed(context.Context, string, int64, int64) (since, newest int64, err error) {
 	return 0, 0, node.ErrNoExecution
 }
 func (noChain) Raise(int64)                         {}

@@ -29,7 +29,7 @@ type Nodes interface {
 	Moved() <-chan struct{}
 	// Executed returns the lowest known height, at most height, whose state includes block number of the execution
 	// chain. If there is none, since is 0, and newest is the newest block that the state at height includes.
-	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
+	Executed(ctx context.Context, client string, height, number int64) (since, newest int64, err error)
 	// ChainID returns the name of the chain, "" while it is unknown.
 	ChainID() string
 	session.History

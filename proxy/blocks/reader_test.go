@@ -99,7 +99,7 @@ func (c *chain) WaitHeight(ctx context.Context, height int64) error {
 }
 
 // Executed includes one block of the execution client in each block, 1000 ahead, but none in block c.empty.
-func (c *chain) Executed(_ context.Context, height, number int64) (since, newest int64, err error) {
+func (c *chain) Executed(_ context.Context, _ string, height, number int64) (since, newest int64, err error) {
 	newest = height + 1000
 	if c.empty > 0 && height >= c.empty {
 		newest--

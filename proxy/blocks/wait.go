@@ -142,7 +142,7 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Clie
 		if refused != nil {
 			return 0, refused
 		}
-		since, newest, err := r.Nodes.Executed(ctx, at, q.EVM)
+		since, newest, err := r.Nodes.Executed(ctx, client.Name(), at, q.EVM)
 		leave()
 		switch {
 		case since > 0:
@@ -153,7 +153,7 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Clie
 			return 0, timeout(tip, nil, "block %d of the execution client is not included at block %d; the newest included is %d", q.EVM, at, newest)
 		}
 	}
-	since, newest, err := r.Nodes.Executed(ctx, tip.Height, q.EVM)
+	since, newest, err := r.Nodes.Executed(ctx, client.Name(), tip.Height, q.EVM)
 	if since > 0 {
 		return since, nil
 	}
@@ -165,12 +165,12 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Clie
 	if err != nil {
 		return 0, executionError(err)
 	}
-	return r.awaitExecuted(ctx, tip, q.EVM, newest)
+	return r.awaitExecuted(ctx, client.Name(), tip, q.EVM, newest)
 }
 
 // awaitExecuted waits for the block whose state includes the block of the execution chain. newest is the one that is
 // included at the tip.
-func (r *Reader) awaitExecuted(ctx context.Context, tip node.Tip, block, newest int64) (height int64, err error) {
+func (r *Reader) awaitExecuted(ctx context.Context, client string, tip node.Tip, block, newest int64) (height int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
 	defer cancel()
 	for {
@@ -183,7 +183,7 @@ func (r *Reader) awaitExecuted(ctx context.Context, tip node.Tip, block, newest 
 			return 0, err
 		}
 		tip = r.Nodes.Tip()
-		if height, newest, err = r.Nodes.Executed(ctx, tip.Height, block); height > 0 || err != nil {
+		if height, newest, err = r.Nodes.Executed(ctx, client, tip.Height, block); height > 0 || err != nil {
 			return height, executionError(err)
 		}
 	}

@@ -165,7 +165,7 @@ func (w *world) Tip() node.Tip {
 func (w *world) ChainID() string                         { return "story-1" }
 func (w *world) Moved() <-chan struct{}                  { return nil }
 func (w *world) WaitHeight(context.Context, int64) error { return context.DeadlineExceeded }
-func (w *world) Executed(context.Context, int64, int64) (since, newest int64, err error) {
+func (w *world) Executed(context.Context, string, int64, int64) (since, newest int64, err error) {
 	return 0, 0, node.ErrNoExecution
 }
 func (w *world) Raise(int64)                         {}

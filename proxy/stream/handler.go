@@ -55,7 +55,7 @@ type heights interface {
 	session.History
 	// Executed returns the lowest known height whose state includes the execution chain's block with this number, 0 if the
 	// state at height does not, and the newest block of the execution chain that the state at height includes.
-	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
+	Executed(ctx context.Context, client string, height, number int64) (since, newest int64, err error)
 	// ChainID returns the chain's name, or "" if unknown.
 	ChainID() string
 	// Moved returns a channel that is closed when the tip moves. Call it before reading the tip.

@@ -124,7 +124,7 @@ func (c *chain) Tip() node.Tip {
 }
 
 // Executed says that block h includes block h+1000 of the execution chain.
-func (c *chain) Executed(ctx context.Context, height, _ int64) (since, newest int64, err error) {
+func (c *chain) Executed(ctx context.Context, _ string, height, _ int64) (since, newest int64, err error) {
 	if c.executed != nil {
 		c.executed(ctx)
 	}

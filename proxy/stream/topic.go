@@ -86,7 +86,7 @@ func blockSource(heights heights) source {
 		ctx, cancel := context.WithTimeout(ctx, retryInterval)
 		defer cancel()
 		height := heights.Tip().Height
-		_, executed, _ := heights.Executed(ctx, height, math.MaxInt64) // 0 if the chain has none or no node says it in time
+		_, executed, _ := heights.Executed(ctx, "", height, math.MaxInt64) // 0 if the chain has none or no node says it in time
 		return blockEvent(height, executed, heights), height, nil
 	}}
 }

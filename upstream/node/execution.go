@@ -21,9 +21,9 @@ var ErrNoExecution = errors.New("no node provides the execution client's block n
 // Executed returns the lowest known height, up to height, at which the chain's state includes the execution client's block with
 // this number, or 0 if the state at height does not include it. newest is the newest execution block included at height, or
 // just number if no node was read. A block of the chain contains one execution block, and its state includes the execution
-// blocks before that one. Executed reads a node only if no known height answers the question. Errors are ErrNoExecution or an
-// *upstream.Error.
-func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newest int64, err error) {
+// blocks before that one. Executed reads a node only if no known height answers the question, in turn with other reads for the
+// client. Errors are ErrNoExecution or an *upstream.Error.
+func (p *Pool) Executed(ctx context.Context, client string, height, number int64) (since, newest int64, err error) {
 	epoch := p.Tip().Epoch
 	if since = p.execution.since(epoch, number); 0 < since && since <= height {
 		return since, number, nil
@@ -33,7 +33,7 @@ func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newes
 	}
 	newest, ok := p.execution.at(epoch, height)
 	if !ok {
-		if newest, err = p.fetchExecuted(ctx, epoch, height); err != nil {
+		if newest, err = p.fetchExecuted(ctx, client, epoch, height); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -47,9 +47,12 @@ func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newes
 }
 
 // fetchExecuted reads the newest execution block included at a height.
-func (p *Pool) fetchExecuted(ctx context.Context, epoch, height int64) (int64, error) {
-	found := p.execution.flights.DoChan(strconv.FormatInt(height, 10), func() (any, error) {
-		number, err := p.executionBlock(context.WithoutCancel(ctx), height)
+func (p *Pool) fetchExecuted(ctx context.Context, client string, epoch, height int64) (int64, error) {
+	if height == p.Tip().Height {
+		client = executionReader
+	}
+	found := p.execution.flights.DoChan(fmt.Sprint(epoch, height), func() (any, error) {
+		number, err := p.executionBlock(context.WithoutCancel(ctx), client, height)
 		if err == nil {
 			p.execution.add(epoch, execution{height, number - 1})
 		}
@@ -67,7 +70,7 @@ func (p *Pool) fetchExecuted(ctx context.Context, epoch, height int64) (int64, e
 }
 
 // executionBlock reads the execution block in a block from the first node that responds.
-func (p *Pool) executionBlock(ctx context.Context, height int64) (int64, error) {
+func (p *Pool) executionBlock(ctx context.Context, client string, height int64) (int64, error) {
 	if !p.HasDialect() || !p.protocol.executes {
 		return 0, ErrNoExecution
 	}
@@ -76,7 +79,7 @@ func (p *Pool) executionBlock(ctx context.Context, height int64) (int64, error) 
 		if e.comet == nil {
 			continue
 		}
-		number, err := e.executionBlock(ctx, height)
+		number, err := e.executionBlock(ctx, client, height)
 		switch {
 		case err == nil:
 			return number, nil
@@ -92,19 +95,19 @@ func (p *Pool) executionBlock(ctx context.Context, height int64) (int64, error) 
 	return 0, &upstream.Error{Kind: cmp.Or(upstream.KindOf(err), upstream.Unreachable), Msg: "no chain node could read block " + strconv.FormatInt(height, 10), Err: err}
 }
 
-// executionReader is the client of reads of execution blocks in the queue of a node. All callers share these reads.
+// executionReader is the client of reads of the tip's execution block in the queue of a node. All callers share these reads.
 const executionReader = "execution blocks"
 
 // executionBlock reads the execution block in a block from the node's CometBFT when it has its turn, unless CometBFT is known
 // to be down.
-func (e *endpoint) executionBlock(ctx context.Context, height int64) (number int64, err error) {
+func (e *endpoint) executionBlock(ctx context.Context, client string, height int64) (number int64, err error) {
 	switch v := e.snapshot(); {
 	case v.Foreign():
 		return 0, errWrongChain
 	case v.CometDown:
 		return 0, v.CometErr
 	default:
-		_, err = e.inTurn(ctx, Request{Cost: Page, Client: executionReader}, func() (*Answer, error) {
+		_, err = e.inTurn(ctx, Request{Cost: Page, Client: client}, func() (*Answer, error) {
 			number, err = e.comet.ExecutionBlock(ctx, height)
 			return nil, err
 		})

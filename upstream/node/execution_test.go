@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 func TestErrNoExecutionNeedsAResponse(t *testing.T) {
@@ -23,16 +24,16 @@ func TestErrNoExecutionNeedsAResponse(t *testing.T) {
 	})
 	p := run(t, Options{}, stopped, without)
 	stopped.stop()
-	if _, _, err := p.Executed(within(t, time.Minute), 100, 1); !errors.Is(err, ErrNoExecution) {
+	if _, _, err := p.Executed(within(t, time.Minute), "client", 100, 1); !errors.Is(err, ErrNoExecution) {
 		t.Errorf("Executed for blocks without a payload = %v, want ErrNoExecution", err)
 	}
 	without.stop()
 	expect.Eventually(t, "both CometBFT to be down", func() bool { return p.endpoints()[0].snapshot().CometDown && p.endpoints()[1].snapshot().CometDown })
-	_, _, err := p.Executed(within(t, time.Minute), 100, 1)
+	_, _, err := p.Executed(within(t, time.Minute), "client", 100, 1)
 	wantKind(t, err, upstream.Unreachable)
 
 	alone := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + without.address}}})
-	if _, _, err := alone.Executed(within(t, time.Minute), 100, 1); !errors.Is(err, ErrNoExecution) {
+	if _, _, err := alone.Executed(within(t, time.Minute), "client", 100, 1); !errors.Is(err, ErrNoExecution) {
 		t.Errorf("Executed without CometBFT = %v, want ErrNoExecution", err)
 	}
 }
@@ -61,16 +62,16 @@ func TestExecutedReturnsTheLowestKnownHeight(t *testing.T) {
 	}
 	for _, s := range steps {
 		var before, after int
-		n.change(func() { before = n.blocks })
-		since, newest, err := p.Executed(within(t, time.Minute), s.height, s.number)
-		n.change(func() { after = n.blocks })
+		n.change(func() { before = len(n.blocks) })
+		since, newest, err := p.Executed(within(t, time.Minute), "client", s.height, s.number)
+		n.change(func() { after = len(n.blocks) })
 		if err != nil || since != s.since || newest != s.newest || after-before != s.requests {
 			t.Errorf("%s: Executed = %d, %d, %v with %d requests; want %d, %d with %d", s.what, since, newest, err, after-before, s.since, s.newest, s.requests)
 		}
 	}
 	n.stop()
 	expect.Eventually(t, "CometBFT to be down", func() bool { return p.endpoints()[0].snapshot().CometDown })
-	if since, _, err := p.Executed(within(t, time.Minute), 500, 1099); since != 100 || err != nil {
+	if since, _, err := p.Executed(within(t, time.Minute), "client", 500, 1099); since != 100 || err != nil {
 		t.Errorf("Executed with CometBFT down = %d, %v; want 100", since, err)
 	}
 }
@@ -116,7 +117,7 @@ func TestReadsOfExecutionBlocksTakeTurns(t *testing.T) {
 	})
 	var all sync.WaitGroup
 	for height := range int64(reads) {
-		all.Go(func() { _, _, _ = p.Executed(within(t, time.Minute), height+1, 1<<40) })
+		all.Go(func() { _, _, _ = p.Executed(within(t, time.Minute), "client", height+1, 1<<40) })
 	}
 	expect.Eventually(t, "all reads to wait or to be in flight", func() bool {
 		return now.Load()+int32(p.endpoints()[0].queue.Load().Waiting) >= reads
@@ -126,4 +127,57 @@ func TestReadsOfExecutionBlocksTakeTurns(t *testing.T) {
 	if got := most.Load(); got > inFlight {
 		t.Errorf("most reads in flight = %d, want at most %d", got, inFlight)
 	}
+}
+
+func TestFloodOfReadsOfExecutionBlocksDelaysNoOtherClient(t *testing.T) {
+	t.Parallel()
+	const flood, other, tip = 20, 50, 100 // all clients share the read of the tip
+	n := newFakeNode(t, tip)
+	n.executionAhead = 1000
+	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
+	wantTip(t, p, tip)
+	slots, turn := occupy(t, p)
+	var all sync.WaitGroup
+	read := func(client string, height int64) {
+		all.Go(func() { _, _, _ = p.Executed(within(t, time.Minute), client, height, 1<<40) })
+	}
+	for height := range int64(flood) {
+		read("flood", height+1)
+	}
+	expect.Eventually(t, "the flood to wait", func() bool { return slots.Load().Waiting >= flood })
+	read("flood", tip)
+	read("other", other)
+	expect.Eventually(t, "all reads to wait", func() bool { return slots.Load().Waiting >= flood+2 })
+	turn.End(false)
+	all.Wait()
+	for _, height := range []int64{other, tip} {
+		if before := slices.Index(n.blocks, height); before < 0 || before > 2 {
+			t.Errorf("reads before that of block %d = %d, want at most 2", height, before)
+		}
+	}
+}
+
+func TestReadOfExecutionBlockIsNotSharedByEpochs(t *testing.T) {
+	t.Parallel()
+	n := newFakeNode(t, 100)
+	n.executionAhead = 1000
+	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
+	slots, turn := occupy(t, p)
+	var all sync.WaitGroup
+	for _, epoch := range []int64{0, 1} {
+		all.Go(func() { _, _ = p.fetchExecuted(within(t, time.Minute), "client", epoch, 90) })
+	}
+	expect.Eventually(t, "two reads to wait", func() bool { return slots.Load().Waiting >= 2 })
+	turn.End(false)
+	all.Wait()
+	expect.NoDiff(t, n.blocks, []int64{90, 90}, "blocks read")
+}
+
+// occupy acquires the only slot of the only endpoint, which is not probed from then on.
+func occupy(t *testing.T, p *Pool) (*queue.Slots, *queue.Turn) {
+	t.Helper()
+	waitForProbes(t, p)
+	e := p.endpoints()[0]
+	e.update(func(v *view) { v.answered = time.Now().Add(time.Hour) })
+	return e.queue, expect.Value(e.queue.Acquire(t.Context(), queue.Request{}))(t)
 }

@@ -49,7 +49,7 @@ type fakeNode struct {
 	sockets    []*websocket.Conn
 	heights    []string // X-Block-Height of the requests, "" for none, without the pool's probes
 	checks     int      // requests for /status
-	blocks     int      // requests for /block
+	blocks     []int64  // heights of the requests for /block
 
 	executionAhead int64 // block h contains block h+executionAhead of the execution client; 0 means none
 }
@@ -161,7 +161,7 @@ func (n *fakeNode) serveHeader(w http.ResponseWriter, height int64) {
 // serveBlock responds with a block that contains a block of the execution client.
 func (n *fakeNode) serveBlock(w http.ResponseWriter, r *http.Request, height int64) {
 	var ahead int64
-	n.change(func() { ahead = n.executionAhead; n.blocks++ })
+	n.change(func() { ahead, n.blocks = n.executionAhead, append(n.blocks, height) })
 	if ahead == 0 {
 		n.serveREST(w, r)
 		return
