@@ -120,7 +120,7 @@ func (n *fakeNode) Hash(ctx context.Context, height int64) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if height >= n.height {
-		return "", errors.New("no such block")
+		return "", &comet.Refusal{Code: comet.InternalError, Data: "no such block"}
 	}
 	return n.hash(height), nil
 }
@@ -176,8 +176,11 @@ func (n *fakeNode) BlockHash(_ context.Context, height int64) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hashReads++
-	if n.silent || n.hashless || height >= n.height {
-		return "", errors.New("no such block")
+	if n.silent {
+		return "", errors.New("timeout")
+	}
+	if n.hashless || height >= n.height {
+		return "", heights.ErrNoHash
 	}
 	return n.hash(height), nil
 }

@@ -124,6 +124,24 @@ func TestNodeIsUsedAgainAfterItsForkEnds(t *testing.T) {
 	}, ours, other)
 }
 
+func TestForkIsNotFollowedDuringARestart(t *testing.T) {
+	ours, other := newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		other.change(func() { other.hash = func(height int64) string { return fmt.Sprint("F", height) } })
+		c.blocks(5)
+		for range 3 {
+			ours.change(func() { ours.hangs, ours.silent = true, true })
+			c.blocks(30)
+			ours.change(func() { ours.hangs, ours.silent = false, false })
+			c.blocks(10)
+			if ours, other := c.known[0].State(), c.known[1].State(); ours.Foreign() || !other.Foreign() || c.epochs.Load() > 0 {
+				t.Fatalf("forks = %d and %d after %d new epochs, want only the second node on a fork and 0\n%s", ours.Fork, other.Fork, c.epochs.Load(), c.log)
+			}
+		}
+		c.current(5)
+	}, ours, other)
+}
+
 // TestForkIsFollowedWhenNoOtherNodeHasTheChain loses the node that contradicts the fork.
 func TestForkIsFollowedWhenNoOtherNodeHasTheChain(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
@@ -131,7 +149,7 @@ func TestForkIsFollowedWhenNoOtherNodeHasTheChain(t *testing.T) {
 		other.change(func() { other.hash = func(height int64) string { return fmt.Sprint("F", height) } })
 		c.blocks(5)
 		ours.change(func() { ours.hangs, ours.silent = true, true })
-		c.blocks(20)
+		c.blocks(80)
 		if got := c.Tip(); c.known[1].State().Fork != 0 || got.Height != other.newest() || c.epochs.Load() != 1 {
 			t.Errorf("tip = %d in epoch %d with Fork = %d, want %d in the second epoch with 0\n%s", got.Height, got.Epoch, c.known[1].State().Fork, other.newest(), c.log)
 		}

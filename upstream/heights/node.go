@@ -2,6 +2,7 @@ package heights
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -25,9 +26,12 @@ type reader interface {
 	// Read makes a cheap request at a height. 0 means the node's latest height.
 	Read(ctx context.Context, height int64) (Reading, error)
 	// BlockHash returns the hash in hex of a block that is not the newest, or "" if REST servers of the dialect have no
-	// hashes.
+	// hashes. The error is ErrNoHash if the node responds without it.
 	BlockHash(ctx context.Context, height int64) (string, error)
 }
+
+// ErrNoHash is the error of a node that responds without the hash of a block.
+var ErrNoHash = errors.New("response contains no hash of the block")
 
 // A Reading is what a response reveals about a node's blocks.
 type Reading struct {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
 // hashOf returns the hash of a block, known or read from a node, or "" if no node provides it.
@@ -59,11 +61,21 @@ func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash s
 	return true
 }
 
+// restartTime is how long nodes that may still have the known block are awaited, in units of RollbackAfter.
+const restartTime = 6
+
 // decideFork decides what it means that this node has another block at a height than the known one. If another node still has
-// the known block, this node is on a fork. Otherwise the chain was reset, and decideFork begins a new epoch.
+// the known block, or has not responded for less than restartTime, this node is on a fork. Otherwise the chain was reset, and
+// decideFork begins a new epoch.
 func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, known string) (forked bool) {
 	defer s.chain.contradict()()
-	if s.chain.othersHave(ctx, s.node, height, known) {
+	has, silent := s.chain.othersHave(ctx, s.node, height, known)
+	if !silent {
+		s.silence = time.Time{}
+	} else if s.silence.IsZero() {
+		s.silence = time.Now()
+	}
+	if has || silent && time.Since(s.silence) < restartTime*s.chain.o.RollbackAfter {
 		return true
 	}
 	s.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
@@ -101,17 +113,32 @@ func (f *rpcFollower) rejoin() {
 	f.node.update(func(v *State) { v.Fork = 0 })
 }
 
-// othersHave reports whether a node other than except has a block with this hash.
-func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash string) bool {
+// othersHave reports whether a node other than except has a block with this hash. If none has, silent reports whether one of
+// them did not respond.
+func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash string) (has, silent bool) {
 	for _, m := range c.all() {
-		if m.node == except {
+		if v := m.node.State(); m.node == except || v.Foreign() {
 			continue
 		}
-		if got, err := m.node.hash(ctx, height); err == nil && got == hash {
-			return true
+		got, err := m.node.hash(ctx, height)
+		switch {
+		case err == nil && got == hash:
+			return true, false
+		case err == nil:
+			silent = silent || got == "" && m.node.Comet != nil // CometBFT does not respond, and the REST server has no hashes
+		default:
+			silent = silent || !lacksBlock(err)
 		}
 	}
-	return false
+	return false, silent
+}
+
+// lacksBlock reports whether the error of reading a hash means that the node does not have the block.
+func lacksBlock(err error) bool {
+	if refusal, ok := errors.AsType[*comet.Refusal](err); ok {
+		return comet.IsOwnCode(refusal.Code) && !comet.IsShutdownError(refusal.Data)
+	}
+	return errors.Is(err, ErrNoHash)
 }
 
 // checkHash decides like rpcFollower.checkHash, but distrusts the source of a forked node instead of excluding the node.

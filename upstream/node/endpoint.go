@@ -262,8 +262,11 @@ func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) 
 		return "", err
 	}
 	hash, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "block.header.last_block_id.hash").Str)
-	if err == nil && (a.Reason != OK || len(hash) == 0) {
-		err = fmt.Errorf("%s contains no parent hash of block %d", r.Path, height+1)
+	switch {
+	case a.Reason == Other:
+		err = fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)
+	case a.Reason != OK || len(hash) == 0:
+		err = fmt.Errorf("%s: %w", r.Path, heights.ErrNoHash)
 	}
 	return fmt.Sprintf("%X", hash), err
 }
