@@ -96,6 +96,9 @@ func (v *view) reach(height int64, interval time.Duration) reach {
 	}
 }
 
+// ranksBeforeLoad is the number of criteria of rank before those that depend on the endpoint's load.
+const ranksBeforeLoad = 3
+
 // rank orders endpoints. The lowest rank is best. The criteria are, in order: recent failures and Avoid, priority,
 // reach, waiting requests, latency, requests in flight.
 func (e *endpoint) rank(v view, reached reach, r Request) [6]int {

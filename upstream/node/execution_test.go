@@ -136,7 +136,7 @@ func TestFloodOfReadsOfExecutionBlocksDelaysNoOtherClient(t *testing.T) {
 	n.executionAhead = 1000
 	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	wantTip(t, p, tip)
-	slots, turn := occupy(t, p)
+	slots, turn := occupy(t, p, 0)
 	var all sync.WaitGroup
 	read := func(client string, height int64) {
 		all.Go(func() { _, _, _ = p.Executed(within(t, time.Minute), client, height, 1<<40) })
@@ -162,7 +162,7 @@ func TestReadOfExecutionBlockIsNotSharedByEpochs(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.executionAhead = 1000
 	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
-	slots, turn := occupy(t, p)
+	slots, turn := occupy(t, p, 0)
 	var all sync.WaitGroup
 	for _, epoch := range []int64{0, 1} {
 		all.Go(func() { _, _ = p.fetchExecuted(within(t, time.Minute), "client", epoch, 90) })
@@ -173,11 +173,13 @@ func TestReadOfExecutionBlockIsNotSharedByEpochs(t *testing.T) {
 	expect.NoDiff(t, n.blocks, []int64{90, 90}, "blocks read")
 }
 
-// occupy acquires the only slot of the only endpoint, which is not probed from then on.
-func occupy(t *testing.T, p *Pool) (*queue.Slots, *queue.Turn) {
+// occupy acquires a slot of the n-th endpoint. No endpoint is probed from then on.
+func occupy(t *testing.T, p *Pool, n int) (*queue.Slots, *queue.Turn) {
 	t.Helper()
 	waitForProbes(t, p)
-	e := p.endpoints()[0]
-	e.update(func(v *view) { v.answered = time.Now().Add(time.Hour) })
-	return e.queue, expect.Value(e.queue.Acquire(t.Context(), queue.Request{}))(t)
+	for _, e := range p.endpoints() {
+		e.update(func(v *view) { v.answered = time.Now().Add(time.Hour) })
+	}
+	slots := p.endpoints()[n].queue
+	return slots, expect.Value(slots.Acquire(t.Context(), queue.Request{Cost: Page}))(t)
 }

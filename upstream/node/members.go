@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -125,16 +124,21 @@ func uniqueName(host string, others []*endpoint) string {
 	}
 }
 
-// preferred returns the usable endpoints with the best priority.
-func (p *Pool) preferred() (all []*endpoint) {
-	best := math.MaxInt
+// preferred returns the endpoints from which a request at the tip would choose by their load.
+func (p *Pool) preferred(r Request) (all []*endpoint) {
+	var best [6]int
+	tip := p.Tip()
 	for _, e := range p.endpoints() {
-		switch v, priority := e.snapshot(), e.configured.Priority; {
-		case v.Foreign() || e.restServer.isOpen() || priority > best:
-		case priority == best:
+		v, s := e.snapshot(), e.serverOf(r)
+		if v.Foreign() || v.Unseen || s == nil || s.isOpen() {
+			continue
+		}
+		rank := e.rank(v, v.reach(tip.Height, tip.Interval), r)
+		switch order := slices.Compare(rank[:ranksBeforeLoad], best[:ranksBeforeLoad]); {
+		case all == nil || order < 0:
+			best, all = rank, []*endpoint{e}
+		case order == 0:
 			all = append(all, e)
-		default:
-			best, all = priority, []*endpoint{e}
 		}
 	}
 	return all

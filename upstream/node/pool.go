@@ -206,13 +206,13 @@ func (p *Pool) Close() error {
 // Spare reports whether an endpoint has capacity for a read ahead ([Request].Ahead). An endpoint with a limit of one
 // request never does.
 func (p *Pool) Spare() bool {
-	return slices.ContainsFunc(p.preferred(), func(e *endpoint) bool { return e.queue.Spare() })
+	return slices.ContainsFunc(p.preferred(Request{}), func(e *endpoint) bool { return e.queue.Spare() })
 }
 
 // Expected returns the expected duration of a new request, including queueing, at the fastest endpoint. 0 means unknown.
 func (p *Pool) Expected(r Request) (shortest time.Duration) {
-	for _, e := range p.preferred() {
-		if wait := e.queue.Expected(r.queued()); shortest == 0 || wait < shortest {
+	for i, e := range p.preferred(r) {
+		if wait := e.queue.Expected(r.queued()); i == 0 || wait < shortest {
 			shortest = wait
 		}
 	}

@@ -403,3 +403,29 @@ func TestReadAheadYieldsToOtherRequests(t *testing.T) {
 	turn.End(false)
 	expect.Eventually(t, "an answer with two free slots again", answered)
 }
+
+func TestExpectedDurationIsThatOfTheNodeToBeChosen(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		idleHeight int64 // of the idle node; the busy one is at 1000
+		known      bool  // whether the duration at the busy node is expected
+	}{"idle node at the tip": {1000, false}, "idle node behind": {900, true}} {
+		for _, busy := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, busy one at %d", name, busy), func(t *testing.T) {
+				t.Parallel()
+				nodes := []*fakeNode{newFakeNode(t, tt.idleHeight), newFakeNode(t, tt.idleHeight)}
+				nodes[busy].change(func() { nodes[busy].height = 1000 })
+				p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, nodes...)
+				expect.Eventually(t, "both heights", func() bool {
+					h := p.Health()
+					return h[busy].Height == 1000 && h[1-busy].Height == tt.idleHeight && p.Tip().Height == 1000
+				})
+				_, turn := occupy(t, p, busy) // the expected duration is the time since then
+				defer turn.End(false)
+				if got := p.Expected(Request{Cost: Page}); got > 0 != tt.known {
+					t.Errorf("Expected = %s, want more than 0: %t", got, tt.known)
+				}
+			})
+		}
+	}
+}
