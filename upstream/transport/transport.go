@@ -69,14 +69,13 @@ func New(base *url.URL, o Options) *Transport {
 }
 
 // RoundTrip implements http.RoundTripper. The request's URL must be below the base URL. If the server has closed an idle
-// connection, RoundTrip resends a GET request on another one. It does not resend other methods, because the server may
+// connection, RoundTrip resends a GET request on a new one. It does not resend other methods, because the server may
 // have read the request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.proxied || r.ContentLength > maxSent || r.ContentLength < 0 || r.Header.Get("Upgrade") != "" {
 		return t.long.RoundTrip(r)
 	}
-	for {
-		c := t.idle.take()
+	for c := t.idle.take(); ; c = nil {
 		reused := c != nil
 		if !reused {
 			var err error

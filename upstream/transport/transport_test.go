@@ -199,6 +199,37 @@ func TestOnlyGETIsSentAgain(t *testing.T) {
 	}
 }
 
+// A request may make the server close its connection.
+func TestGETIsSentAgainOnce(t *testing.T) {
+	const parallel = 4
+	var all sync.WaitGroup
+	arrived := make(chan struct{}, parallel)
+	answer := make(chan struct{})
+	var aborted atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/abort" {
+			aborted.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+		arrived <- struct{}{}
+		<-answer
+	}))
+	t.Cleanup(s.Close)
+	tr := newTransport(t, s.URL, patience)
+	for range parallel {
+		all.Go(func() { _, _, _ = send(t.Context(), tr, http.MethodGet, s.URL+"/", "") })
+	}
+	for range parallel {
+		<-arrived
+	}
+	close(answer)
+	all.Wait() // the connections are idle
+	if _, _, err := send(t.Context(), tr, http.MethodGet, s.URL+"/abort", ""); err == nil {
+		t.Error("GET that the server aborts: error = nil, want one")
+	}
+	expect.Equal(t, aborted.Load(), 2, "requests")
+}
+
 func TestConnectionThatCannotBeReusedIsClosed(t *testing.T) {
 	for name, answer := range map[string]string{
 		"the server says so":       "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",

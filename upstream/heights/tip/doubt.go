@@ -78,12 +78,12 @@ func (t *Tracker) Claims(source int, height int64) bool {
 	return t.sources[source].accepted.Height >= height
 }
 
-// ClaimsLower reports whether the accepted claim of a source is below the proved height, and the source is not catching up.
+// ClaimsLower reports whether the recent claim of a source is below the proved height, and the source is not catching up.
 func (t *Tracker) ClaimsLower(source int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	claim := t.sources[source].accepted
-	return 0 < claim.Height && claim.Height < t.proved && !claim.CatchingUp
+	s := t.sources[source]
+	return t.isRecent(s, time.Now()) && s.accepted.Height < t.proved && !s.accepted.CatchingUp
 }
 
 // Raise raises the tip to a height at which another replica has read. A source must confirm the height in time, however many

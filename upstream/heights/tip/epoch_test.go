@@ -56,6 +56,8 @@ func TestClaimsLower(t *testing.T) {
 			tip := newAt100(2*time.Second, time.Minute)
 			tip.Accept(1, tt.claim)
 			expect.Equal(t, tip.ClaimsLower(1), tt.want, "ClaimsLower")
+			tip.Retire(1)
+			expect.Equal(t, tip.ClaimsLower(1), false, "ClaimsLower after the claim is outdated")
 		})
 	}
 }
