@@ -48,6 +48,7 @@ type endpoint struct {
 	rpcServer  *server // nil without an RPC server
 	grpcServer *server // nil without a gRPC server
 
+	sending    atomic.Int64  // requests in flight, including those that do not queue
 	worksAt    atomic.Int64  // last height that a probe could read after a failure
 	testing    chan struct{} // holds a value while a caller tests the form of page keys
 	testFailed time.Time     // when such a test last failed; only used while testing
@@ -117,6 +118,8 @@ func (e *endpoint) inTurn(ctx context.Context, r Request, send func() (*Answer, 
 // send sends a request, through the breaker unless its cost is Unknown, and records its outcome. The error is an
 // *upstream.Error, or ctx.Err().
 func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *Answer, err error) {
+	e.sending.Add(1)
+	defer e.sending.Add(-1)
 	s := e.serverOf(r)
 	ctx, span := e.startSpan(ctx, r, height)
 	defer func() { endSpan(span, answer, err) }()

@@ -22,7 +22,7 @@ func (p *Pool) Configured() (all []Endpoint) {
 }
 
 // SetEndpoints replaces the nodes. It can be called while the pool is in use. Nodes with an unchanged configuration stay
-// connected, and requests in flight to a removed node continue. If an address is invalid, it changes nothing and
+// connected. Requests in flight to a removed node continue for up to a minute, and its gRPC streams end. If an address is invalid, it changes nothing and
 // returns an error.
 func (p *Pool) SetEndpoints(configured []Endpoint) error {
 	p.changing.Lock()
@@ -69,7 +69,7 @@ const retireTimeout = time.Minute
 func (p *Pool) retire(e *endpoint) {
 	ctx, cancel := context.WithTimeout(p.life, retireTimeout)
 	defer cancel()
-	for e.queue.Load().InFlight > 0 && upstream.Sleep(ctx, 100*time.Millisecond) == nil {
+	for (e.queue.Load().InFlight > 0 || e.sending.Load() > 0) && upstream.Sleep(ctx, 100*time.Millisecond) == nil {
 	}
 	e.close()
 	if !slices.ContainsFunc(p.endpoints(), func(other *endpoint) bool { return other.name == e.name }) {

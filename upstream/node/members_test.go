@@ -2,13 +2,16 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -73,6 +76,46 @@ func TestClaimOfARemovedNodeIsForgotten(t *testing.T) {
 	}
 	low.commit(106)
 	wantTip(t, p, 106)
+}
+
+func TestSlowCallOfARemovedNodeLeavesNoMetrics(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	n, other := newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{Registerer: registry, BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	n.change(func() {
+		n.rest = func(w http.ResponseWriter, _ *http.Request) {
+			close(arrived)
+			<-answer
+			_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+		}
+	})
+	call := &Call{Method: "broadcast_tx_commit", Params: func(int64) json.RawMessage { return json.RawMessage(`{}`) }, Slow: true}
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		if _, err := p.Fetch(within(t, time.Minute), Request{Height: AtTip, Unpinned: true, Call: call}); err != nil {
+			t.Errorf("Fetch = %v, want an answer of the removed node", err)
+		}
+	})
+	<-arrived
+	expect.NoError(t, p.SetEndpoints([]Endpoint{other.endpoint()}))
+	retired := make(chan struct{})
+	go func() { p.retiring.Wait(); close(retired) }()
+	select {
+	case <-retired:
+		t.Error("the node is retired, want it to wait for the call")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(answer)
+	calls.Wait()
+	<-retired
+	for name := range gather(t, registry, other.address) {
+		if strings.Contains(name, n.address) {
+			t.Errorf("metrics contain %s, want none of the removed node", name)
+		}
+	}
 }
 
 func TestInvalidNodeChangesNothing(t *testing.T) {
