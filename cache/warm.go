@@ -47,14 +47,14 @@ func (c *Cache) reportHot(ctx context.Context, ch *chain) {
 	}
 }
 
-// hottest returns at most hotKeys keys, the most used first.
+// hottest returns at most hotKeys keys of the chain, the most used first.
 func (m *memory) hottest() []HotKey {
 	keys := make([]HotKey, 0, min(hotKeys, m.EstimatedSize()))
 	for e := range m.Hottest() {
 		if len(keys) == hotKeys {
 			break
 		}
-		if len(e.Key) <= hotKeyLength && len(e.Value.entry.Body) <= hotBody {
+		if len(e.Key) <= hotKeyLength && len(e.Value.entry.Body) <= hotBody && !e.Value.saved.Load() {
 			keys = append(keys, HotKey{e.Key, len(keys)})
 		}
 	}

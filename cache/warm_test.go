@@ -55,12 +55,7 @@ func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
 	first := newReplica(t, store.Addr(), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
-	entries := map[string]*cache.Entry{}
-	for i := range 2000 {
-		entries[fmt.Sprint("k", i)] = entry(100, "body")
-	}
-	first.Save(t.Context(), entries, 0)
-	newStore(t, client(t, store.Addr())).Save(t.Context(), "story-1", entries, time.Hour)
+	mustReadKeys(t, first, 100, 2000)
 	waitForHotKeys(t, store, 2000)
 	expect.Eventually(t, "some entries are preloaded within the time for it", func() bool {
 		small := newReplica(t, store.Addr(), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})
@@ -79,12 +74,11 @@ func TestHotKeysAreReportedInParts(t *testing.T) {
 		reports := make(chan []cache.HotKey, 4)
 		s.saveHot = func(keys []cache.HotKey) { reports <- keys }
 		c := newCacheWith(t, s, cache.Options{HotInterval: time.Second})
-		entries, want := map[string]*cache.Entry{}, map[string]int{}
+		want := map[string]int{}
 		for i := range 10_000 {
-			key := fmt.Sprint("k", i)
-			entries[key], want[key] = &cache.Entry{Content: cache.NewContent(200, "", "", nil, 0)}, 1
+			want[fmt.Sprint("k", i)] = 1
 		}
-		c.Save(t.Context(), entries, 0)
+		mustReadKeys(t, c, 100, len(want))
 		got := map[string]int{}
 		for range 3 {
 			keys := <-reports
@@ -99,14 +93,17 @@ func TestHotKeysAreReportedInParts(t *testing.T) {
 	})
 }
 
-func TestLongEntriesAreNotReportedAsHot(t *testing.T) {
+// A starting replica could not preload saved entries, because they belong to no chain.
+func TestLongAndSavedEntriesAreNotReportedAsHot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeShared()
 		reports := make(chan []cache.HotKey, 1)
 		s.saveHot = func(keys []cache.HotKey) { reports <- keys }
 		c := newCacheWith(t, s, cache.Options{HotInterval: time.Second})
-		long := &cache.Entry{Content: cache.NewContent(200, "", "", make([]byte, 1<<20), 0)}
-		c.Save(t.Context(), map[string]*cache.Entry{"long": long, "short": entry(100, "body")}, 0)
+		for key, body := range map[string][]byte{"long": make([]byte, 1<<20), "short": page} {
+			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 100}, answer(100, body))
+		}
+		c.Save(t.Context(), map[string]*cache.Entry{"saved": entry(0, "body")}, 0)
 		expect.NoDiff(t, <-reports, []cache.HotKey{{Key: "short"}}, "reported keys")
 	})
 }
