@@ -169,20 +169,29 @@ func (c *Cache) SharedState() string {
 // SetNamespace sets the name of the cached chain. The shared store is not used before, except by Load and Save. A different
 // namespace empties memory except for their entries, so that entries of one chain are never served for another.
 func (c *Cache) SetNamespace(namespace string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old := c.chain.Load()
-	if old.namespace == namespace || c.closed {
+	old, ch := c.replaceChain(namespace)
+	if ch == nil {
 		return
 	}
-	old.leave()
-	ch := c.newChain(namespace)
-	for key, at := range old.memory.All() {
+	for key, at := range old.memory.All() { // without c.mu, which each flight needs
 		if at.saved.Load() {
 			ch.memory.putSaved(key, at.entry)
 		}
 	}
+}
+
+// replaceChain replaces the chain by an empty one, unless it has the same namespace. ch is nil if nothing was replaced.
+func (c *Cache) replaceChain(namespace string) (old, ch *chain) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old = c.chain.Load()
+	if old.namespace == namespace || c.closed {
+		return old, nil
+	}
+	old.leave()
+	ch = c.newChain(namespace)
 	c.chain.Store(ch)
+	return old, ch
 }
 
 // newChain returns an empty chain, subscribed to other replicas if there is a shared store. The caller holds c.mu
