@@ -41,7 +41,7 @@ func onPath(key, path string) bool {
 type Purged struct {
 	Memory   int  // entries removed from this process
 	Shared   int  // entries removed from the shared store
-	Notified bool // the other replicas were notified; false without a shared store
+	Notified bool // the other replicas were notified; false without a shared store, and while the namespace is unknown
 }
 
 // PurgeKeys removes the selected entries from the shared store, from memory, and from the memories of other
@@ -50,21 +50,20 @@ type Purged struct {
 //
 // Leases remain, so that the origin is not read twice. An answer being read from the origin meanwhile is stored
 // and may be as old as its flight, at most [Options.FlightTimeout]. A replica without a connection to the shared
-// store misses the purge.
+// store misses the purge, and so does one with another namespace, which may have entries of Save in memory.
 func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	ch := c.chain.Load()
-	if ch.subscriber == nil {
+	if c.o.Shared == nil {
 		return Purged{Memory: ch.memory.purge(sel)}, nil
 	}
-	ch.pending.AwaitWrites(ctx, sel.Has)
-	n, err := c.o.Shared.Purge(ctx, ch.namespace, sel)
-	if err == nil {
-		var more int
-		more, err = c.o.Shared.Purge(ctx, savedNamespace, sel)
-		n += more
+	namespaces, purgeMemory := []string{savedNamespace}, ch.memory.purge
+	if ch.subscriber != nil {
+		namespaces, purgeMemory = append(namespaces, ch.namespace), ch.subscriber.Purge
 	}
-	done := Purged{Shared: n, Memory: ch.subscriber.Purge(sel)}
-	if err == nil {
+	ch.pending.AwaitWrites(ctx, sel.Has)
+	n, err := c.o.Shared.Purge(ctx, sel, namespaces...)
+	done := Purged{Shared: n, Memory: purgeMemory(sel)}
+	if err == nil && ch.subscriber != nil {
 		err = c.o.Shared.AnnouncePurge(ctx, ch.namespace, sel)
 		done.Notified = err == nil
 	}

@@ -15,7 +15,7 @@ type Shared interface {
 	// Read is Load for one key; nil means no entry.
 	Read(ctx context.Context, namespace, key string) (*Entry, error)
 
-	// Save stores entries for the duration keep. Newer entries remain.
+	// Save stores entries for the duration keep. Newer entries remain. It does not notify other replicas.
 	Save(ctx context.Context, namespace string, entries map[string]*Entry, keep time.Duration)
 
 	// SaveHotKeys stores some of the keys that a replica uses most.
@@ -37,8 +37,8 @@ type Shared interface {
 	// Inspect looks at a key without side effects.
 	Inspect(ctx context.Context, namespace, key string) (SharedRecord, error)
 
-	// Purge removes the selected entries and returns how many were removed, even if it fails half-way.
-	Purge(ctx context.Context, namespace string, sel Selection) (int, error)
+	// Purge removes the selected entries of the namespaces and returns how many were removed, even if it fails half-way.
+	Purge(ctx context.Context, sel Selection, namespaces ...string) (int, error)
 
 	// AnnouncePurge makes all subscribers purge their memories.
 	AnnouncePurge(ctx context.Context, namespace string, sel Selection) error

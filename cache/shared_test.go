@@ -287,7 +287,13 @@ func TestSavedEntriesOutlastEpochs(t *testing.T) {
 	}
 	starting := replica()
 	expect.Equal(t, load(starting), 1, "entries that a replica loads while the chain is unknown")
-	purged, err := first.PurgeKeys(t.Context(), cache.Selection{})
+	purged, err := starting.PurgeKeys(t.Context(), cache.Selection{})
+	if want := (cache.Purged{Memory: 1, Shared: 1}); err != nil || purged != want {
+		t.Errorf("PurgeKeys while the chain is unknown = %+v, %v; want %+v", purged, err, want)
+	}
+	expect.Equal(t, load(starting), 0, "entries loaded after a purge while the chain is unknown")
+	starting.Save(t.Context(), saved, time.Hour)
+	purged, err = first.PurgeKeys(t.Context(), cache.Selection{})
 	if want := (cache.Purged{Memory: 1, Shared: 1, Notified: true}); err != nil || purged != want {
 		t.Errorf("PurgeKeys = %+v, %v; want %+v", purged, err, want)
 	}

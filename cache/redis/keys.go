@@ -7,15 +7,23 @@ import (
 	"strings"
 )
 
+const (
+	entriesBegin = "tipcache:1:{" // before the namespace and the key of an entry
+	entriesEnd   = "}"
+)
+
 // entryKey returns the Redis key of an entry. The namespace is escaped, so that it ends at the first colon after the brace.
 func entryKey(namespace, key string) string {
-	return "tipcache:1:{" + url.QueryEscape(namespace) + ":" + key + "}"
+	return entriesBegin + url.QueryEscape(namespace) + ":" + key + entriesEnd
 }
 
-// aroundKey returns what entryKey puts before and after the key.
-func aroundKey(namespace string) (before, after string) {
-	const end = "}"
-	return strings.TrimSuffix(entryKey(namespace, ""), end), end
+// splitEntryKey is the inverse of entryKey. It returns false for other keys.
+func splitEntryKey(at string) (namespace, key string, ok bool) {
+	inner, begins := strings.CutPrefix(at, entriesBegin)
+	inner, ends := strings.CutSuffix(inner, entriesEnd)
+	escaped, key, divided := strings.Cut(inner, ":")
+	namespace, err := url.QueryUnescape(escaped)
+	return namespace, key, begins && ends && divided && err == nil
 }
 
 // leaseKey returns the Redis key of an entry's lease, in the same hash slot.

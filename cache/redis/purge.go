@@ -18,10 +18,10 @@ import (
 const scanStep = 1000
 
 // Purge implements [cache.Shared], on every master.
-func (s *Store) Purge(ctx context.Context, namespace string, sel cache.Selection) (int, error) {
+func (s *Store) Purge(ctx context.Context, sel cache.Selection, namespaces ...string) (int, error) {
 	var n atomic.Int64
 	purge := func(ctx context.Context, rdb redis.UniversalClient) error {
-		return s.sweep(ctx, rdb, namespace, sel, &n)
+		return s.sweep(ctx, rdb, sel, namespaces, &n)
 	}
 	var err error
 	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
@@ -32,11 +32,13 @@ func (s *Store) Purge(ctx context.Context, namespace string, sel cache.Selection
 	return int(n.Load()), err
 }
 
-// sweep scans the keys of one server. Lease keys do not match the pattern.
-func (s *Store) sweep(ctx context.Context, rdb redis.UniversalClient, namespace string, sel cache.Selection, n *atomic.Int64) error {
-	before, after := aroundKey(namespace)
-	match := literal(before) + pattern(sel) + literal(after)
-	others := func(at string) bool { return !sel.Has(strings.TrimSuffix(strings.TrimPrefix(at, before), after)) }
+// sweep scans the keys of one server once, because a scan reads all of them. Lease keys do not match the pattern.
+func (s *Store) sweep(ctx context.Context, rdb redis.UniversalClient, sel cache.Selection, namespaces []string, n *atomic.Int64) error {
+	match := literal(entriesBegin) + "*:" + pattern(sel) + literal(entriesEnd)
+	others := func(at string) bool {
+		namespace, key, ok := splitEntryKey(at)
+		return !ok || !slices.Contains(namespaces, namespace) || !sel.Has(key)
+	}
 	for cursor := uint64(0); ; {
 		var keys []string
 		err := s.do(ctx, func(ctx context.Context) (err error) {

@@ -206,10 +206,11 @@ func TestPurgeRemovesSelectedEntries(t *testing.T) {
 	s.Save(t.Context(), "other-1", map[string]*cache.Entry{"a/1": e}, time.Hour)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if n, err := s.Purge(ctx, "story-1", cache.Selection{Prefix: "a/"}); n != 2 || err != nil {
-		t.Errorf("Purge = %d, %v; want 2, nil", n, err)
+	s.Save(t.Context(), "story-1:2", map[string]*cache.Entry{"a/1": e}, time.Hour)
+	s.Save(t.Context(), "", map[string]*cache.Entry{"a/1": e, "b/1": e}, time.Hour)
+	if n, err := s.Purge(ctx, cache.Selection{Prefix: "a/"}, "", "story-1"); n != 3 || err != nil {
+		t.Errorf("Purge = %d, %v; want 3, nil", n, err)
 	}
-	if keys := server.Keys(); len(keys) != 2 {
-		t.Errorf("keys = %q, want b/1 of story-1 and a/1 of other-1", keys)
-	}
+	want := []string{"tipcache:1:{:b/1}", "tipcache:1:{other-1:a/1}", "tipcache:1:{story-1%3A2:a/1}", "tipcache:1:{story-1:b/1}"}
+	expect.NoDiff(t, server.Keys(), want, "keys left in Redis")
 }

@@ -53,9 +53,9 @@ return {state, m, false, 0, ''}
 // therefore come late: leases are released after all entries are written, and a refused entry gets no expiry. A foreign value
 // is first overwritten by SET, which Redis can refuse, and then deleted.
 //
-// KEYS: entry and lease of each. ARGV: channel (empty in a Cluster, where the caller publishes), maximum length of b in
-// messages (-1 publishes no entries), position of the key in an entry's Redis key; for each: m, b, expiry in milliseconds,
-// token, height above which a stored entry is replaced even if it is newer (0 for none).
+// KEYS: entry and lease of each. ARGV: channel (empty to publish nothing; in a Cluster the caller publishes), maximum length of
+// b in messages, position of the key in an entry's Redis key; for each: m, b, expiry in milliseconds, token, height above which
+// a stored entry is replaced even if it is newer (0 for none).
 const writeScript = `
 local call, match = redis.pcall, string.match
 local channel, longest, from = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -100,7 +100,7 @@ for n, reply in ipairs(replies) do
 	reply = reply or held and b or 'lost'
 	replies[n] = type(reply) == 'table' and '!' .. reply.err or reply
 	if channel ~= '' and reply ~= 'body' and reply ~= 'lost' then
-		if reply ~= 'done' or longest < 0 then
+		if reply ~= 'done' then
 			m, b = (type(reply) == 'table' or reply == '-') and '-' or '+', ''
 		elseif #b > longest then
 			b = ''

@@ -34,16 +34,16 @@ type entryWrite struct {
 }
 
 // writeCommands returns the commands that write entries of a namespace: one script for all, or one for each if their
-// hash slots differ. run is a method of s.write. Bodies up to longest bytes are published; -1 publishes no entries.
+// hash slots differ. run is a method of s.write. Bodies up to longest bytes are published; -1 publishes nothing.
 func (s *Store) writeCommands(run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd, longest int, writes []*entryWrite) (all []*command) {
 	atOnce, channel := len(writes), channelOf(writes[0].namespace)
-	if s.cluster {
+	if s.cluster || longest < 0 {
 		channel = "" // a script cannot publish to a shard
 	}
 	if s.cluster || s.hasSlots.Load() {
 		atOnce = 1
 	}
-	before, _ := aroundKey(writes[0].namespace)
+	before := strings.TrimSuffix(entryKey(writes[0].namespace, ""), entriesEnd)
 	for some := range slices.Chunk(writes, min(atOnce, maxBatch)) {
 		keys, args := make([]string, 0, 2*len(some)), make([]any, 0, 3+5*len(some))
 		args = append(args, channel, longest, len(before)+1)
