@@ -74,7 +74,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 		}
 	}
 	for r := range n.ahead {
-		all = append(all, counter("read_ahead_total", "Keys selected to be read ahead when a block arrived, by result: origin (read), shared (another replica had read it), needless (a caller was faster, or another replica was reading it), yielded (no upstream capacity or no time left) or failed. Keys that were read but not requested until the next block also count as unused. Keys left after a failure are not counted.",
+		all = append(all, counter("read_ahead_total", "Keys selected to be read ahead when a block arrived, by result: origin (read), shared (another replica had read it), needless (a caller was faster, or another replica was reading it), yielded (no upstream capacity or no time left) or failed. Keys that were read but not requested until the next block also count as unused. Keys left after 16 failed reads in a row, which end the reading, are not counted.",
 			&n.ahead[r], "result", ahead.Result(r).String()))
 	}
 	for coding := codings.Gzip; coding < codings.Count; coding++ {

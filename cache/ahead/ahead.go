@@ -35,7 +35,7 @@ type Keys[T any] struct {
 }
 
 type key[T any] struct {
-	value      T    // zero unless streak is positive
+	value      T    // zero if streak is 0 when a block begins
 	streak     int  // consecutive blocks with Often requests
 	needs      int  // streak needed to be read ahead
 	idleBlocks int  // blocks since its streak broke; 0 during a streak
@@ -187,7 +187,7 @@ type Counts [results]atomic.Uint64
 // maxConcurrent is the maximum number of concurrent reads ahead.
 const maxConcurrent = 16
 
-// maxFailed is the number of failed reads in a round without a successful one that means that the origin is down.
+// maxFailed is the number of failed reads in a row that means that the origin is down.
 const maxFailed = maxConcurrent
 
 // Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over.
@@ -202,7 +202,7 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 	for _, key := range keys {
 		waiting <- key
 	}
-	var origin, failed atomic.Int64 // reads by result
+	var failed atomic.Int64 // reads since the last one that succeeded, here or at another replica
 	var readers sync.WaitGroup
 	for range min(maxConcurrent, len(keys)) {
 		readers.Go(func() {
@@ -215,10 +215,10 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 						waiting <- key
 						_ = upstream.Sleep(ctx, min(time.Until(end), pause))
 						pause *= 2 // fewer and fewer useless leases
-					case Origin:
-						origin.Add(1)
+					case Origin, Shared:
+						failed.Store(0)
 					case Failed:
-						if failed.Add(1) >= maxFailed && origin.Load() == 0 {
+						if failed.Add(1) >= maxFailed {
 							k.Forget()
 							fail()
 						}

@@ -220,6 +220,41 @@ func TestRoundEndsWhenOriginIsDown(t *testing.T) {
 	})
 }
 
+func TestRoundEndsWhenOriginGoesDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := selected(1_000)
+		var n ahead.Counts
+		var reads atomic.Int64
+		keys.Round(t.Context(), ahead.Block{Height: 102, Time: time.Second, Room: func() bool { return true }}, &n, often, func(int, time.Duration) ahead.Result {
+			time.Sleep(time.Millisecond)
+			if reads.Add(1) <= 100 {
+				return ahead.Origin
+			}
+			return ahead.Failed
+		})
+		// Up to 15 reads that succeeded may be counted after the first failures, and up to 15 reads may follow the last one.
+		if got := n[ahead.Failed].Load(); got < 16 || got > 16+15+15 {
+			t.Errorf("failed reads = %d, want 16 to 46", got)
+		}
+	})
+}
+
+func TestReadsOfAnotherReplicaShowThatOriginWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := selected(1_000)
+		var n ahead.Counts
+		keys.Round(t.Context(), ahead.Block{Height: 102, Time: time.Second, Room: func() bool { return true }}, &n, often, func(v int, _ time.Duration) ahead.Result {
+			time.Sleep(time.Millisecond)
+			if v < 100 {
+				return ahead.Failed
+			}
+			return ahead.Shared
+		})
+		expect.Equal(t, n[ahead.Shared].Load(), 900, "keys that another replica has read")
+		expect.Equal(t, n[ahead.Failed].Load(), 100, "keys that fail")
+	})
+}
+
 func TestKeysThatFailAreReadAheadMoreSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := selected(100)
