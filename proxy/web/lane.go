@@ -55,7 +55,8 @@ func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	return nil
 }
 
-// isEdited reports whether parameters were removed from a request. The lane's key of an HTTP/2 request would lack them.
+// isEdited reports whether parameters were removed from a request. The lane's key of an HTTP/2 request would lack them. Edited
+// HTTP/1 requests are refused by the lane, too.
 func isEdited(r *http.Request) bool { return RemovedParameters(r) != nil }
 
 // feignsScheme reports whether a client names a scheme that only trusted proxies may name. Its response must not be repeated
