@@ -45,19 +45,24 @@ const (
 // Reflection services before and since grpc-go 1.54, with equal messages.
 var reflectMethods = []string{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"}
 
-// reflection records what a node's reflection says about services named Query. Each service is read once, and again for a
-// method that is unknown: an upgrade of the chain may have added it.
+// reflection records what a node's reflection says about services named Query. Each service is read once, and again after
+// calls of an unknown method: an upgrade of the chain may have added it.
 type reflection struct {
 	life     context.Context //nolint:containedctx // the handler's
 	open     func(ctx context.Context, method string) (*node.Stream, error)
 	lastRead atomic.Int64 // last request to the node, Unix time in nanoseconds
 	read     sync.Map     // keys are the names of services
+	outdated sync.Map     // keys are the names of services of which an unknown method was called since they were read
 	unary    sync.Map     // keys are the names of unary methods of these services
 }
 
-// update reads new services and the service of an unknown method from the node, at most once a minute. The first caller
-// waits for it.
+// update records the call of an unknown method. At most once a minute it reads new services and all outdated ones from the
+// node, so that calls of other services do not delay a method. The first caller waits for it.
 func (r *reflection) update(name string) {
+	service := strings.TrimPrefix(name[:max(0, strings.LastIndexByte(name, '/'))], "/")
+	if _, known := r.read.Load(service); known {
+		r.outdated.Store(service, nil)
+	}
 	last, now := r.lastRead.Load(), time.Now().UnixNano()
 	if now-last < int64(reflectEvery) || !r.lastRead.CompareAndSwap(last, now) {
 		return
@@ -65,13 +70,13 @@ func (r *reflection) update(name string) {
 	ctx, cancel := context.WithTimeout(r.life, reflectTime)
 	defer cancel()
 	for _, method := range reflectMethods {
-		if err := r.readServices(ctx, method, name); status.Code(err) != codes.Unimplemented {
+		if err := r.readServices(ctx, method); status.Code(err) != codes.Unimplemented {
 			return // after an error the methods remain unknown
 		}
 	}
 }
 
-func (r *reflection) readServices(ctx context.Context, method, unknown string) error {
+func (r *reflection) readServices(ctx context.Context, method string) error {
 	stream, err := r.open(ctx, method)
 	if err != nil {
 		return err
@@ -85,7 +90,8 @@ func (r *reflection) readServices(ctx context.Context, method, unknown string) e
 	for _, s := range services[:min(len(services), mostServices)] {
 		name := s.GetName()
 		_, known := r.read.Load(name)
-		if strings.HasSuffix(name, ".Query") && (!known || strings.HasPrefix(unknown, "/"+name+"/")) {
+		_, outdated := r.outdated.LoadAndDelete(name)
+		if strings.HasSuffix(name, ".Query") && (!known || outdated) {
 			file, err := exchange(stream, &reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}})
 			if err != nil {
 				return err

@@ -152,6 +152,23 @@ func TestMethodsThatAnUpgradeAddsBecomeKnown(t *testing.T) {
 	expect.Equal(t, n.requests("gRPC "+volume)-before, 1, "node requests for three calls of a method that the upgrade has added")
 }
 
+func TestCallsOfOtherServicesDoNotDelayMethodsThatAnUpgradeAdds(t *testing.T) {
+	n := newRecordedNode(t)
+	n.serveQueries("v1")
+	d := open(t, n, true)
+	conn := d.dial(t)
+	invoke(t.Context(), conn, volume, "").expectMessageAt(t, "746")
+	n.change(func() { n.upgraded = true })
+	invoke(t.Context(), conn, volume, "").expectMessageAt(t, "746")
+	d.handler.ReflectNow()
+	invoke(t.Context(), conn, "/y.Query/Other", "")
+	before := n.requests("gRPC " + volume)
+	for range 3 {
+		invoke(t.Context(), conn, volume, "").expectMessageAt(t, "746")
+	}
+	expect.Equal(t, n.requests("gRPC "+volume)-before, 1, "node requests for three calls of a method that the upgrade has added")
+}
+
 func TestMethodsOfUnknownQueryServicesAreReadByABCIQueryWithoutGRPC(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, false)
