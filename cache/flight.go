@@ -112,8 +112,8 @@ func (f *flight) readOrigin(ctx context.Context, l *flightResult) error {
 	}
 	l.forward = f.forward(l.at)
 	e, err := f.fetch(ctx, l.at.known())
-	if errors.Is(err, ErrYielded) {
-		return err
+	if errors.Is(err, ErrYielded) || errors.Is(err, ErrShare) || errors.Is(err, ErrOverloaded) {
+		return err // the origin has not failed: it was not read, or is a batch that reads the cache for a client
 	}
 	if err == nil && l.at != nil && f.q.requires().FallsBehind(e.Stamp(), l.at.entry.Stamp(), f.c.o.Now) {
 		err = ErrBehind

@@ -166,6 +166,39 @@ func TestClientWithManyWaitingCallersLeavesPlacesToOthers(t *testing.T) {
 	})
 }
 
+func TestStaleEntryOfClientWithManyWaitingCallersIsRefreshed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{MaxWaiters: 20})
+		q := cache.Query{Key: "k", Client: "one", Policy: byTheBlock, Tip: 100}
+		mustGet(t, c, q, answer(100, page))
+		var calls atomic.Int64
+		var waiting sync.WaitGroup
+		defer waiting.Wait()
+		for range 11 { // more than half of all
+			waiting.Go(func() {
+				mustGet(t, c, cache.Query{Key: "cold", Client: "one", Policy: live, Tip: 100}, slowOrigin(&calls, time.Second, answer(100, page)))
+			})
+		}
+		synctest.Wait()
+		q.Tip = 101
+		checkGet(t, c, q, answer(101, page), cache.StaleHit, 100, 0)
+		synctest.Wait()
+		checkGet(t, c, q, nil, cache.Hit, 101, 0)
+	})
+}
+
+func TestRefusedShareIsNoFailureOfOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		q := cache.Query{Key: "k", Policy: byTheBlock, Tip: 100}
+		mustGet(t, c, q, answer(100, page))
+		q.Tip = 101
+		checkGet(t, c, q, func(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, cache.ErrShare }, cache.StaleHit, 100, 0)
+		expect.Equal(t, metric(t, c, "origin_errors_total"), 0, "failures of the origin")
+		checkGet(t, c, q, answer(101, page), cache.Miss, 101, 0)
+	})
+}
+
 // The origin of a batch reads the cache for the client whose caller began the flight.
 func TestRefusedShareIsNotPassedToOtherClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

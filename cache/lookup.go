@@ -126,6 +126,8 @@ func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 	r.noteAhead(at)
 	place := r.c.waiters.Open(r.q.Client, r.q.Client == "")
 	switch err := place.Take(1); {
+	case err != nil && r.q.judge(at, r.c.o.Now) == Stale:
+		return r.serve(ctx, flightResult{at: at, store: store}, true), nil // and refresh it in the background
 	case errors.Is(err, account.ErrShare):
 		return r.standIn(flightResult{}, ErrShare)
 	case err != nil:
