@@ -114,7 +114,9 @@ func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) 
 	defer leave()
 	waiting, cancel := context.WithTimeout(ctx, h.o.MinHeightWait)
 	defer cancel()
+	began := time.Now()
 	err = h.o.Watch.Await(waiting, block)
+	rec.Waited += time.Since(began)
 	if p = h.progress(); errors.Is(err, context.DeadlineExceeded) {
 		err = &failure.Failure{
 			Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Err: err, Expected: true,

@@ -267,6 +267,21 @@ func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 	})
 }
 
+// An alert on slow requests must not fire because clients wait for blocks.
+func TestDurationExcludesTheWaitForABlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := expect.Value(cache.New(cache.Options{}))(t)
+		defer c.Close()
+		s := &fakeStore{mark: &store.Mark{Generation: 5, Cursor: ledger.Cursor{Chain: 1, Block: 50, Time: time.Now()}}}
+		h := New(Options{Store: s, Watch: s, NoAuth: true, MinHeightWait: 3 * time.Second}, web.New(web.Options{}, c), c)
+		var rec record.Record
+		if _, err := h.awaited(t.Context(), &rec, 51); err == nil {
+			t.Error("error for a block that does not arrive = nil, want one")
+		}
+		expect.Equal(t, rec.Waited, 3*time.Second, "recorded wait")
+	})
+}
+
 func TestPageBelowRequestedBlockIsNeverServed(t *testing.T) {
 	unreachable := &upstream.Error{Kind: upstream.Unreachable, Msg: "the collection store cannot be reached"}
 	for name, tt := range map[string]struct {
