@@ -112,8 +112,9 @@ func (s *webStream) readBody(r *http.Request, held *conn.RequestBody) {
 	}
 }
 
-// decodeText decodes concatenated base64 with padding.
+// decodeText decodes concatenated base64 with padding, in place, because memory is reserved only for the text.
 func decodeText(text []byte) (b []byte, err error) {
+	b = text[:0]
 	for len(text) > 0 {
 		piece := text
 		if i := bytes.IndexByte(text, '='); i >= 0 {

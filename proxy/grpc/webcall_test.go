@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,24 @@ func TestMalformedGRPCWebMessagesAreRefused(t *testing.T) {
 				t.Errorf("Content-Type = %q, Cache-Control = %q; want %q, no-store", got, h.Get("Cache-Control"), tt.typ)
 			}
 		})
+	}
+}
+
+func TestGRPCWebTextIsDecodedInPlace(t *testing.T) {
+	d := open(t, newRecordedNode(t), true)
+	allocated := func(typ string, body []byte) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if h, _ := d.callWeb(t, typ, params, body); h.Get("Grpc-Status") != "13" {
+			t.Errorf("status of a truncated message = %q, want 13", h.Get("Grpc-Status"))
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	text := bytes.Repeat([]byte(base64.StdEncoding.EncodeToString([]byte{0, 0, 0xff, 0xff, 0xff, 1, 2})), 1<<18) // pieces of 12 bytes
+	plain := allocated("application/grpc-web+proto", append([]byte{0, 0, 0xff, 0xff, 0xff}, text...))
+	if got := allocated("application/grpc-web-text+proto", text); got > plain+1<<20 {
+		t.Errorf("call with %d bytes of text allocates %d bytes, want about %d, as without base64", len(text), got, plain)
 	}
 }
 
