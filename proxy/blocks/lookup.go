@@ -84,14 +84,10 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Rec
 		}
 	}
 	a, err := r.get(ctx, from, rec, q, tip)
-	if err != nil {
+	if err != nil || q.Kind.fixed && a.Entry.Status == http.StatusOK {
 		return a, err
 	}
-	fixed := q.Kind.fixed && a.Entry.Status == http.StatusOK
-	if h := a.Entry.Height; 0 < h && h < q.Min && !fixed { // from a node that is catching up
-		return a, r.TimeoutError(q.Min, nil)
-	}
-	return a, nil
+	return a, r.CheckHeight(a.Entry.Height, q.Min)
 }
 
 func (r *Reader) get(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) (a Result, err error) {

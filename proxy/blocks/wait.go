@@ -114,13 +114,21 @@ func (r *Reader) awaitHeight(ctx context.Context, height int64) error {
 	defer cancel()
 	err := r.Nodes.WaitHeight(ctx, height)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return r.TimeoutError(height, err)
+		return r.timeoutError(height, err)
 	}
 	return err
 }
 
-// TimeoutError is the failure of a request that requires a block which does not arrive.
-func (r *Reader) TimeoutError(height int64, err error) error {
+// CheckHeight refuses an answer from below the required block: it is from a node that is catching up. A height of 0 is unknown.
+func (r *Reader) CheckHeight(height, required int64) error {
+	if 0 < height && height < required {
+		return r.timeoutError(required, nil)
+	}
+	return nil
+}
+
+// timeoutError is the failure of a request that requires a block which does not arrive.
+func (r *Reader) timeoutError(height int64, err error) error {
 	tip := r.Nodes.Tip()
 	return timeout(tip, err, "block %d has not arrived; the newest is %d", height, tip.Height)
 }

@@ -64,11 +64,11 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 		r.Unpinned = false
 		a, err = p.Nodes.Fetch(ctx, r)
 	}
+	if err == nil {
+		err = p.CheckHeight(a.Height, hs.Min)
+	}
 	if err != nil {
 		return err
-	}
-	if 0 < a.Height && a.Height < hs.Min { // from a node that is catching up
-		return p.TimeoutError(hs.Min, nil)
 	}
 	rec.Blameless = a.Reason != node.Other // errors of a transaction are caused by the client
 	p.send(c, a)

@@ -118,6 +118,9 @@ func (ep *Endpoint) Pass(c *gin.Context, rec *record.Record, q *RowQuery) error 
 	a, err := q.Fetch(ctx, node.Request{
 		Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: rec.Client.Name(),
 	}, nil)
+	if err == nil {
+		err = ep.CheckHeight(a.Height, q.Min)
+	}
 	if err != nil {
 		return err
 	}

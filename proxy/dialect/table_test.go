@@ -126,11 +126,14 @@ func (atBlock100) Replaced(int64, string) bool             { return false }
 func (atBlock100) HashOf(int64) string                     { return "" }
 
 // echoing is an origin that answers with the height and path of the request.
-type echoing struct{ reads int }
+type echoing struct {
+	reads  int
+	behind int64 // blocks
+}
 
 func (u *echoing) Fetch(_ context.Context, _ *RowQuery, r node.Request, _ *cache.Entry) (*node.Answer, error) {
 	u.reads++
-	return &node.Answer{Body: fmt.Appendf(nil, "%d %t %s", r.Height, r.Unpinned, r.Path), Height: 100}, nil
+	return &node.Answer{Body: fmt.Appendf(nil, "%d %t %s", r.Height, r.Unpinned, r.Path), Height: 100 - u.behind}, nil
 }
 
 func (u *echoing) Entry(_ *RowQuery, a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
@@ -155,6 +158,26 @@ func TestPassedRequestWaitsForItsBlock(t *testing.T) {
 		if h := w.Header(); w.Body.String() != want || (err == nil) != (want != "") || want != "" && (h.Get("Cache-Status") != "tipcache; fwd=bypass" || h.Get("X-Block-Height") != "100") || origin.reads != min(len(want), 1) {
 			t.Errorf("with a minimum height of %q: %v, %q, header %v, %d reads; want %q", header, err, w.Body, h, origin.reads, want)
 		}
+	}
+}
+
+func TestPassedAnswerBelowTheRequiredBlockIsRefused(t *testing.T) {
+	memory := expect.Value(cache.New(cache.Options{}))(t)
+	defer memory.Close()
+	r := expect.Value(blocks.New(blocks.Options{Nodes: atBlock100{}}, web.New(web.Options{}, nil), memory))(t)
+	ep, err := NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, &echoing{behind: 1})
+	expect.NoError(t, err)
+	for header, want := range map[string]string{"99": "", "100": "block 100 has not arrived; the newest is 100"} {
+		w := httptest.NewRecorder()
+		c, _ := gin.CreateTestContext(w)
+		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil)
+		c.Request.Header.Set(respond.MinHeightHeader, header)
+		got := ""
+		if err := ep.Pass(c, &record.Record{}, expect.Value(ep.Parse(c.Request))(t)); err != nil {
+			got = failure.Of(err).Public
+		}
+		expect.Equal(t, got, want, "failure of an answer at block 99 with a minimum height of %s", header)
+		expect.Equal(t, w.Body.Len() > 0, want == "", "a response with a minimum height of %s", header)
 	}
 }
 

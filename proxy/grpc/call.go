@@ -94,7 +94,11 @@ func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) 
 		return 0, err
 	}
 	return k.readNode(message, hs, state.Posts(k.name), func(ctx context.Context, r node.Request) (int, error) {
-		return k.sendAnswer(k.values.ReadNode(ctx, r, state.Request{Method: k.name, Message: message}, state.GRPC))
+		a, err := k.values.ReadNode(ctx, r, state.Request{Method: k.name, Message: message}, state.GRPC)
+		if err == nil {
+			err = k.reader.CheckHeight(a.Height, hs.Min)
+		}
+		return k.sendAnswer(a, err)
 	})
 }
 

@@ -395,3 +395,15 @@ func TestPanicBeforeACallIsAdmittedEndsOnlyTheCall(t *testing.T) {
 	invoke(t.Context(), conn, price, "").expectCode(t, codes.Internal, "call that panics")
 	invokeAt14(t, conn).expectMessageAt(t, "14")
 }
+
+func TestUncachedAnswerBelowTheRequiredBlockIsRefused(t *testing.T) {
+	n := newRecordedNode(t)
+	const uncached, stream = "/x.Query/Uncached", "/x.Y/Z"
+	n.setService(failWith(nil, metadata.Pairs("x-cosmos-block-height", "745"), nil, "a message"))
+	d := open(t, n, true, func(s *setup) { s.grpc.State.Rows = map[string]dialect.Row{uncached: {Class: blocks.Never}} })
+	c := d.dial(t)
+	for _, method := range []string{uncached, stream} {
+		invoke(t.Context(), c, method, "", "x-min-block-height", "745").expectMessageAt(t, "745")
+		invoke(t.Context(), c, method, "", "x-min-block-height", "746").expectCode(t, codes.Unavailable, "%s by a node at block 745", method)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func (k *call) pass() (size int, err error) {
 			cancel(err)
 		}
 	}()
-	return k.sendBack(ctx, to)
+	return k.sendBack(ctx, to, hs.Min)
 }
 
 // operation returns the name of the method for access rules.
@@ -145,12 +146,16 @@ func sendToNode(to *node.Stream, message []byte, held *conn.RequestBody) error {
 	return to.Send(message)
 }
 
-// sendBack sends the node's messages and status to the client.
-func (k *call) sendBack(ctx context.Context, from *node.Stream) (size int, err error) {
+// sendBack sends the node's messages and status to the client, unless the node reads below a required block.
+func (k *call) sendBack(ctx context.Context, from *node.Stream, required int64) (size int, err error) {
 	for first := true; ; first = false {
 		message, err := from.Receive()
 		if first { // the node's headers have arrived, even if the call failed
 			header, _ := from.Header()
+			height, _ := strconv.ParseInt(strings.Join(header.Get(heightKey), ""), 10, 64)
+			if err := k.reader.CheckHeight(height, required); err != nil {
+				return 0, err
+			}
 			_ = k.stream.SetHeader(k.fromNode(header))
 		}
 		if err != nil {

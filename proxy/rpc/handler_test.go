@@ -381,3 +381,16 @@ func TestValueOutsideStateIsNotCached(t *testing.T) {
 	}
 	expect.Equal(t, n.countCalls("abci_query"), 3, "node requests")
 }
+
+func TestUncachedAnswerBelowTheRequiredBlockIsRefused(t *testing.T) {
+	n := newRecordedNode(t)
+	n.setAnswer(`abci_query{"path":"/custom/x"}`, `"result":{"response":{"code":0,"value":"Cg==","height":"745"}}`)
+	server, _ := newHandler(t, n, rpc.Options{})
+	for height, want := range map[string]string{"745": `"value":"Cg=="`, "746": "block 746 has not arrived"} {
+		r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(`{"id":1,"method":"abci_query","params":{"path":"/custom/x"}}`)))(t)
+		r.Header.Set("X-Min-Block-Height", height)
+		resp := expect.Value(http.DefaultClient.Do(r))(t)
+		expect.Contains(t, string(expect.Value(io.ReadAll(resp.Body))(t)), want, "answer at block 745 with a minimum height of %s", height)
+		_ = resp.Body.Close()
+	}
+}
