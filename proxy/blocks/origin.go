@@ -43,7 +43,8 @@ func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Recor
 }
 
 // maxNotifiedWait is the longest wait for an entry from a block that the client was notified about, if an older entry
-// could be served.
+// could be served. A proxy that does not name its clients stands for a crowd, of which one may have the event: it waits no
+// longer than for any newer block.
 const maxNotifiedWait = 5 * time.Second
 
 // getNotified reads an entry that is no older than the block that the client was notified about. It returns false
@@ -51,7 +52,11 @@ const maxNotifiedWait = 5 * time.Second
 // wait for that block.
 func (a *originRead) getNotified(ctx context.Context, query cache.Query, epoch, notified int64) (res cache.Result, ok bool) {
 	from := a.from // get may set it to nil
-	limit, cancel := context.WithTimeout(ctx, maxNotifiedWait)
+	wait := maxNotifiedWait
+	if a.Stack.Admission.Trusts(a.Stack.Admission.AddressOf(from)) {
+		wait = cache.Patience(a.o.Patience, a.Nodes.Tip().Interval)
+	}
+	limit, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	query.MinHeight = notified
 	res, err := a.get(limit, query)

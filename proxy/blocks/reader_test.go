@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
@@ -481,22 +483,30 @@ func TestQueriesOfOneRequestShareTheWait(t *testing.T) {
 	}
 }
 
-// A client that was notified about a block waits for it only once while no node answers.
+// A client that was notified about a block waits for it only once while no node answers. A proxy that does not name its
+// clients does not wait for an event of one of them.
 func TestNotifiedBlockIsAwaitedOnce(t *testing.T) {
-	withFrontend(t, func(t *testing.T, d *frontend) {
+	t.Run("client", func(t *testing.T) { testNotifiedBlock(t, netip.Prefix{}, 5*time.Second) })
+	t.Run("trusted proxy", func(t *testing.T) { testNotifiedBlock(t, netip.MustParsePrefix("192.0.2.0/24"), 500*time.Millisecond) })
+}
+
+func testNotifiedBlock(t *testing.T, proxies netip.Prefix, wait time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFrontend(t, cache.Options{Patience: 500 * time.Millisecond}, web.Options{})
+		d.Stack.Admission.Limits.Store(&limits.Limits{TrustedProxies: []netip.Prefix{proxies}})
 		d.get(t, blocks.Heights{}, blocks.Snapshot{})
 		client := d.Stack.Listen(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		defer client.Close()
 		d.nodes.hangs.Store(true)
 		d.nodes.grow(1)
-		client.Announce(0, 101)
-		for i, waits := range []bool{true, false} {
+		client.Announce(1, 101)
+		for i, want := range []time.Duration{wait, 0} {
 			began := time.Now()
 			if got := d.get(t, blocks.Heights{}, blocks.Snapshot{}); got.Height != 100 || got.Outcome != "stale" {
 				t.Errorf("read %d = %v, want a stale entry from block 100", i, got)
 			}
-			if took := time.Since(began); waits != (took >= 5*time.Second) {
-				t.Errorf("read %d waited %v, want 5 s only for the first", i, took)
+			if took := time.Since(began); took < want || took > want+time.Second {
+				t.Errorf("read %d waited %v, want %v, and at most a second for a newer entry", i, took, want)
 			}
 		}
 	})
