@@ -107,7 +107,7 @@ func TestRolledBackMinimumBlockIsAConflict(t *testing.T) {
 		want       string
 	}{
 		"no rollback":      {"", "miss"},
-		"a rollback":       {"A1A1A1A1", "block 99 was rolled back: the chain has another block at this height"},
+		"a rollback":       {"A1A1A1A1", "block 99 was rolled back, so a transaction in it may be lost: look for it, and repeat the request without this block"},
 		"of another block": {"B2B2B2B2", "miss"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ func (r *Reader) rolledBack(q *Query) error {
 		return nil
 	}
 	return &failure.Failure{Status: http.StatusConflict, Expected: true,
-		Public: "block " + session.Token{Height: q.required.Height}.String() + " was rolled back: the chain has another block at this height"}
+		Public: "block " + session.Token{Height: q.required.Height}.String() + " was rolled back, so a transaction in it may be lost: look for it, and repeat the request without this block"}
 }
 
 // awaitSeen waits briefly for the newest block that the client has seen, by its session or on its connection,
