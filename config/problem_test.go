@@ -126,6 +126,11 @@ func TestProblemOfUnknownRouteNamesLine(t *testing.T) {
 	expect.NoDiff(t, got, []string{"tipcache.yaml:2: routes.poool: no such route; did you mean pool?"}, "problems")
 }
 
+func TestSettingsOfAnUncachedRouteAreRefused(t *testing.T) {
+	got := problems(t, config.Sources{File: writeFile(t, "chain: {dialect: cosmos}\nroutes:\n  node_status: {fresh_blocks: 1}\n")})
+	expect.NoDiff(t, got, []string{"tipcache.yaml:3: routes.node_status: the route has class never, so its responses are not cached"}, "problems")
+}
+
 func TestMalformedURLOfStoreIsRefused(t *testing.T) {
 	got := problems(t, config.Sources{File: writeFile(t, "collections: {auth: none, store: 'postgres://user:%zz@db/collections'}\n")})
 	expect.NoDiff(t, got, []string{"tipcache.yaml:1: collections.store: not a valid URL: a character such as % in a password is written as %25"}, "problems")

@@ -1,14 +1,16 @@
 package config
 
 import (
+	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // Redacted returns the configuration as YAML without secrets: a secret that is set is ***, only the scheme and the host of
-// a URL are left, and only the name and the rate of an API key.
+// a URL are left, also the name of a database, and only the name and the rate of an API key.
 func (c Config) Redacted() ([]byte, error) {
 	eachKey("", reflect.ValueOf(&c).Elem(), func(_ string, f reflect.StructField, v reflect.Value) {
 		hide := redact
@@ -43,7 +45,16 @@ func redact(secret string) string {
 	if authority, _, _ := strings.Cut(rest, "/"); strings.Contains(authority, "@") {
 		credentials = "***@"
 	}
-	return scheme + "://" + credentials + Host(secret)
+	return scheme + "://" + credentials + Host(secret) + database(secret)
+}
+
+// database returns the path of a URL of PostgreSQL or Redis if it is no more than the name of a database.
+func database(secret string) string {
+	u, err := url.Parse(secret)
+	if err != nil || !slices.Contains([]string{"postgres", "postgresql", "redis", "rediss"}, u.Scheme) || strings.ContainsAny(strings.TrimPrefix(u.Path, "/"), "/:@") {
+		return ""
+	}
+	return u.EscapedPath()
 }
 
 // redactKey replaces the hash in NAME:SHA256_HEX:RATE.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -27,15 +28,18 @@ func (v *validation) routes(c Config) {
 		}
 		v.check(err == nil, key, "%v", err)
 	})
-	var names []string
+	isCached := map[string]bool{} // by name
 	for _, row := range c.rows() {
-		names = append(names, row.Name)
+		isCached[row.Name] = isCached[row.Name] || row.Class != blocks.Never
 	}
 	for name := range c.Routes {
-		if slices.Contains(names, name) {
+		switch cached, known := isCached[name]; {
+		case !known:
+			v.check(false, "routes."+name, "no such route%s", web.DidYouMean(name, slices.Sorted(maps.Keys(isCached))))
+		case !cached:
+			v.check(false, "routes."+name, "the route has class never, so its responses are not cached")
+		default:
 			v.class("routes."+name, c.routeClass(name))
-		} else {
-			v.check(false, "routes."+name, "no such route%s", web.DidYouMean(name, names))
 		}
 	}
 }

@@ -163,17 +163,20 @@ func RedactError(err error, hide *strings.Replacer) error {
 	}
 	text := err.Error()
 	if hidden := hide.Replace(text); hidden != text {
-		return &redacted{hidden, err}
+		return Reword(err, hidden)
 	}
 	return err
 }
 
-type redacted struct {
+// Reword returns an error that wraps err and has another text.
+func Reword(err error, text string) error { return &reworded{text, err} }
+
+type reworded struct {
 	text string
 	err  error
 }
 
-func (r *redacted) Error() string { return r.text }
+func (r *reworded) Error() string { return r.text }
 
 // Unwrap returns the original error for errors.Is and errors.As.
-func (r *redacted) Unwrap() error { return r.err }
+func (r *reworded) Unwrap() error { return r.err }

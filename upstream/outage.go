@@ -84,7 +84,11 @@ func (o *Outage) Cause() error {
 	if o.check(); o.began.IsZero() {
 		return nil
 	}
-	return fmt.Errorf("has been failing for %s: %w", time.Since(o.first).Round(time.Second), o.cause)
+	since := time.Since(o.first)
+	if since < time.Second {
+		return fmt.Errorf("has just failed: %w", o.cause)
+	}
+	return fmt.Errorf("has been failing for %s: %w", since.Round(time.Second), o.cause)
 }
 
 // fail counts a failure. The caller must hold mu.

@@ -90,3 +90,13 @@ func TestUpstreamsWithOneNameAreOneMetric(t *testing.T) {
 	want := map[string]float64{"execution client h": 1}
 	expect.NoDiff(t, expect.Metrics(t, registry, "tipcache_upstream_degraded"), want, "degraded upstreams")
 }
+
+func TestCauseOfAnOutageThatHasJustBegunHasNoDuration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := upstream.NewOutage(slog.New(slog.DiscardHandler), "certificate")
+		o.Begin(errors.New("no such file"))
+		expect.Equal(t, o.Cause().Error(), "has just failed: no such file", "cause")
+		time.Sleep(time.Second)
+		expect.Equal(t, o.Cause().Error(), "has been failing for 1s: no such file", "cause after a second")
+	})
+}

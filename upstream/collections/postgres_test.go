@@ -130,6 +130,12 @@ func TestPostgresNameHasNoCredentials(t *testing.T) {
 	expect.Equal(t, s.Name(), "postgres://127.0.0.1:1/db", "name")
 }
 
+func TestFailedConnectionToPostgresNamesItsAddressOnce(t *testing.T) {
+	t.Parallel()
+	s := open(t, "postgres://user:secret@127.0.0.1:1/db", collections.Options{})
+	expect.Equal(t, s.Ping(t.Context()).Error(), collections.OriginName+" cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused", "error")
+}
+
 // A proxy is between a store and its server, and fails instead of the server.
 type proxy struct {
 	server, address string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	neturl "net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,8 +119,20 @@ func (e *postgresEngine) retry(ctx context.Context, read func() error) error {
 
 func (e *postgresEngine) close() { e.pool.Close() }
 
-// failed classifies an error and removes the password.
+// failed classifies an error and removes the password. It names each cause of a failed connection once: pgx puts the address
+// before the address of the cause, and repeats the attempt without TLS.
 func (e *postgresEngine) failed(err error) error {
+	if connect, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		var causes []string
+		for line := range strings.SplitSeq(errors.Unwrap(connect).Error(), "\n") {
+			_, cause, found := strings.Cut(line, "): dial error: ")
+			if !found {
+				cause = line
+			}
+			causes = append(causes, cause)
+		}
+		err = upstream.Reword(err, strings.Join(slices.Compact(causes), "; "))
+	}
 	return postgresError(upstream.RedactError(err, e.hide))
 }
 
