@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -98,6 +100,30 @@ func TestListenersServeTLSAndReloadCertificate(t *testing.T) {
 	if _, err := getTLS(t, public+"/staking/params", trusted); err == nil {
 		t.Error("old certificate still served after the reload")
 	}
+}
+
+func TestUnusableCertificateIsDegraded(t *testing.T) {
+	t.Parallel()
+	files, trusted := createCertificate(t)
+	r := startUnready(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.HTTP.TLS = files })
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}}
+	defer client.CloseIdleConnections()
+	waitFor := func(what string, is func(ready bool, cause string) bool) {
+		r.eventually(what, func() bool {
+			resp := expect.Value(client.Get(strings.Replace(r.admin, "http:", "https:", 1) + "/readyz"))(t)
+			defer resp.Body.Close()
+			state := gjson.ParseBytes(expect.Value(io.ReadAll(resp.Body))(t))
+			return is(resp.StatusCode == http.StatusOK, state.Get("degraded.certificate").String())
+		})
+	}
+	waitFor("ready", func(ready bool, cause string) bool { return ready && cause == "" })
+	key := expect.Value(os.ReadFile(files.Key))(t)
+	expect.NoError(t, os.WriteFile(files.Key, []byte("half a key"), 0o600))
+	waitFor("ready with a degraded certificate", func(ready bool, cause string) bool { // after ten seconds, in which the files may be replaced
+		return ready && strings.Contains(cause, files.Key+": tls: failed to find any PEM data")
+	})
+	expect.NoError(t, os.WriteFile(files.Key, key, 0o600))
+	waitFor("no longer degraded", func(ready bool, cause string) bool { return ready && cause == "" })
 }
 
 func TestExpiringCertificateIsReported(t *testing.T) {

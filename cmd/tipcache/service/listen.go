@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 
@@ -44,12 +43,16 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if s.cfg.Admin == "none" {
 		return nil
 	}
-	if s.admin, err = new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Admin); err != nil {
+	o := listener.Options{Most: adminConnections, Logger: s.log.With("listener", "admin")} // its server handles TLS
+	if s.admin, err = listener.Listen(ctx, s.cfg.Admin, o); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	s.onClose(ignoreClosed(s.admin.Close))
 	return nil
 }
+
+// adminConnections is the maximum number of connections of the admin listener.
+const adminConnections = 128
 
 // listenForClients opens a listener, which Close closes. Loopback and trusted proxies may have any number of connections. A nil
 // lane disables the fast lane.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -30,7 +31,10 @@ const (
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {
 	public := s.newServer(s.proxy)
-	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: parts.ServerLog(s.log)}
+	admin := &http.Server{
+		Handler: s.adminPages, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: parts.ServerLog(s.log),
+		ConnContext: conn.Context, ConnState: conn.State,
+	}
 	admin.RegisterOnShutdown(s.adminPages.Close)
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
