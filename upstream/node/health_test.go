@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,16 @@ func gather(t *testing.T, registry *prometheus.Registry, node string) map[string
 		}
 	}
 	return all
+}
+
+func TestNodeIsNotAnsweringDuringAnOutage(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute, Registerer: registry}, n)
+	waitForProbes(t, p)
+	n.change(func() { n.front = broken["drops connections"] })
+	p.endpoints()[0].restServer.outage.Begin(errors.New("reset"))
+	expect.Equal(t, gather(t, registry, n.address)["tipcache_node_answering"], 0, "tipcache_node_answering")
 }
 
 func TestMetricsOfEachNode(t *testing.T) {

@@ -96,7 +96,7 @@ var (
 	lateDesc     = desc("source_late", "1 while a node's CometBFT announces blocks late, so that the height is read from the REST API.", "node")
 	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above the newest block of every node, so that reads use older blocks.")
 	doubtDesc    = desc("tip_unconfirmed", "1 while a node contradicts the tip, so that responses are marked as unconfirmed.")
-	upDesc       = desc("answering", "1 if a node's REST API answered within the last 15 seconds.", "node")
+	upDesc       = desc("answering", "1 if a node's REST API answered within the last 15 seconds, and has not failed every request for three seconds since.", "node")
 	rpcDesc      = desc("rpc_answering", "1 while the CometBFT RPC of a node responds. Absent for nodes without one.", "node")
 	grpcDesc     = desc("grpc_answering", "1 while the gRPC server of a node responds. Absent for nodes without one.", "node")
 	indexDesc    = desc("tx_index", "1 if the transaction index of a node is on, 0 if it is off.", "node")
@@ -146,7 +146,7 @@ func (g gauges) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Ti
 	gauge(ch, queueDesc, float64(load.Waiting), e.name)
 	gauge(ch, waitDesc, e.queue.Expected(queue.Request{Cost: Cheap}).Seconds(), e.name)
 	flag(ch, wrongDesc, v.Foreign(), e.name)
-	flag(ch, upDesc, v.answering(), e.name)
+	flag(ch, upDesc, v.answering() && e.restServer.outage.Cause() == nil, e.name)
 	flag(ch, asideDesc, v.Distrusted, e.name)
 	flag(ch, lateDesc, v.Late, e.name)
 	if state := e.rpcState(v); state != stateOff {
