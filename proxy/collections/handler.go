@@ -67,15 +67,16 @@ type Options struct {
 
 	MinHeightWait time.Duration // maximum wait for the block of X-Min-Evm-Block; default 10 s
 
-	Policy      cache.Policy  // zero means fresh for 5 s, stale for a minute, and for an hour while the store fails
-	DegradedTTL time.Duration // lifetime of a page with missing metadata; default 5 s
+	Policy cache.Policy // zero means fresh for 5 s, stale for a minute, and for an hour while the store fails
 }
+
+// degradedLife is the lifetime of a page with missing metadata.
+const degradedLife = 5 * time.Second
 
 // WithDefaults replaces zero values by the defaults.
 func (o Options) WithDefaults() Options {
 	o.Policy = cmp.Or(o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: time.Hour})
 	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
-	o.DegradedTTL = cmp.Or(o.DegradedTTL, 5*time.Second)
 	return o
 }
 

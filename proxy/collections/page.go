@@ -76,7 +76,7 @@ func (h *Handler) origin(l listing) cache.Origin {
 		const lasting = 1 // a source, so that a page may be served after Expires
 		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", body, lasting), Height: edition, ReadAt: now}
 		if degraded {
-			e.Expires = now.Add(h.o.DegradedTTL)
+			e.Expires = now.Add(degradedLife)
 		} else if prev != nil && prev.ETag == e.ETag && prev.Expires.IsZero() {
 			return prev.Confirm(edition, now), nil
 		}
