@@ -62,15 +62,17 @@ func (s *streams) leaveRequest(w *streamWriter, extra int64) {
 	s.leave(extra, isUnread)
 }
 
-// mostParked is the number of streams that may be parked while another request has no response yet.
-const mostParked = 8
+// A connection may never become idle if handlers have run for longBusy without a pause: one of them may be an event stream.
+// Then at most mostParked streams are parked.
+const (
+	longBusy   = time.Second
+	mostParked = 8
+)
 
-// parksForLong reports whether mostParked streams are parked on a connection that may never become idle, because another
-// request has no response yet or is an event stream.
 func (s *streams) parksForLong() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.parked >= mostParked && s.handlers > 0
+	return s.parked >= mostParked && s.handlers > 0 && time.Since(s.busySince) >= longBusy
 }
 
 // refuseStream refuses a request for lack of memory. One request at a time per connection gets a response: h finds by HasStream

@@ -41,8 +41,10 @@ type streams struct {
 	handlers int64 // running HTTP/2 handlers
 	writes   int64 // writes in progress
 	closed   bool
-	changed  time.Time     // last arrival of a request or change of writes; zero means never
-	waiting  []*CallStream // calls whose handlers have not begun
+
+	changed   time.Time     // last arrival of a request or change of writes; zero means never
+	busySince time.Time     // when handlers was last 0
+	waiting   []*CallStream // calls whose handlers have not begun
 }
 
 // openStream opens a stream. It reserves streamCost, extra and ahead; for the only stream, extra alone. It returns the bytes
@@ -134,9 +136,12 @@ func (s *streams) add(handlers, writes int64) {
 
 // count is add for callers that hold mu.
 func (s *streams) count(handlers, writes int64) {
+	s.changed = time.Now()
+	if s.handlers == 0 && handlers > 0 {
+		s.busySince = s.changed
+	}
 	s.handlers += handlers
 	s.writes += writes
-	s.changed = time.Now()
 }
 
 // waitingSince reports whether writes wait for the client, and since when. It includes writes that net/http continues

@@ -132,6 +132,7 @@ func TestResponsesReadBesideAnOpenStreamAreReleased(t *testing.T) {
 	end := sync.OnceFunc(func() { close(answer) })
 	defer end()
 	<-begun
+	time.Sleep(time.Second) // longer than requests take that are no streams
 	for range 50 {
 		get("/now")
 	}
