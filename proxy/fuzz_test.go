@@ -74,6 +74,7 @@ func FuzzReshape(f *testing.F) {
 			f.Add(byte(i), findRecording(f, name).Raw)
 		}
 	}
+	f.Add(byte(2), `{"code":200,"msg":{"delegation_responses":[],"pagination":{"next_key":"a\\\r"}},"error":""}`)
 	h, chain := newChainProxy(f, proxy.Options{})
 	f.Fuzz(func(t *testing.T, path byte, raw string) {
 		if !json.Valid([]byte(raw)) {

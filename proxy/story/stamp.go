@@ -71,11 +71,15 @@ func (s stamp) write(height int64, shaped *documented.Shaped) (stamped []byte, l
 	if to == 0 {
 		return body, ""
 	}
-	return slices.Concat(body[:from], []byte(`"`+s.text(height, gjson.ParseBytes(body[from:to]).Str)+`"`), body[to:]), ""
+	key := gjson.ParseBytes(body[from:to]).Str
+	text := s.text(height, key)
+	if text == key { // it may need escapes
+		return body, ""
+	}
+	return slices.Concat(body[:from], []byte(`"`+text+`"`), body[to:]), ""
 }
 
-// text returns the walk key for the node's next key, or the node's key, which must need no escapes in JSON, if it does not have
-// the format of the route.
+// text returns the walk key for the node's next key, or the node's key if it does not have the format of the route.
 func (s stamp) text(height int64, nextKey string) string {
 	raw, ok := s.page.decode(nextKey)
 	if !ok {
