@@ -54,25 +54,30 @@ func (s *streams) openRequest(r *http.Request) (extra int64, ok bool) {
 func (s *streams) leaveRequest(w *streamWriter, extra int64) {
 	isUnread := w.written > 0
 	if isUnread && (s.memory.IsShort() || s.parksForLong()) {
-		_ = http.NewResponseController(w).Flush() // fails only if the client has disconnected
+		w.Flush()
 		isUnread = false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w.isStream {
+		s.eventStreams--
+	}
 	s.leave(extra, isUnread)
 }
 
-// A connection may never become idle if handlers have run for longBusy without a pause: one of them may be an event stream.
-// Then at most mostParked streams are parked.
-const (
-	longBusy   = time.Second
-	mostParked = 8
-)
+func (s *streams) addEventStream() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.eventStreams++
+}
+
+// mostParked is the number of streams that may be parked beside an event stream, which keeps a connection from becoming idle.
+const mostParked = 8
 
 func (s *streams) parksForLong() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.parked >= mostParked && s.handlers > 0 && time.Since(s.busySince) >= longBusy
+	return s.parked >= mostParked && s.eventStreams > 0
 }
 
 // refuseStream refuses a request for lack of memory. One request at a time per connection gets a response: h finds by HasStream
@@ -92,8 +97,9 @@ var ErrNoStream = &failure.Failure{Expected: true, Status: http.StatusServiceUna
 // streamWriter writes in pieces for the same reason as [socket.Write].
 type streamWriter struct {
 	http.ResponseWriter
-	conn    *Conn
-	written int
+	conn     *Conn
+	written  int
+	isStream bool // the handler has flushed
 }
 
 // buffered is the number of bytes that net/http buffers until the handler returns. Writing these does not block.
@@ -121,6 +127,10 @@ func (w *streamWriter) Write(p []byte) (n int, err error) {
 // Flush implements [http.Flusher].
 func (w *streamWriter) Flush() {
 	w.conn.streams.add(0, 1)
+	if !w.isStream {
+		w.isStream = true
+		w.conn.streams.addEventStream()
+	}
 	defer w.conn.streams.add(0, -1)
 	_ = http.NewResponseController(w.ResponseWriter).Flush() // fails only if the client has disconnected
 }

@@ -33,18 +33,18 @@ type streams struct {
 	hasRefused atomic.Bool      // a stream was refused since the last read
 	refusing   atomic.Bool      // a refused request is getting its response
 
-	mu       sync.Mutex
-	open     int64
-	parked   int64 // open streams whose handler has returned, but the client may not have read the response
-	extra    int64 // bytes reserved in addition to streamCost
-	refused  int64 // calls refused since a message was sent, up to MaxStreams, which the library holds until the client reads
-	handlers int64 // running HTTP/2 handlers
-	writes   int64 // writes in progress
-	closed   bool
+	mu           sync.Mutex
+	open         int64
+	parked       int64 // open streams whose handler has returned, but the client may not have read the response
+	extra        int64 // bytes reserved in addition to streamCost
+	refused      int64 // calls refused since a message was sent, up to MaxStreams, which the library holds until the client reads
+	handlers     int64 // running HTTP/2 handlers
+	eventStreams int64 // those of them that have flushed
+	writes       int64 // writes in progress
+	closed       bool
 
-	changed   time.Time     // last arrival of a request or change of writes; zero means never
-	busySince time.Time     // when handlers was last 0
-	waiting   []*CallStream // calls whose handlers have not begun
+	changed time.Time     // last arrival of a request or change of writes; zero means never
+	waiting []*CallStream // calls whose handlers have not begun
 }
 
 // openStream opens a stream. It reserves streamCost, extra and ahead; for the only stream, extra alone. It returns the bytes
@@ -137,9 +137,6 @@ func (s *streams) add(handlers, writes int64) {
 // count is add for callers that hold mu.
 func (s *streams) count(handlers, writes int64) {
 	s.changed = time.Now()
-	if s.handlers == 0 && handlers > 0 {
-		s.busySince = s.changed
-	}
 	s.handlers += handlers
 	s.writes += writes
 }

@@ -50,6 +50,9 @@ func serveStreams(t *testing.T, megabytes int64) (url string, memory *account.Ac
 	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
 	engine := s.NewEngine(func(*gin.Context) web.Route {
 		return web.Route{Name: "wait", Serve: func(c *gin.Context, _ *record.Record) error {
+			if c.Request.URL.Path == "/open" {
+				c.Writer.Flush()
+			}
 			if c.Request.URL.Path != "/now" {
 				begun <- struct{}{}
 				<-answer
@@ -132,7 +135,6 @@ func TestResponsesReadBesideAnOpenStreamAreReleased(t *testing.T) {
 	end := sync.OnceFunc(func() { close(answer) })
 	defer end()
 	<-begun
-	time.Sleep(time.Second) // longer than requests take that are no streams
 	for range 50 {
 		get("/now")
 	}
