@@ -40,8 +40,8 @@ type Request struct {
 	Message []byte
 }
 
-// ReadNode reads a node over one transport, and over the other one if that fails. A transaction may have run when the first one
-// fails, so it is sent again only if the node answered that it could not.
+// ReadNode reads a node over one transport, and over the other one if that fails. A transaction whose first call has timed out
+// may still run, so it is sent again only if the node could not be reached or answered that it could not run it.
 func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Transport) (*node.Answer, error) {
 	transports := []Transport{RPC}
 	switch {
@@ -59,7 +59,8 @@ func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Tr
 			failed = cmp.Or(failed, a)
 		case err == nil:
 			return a, nil
-		case ctx.Err() != nil || errors.Is(err, upstream.ErrYielded) || errors.Is(err, upstream.ErrBehind) || upstream.KindOf(err) == upstream.Overloaded || Posts(q.Method):
+		case ctx.Err() != nil || errors.Is(err, upstream.ErrYielded) || errors.Is(err, upstream.ErrBehind) || upstream.KindOf(err) == upstream.Overloaded,
+			Posts(q.Method) && upstream.KindOf(err) != upstream.Unreachable:
 			return nil, err
 		case first == nil:
 			first = err

@@ -138,6 +138,16 @@ func TestNameOfAMethodIsEscaped(t *testing.T) {
 	}
 }
 
+func TestSimulationFallsBackOnlyIfNothingRan(t *testing.T) {
+	const simulate = "/cosmos.tx.v1beta1.Service/Simulate"
+	for kind, want := range map[upstream.Kind]int{upstream.Unreachable: 2, upstream.Timeout: 1} {
+		n := &nodes{byGRPC: fails(&upstream.Error{Kind: kind}), byRPC: answers(node.OK, "", "")}
+		v, _ := values(t, n, state.Options{GRPC: true}, state.GRPC)
+		_, _ = v.ReadNode(t.Context(), node.Request{}, state.Request{Method: simulate}, state.GRPC)
+		expect.Equal(t, len(n.requests), want, "requests for a simulation whose first one fails with kind %v", kind)
+	}
+}
+
 func TestErrorIsReadAgainByTheTransportOfTheAPI(t *testing.T) {
 	n := &nodes{byGRPC: answers(node.Other, node.StatusType, "x"), byRPC: answers(node.Other, "", `"error":{}`)}
 	_, lookup := values(t, n, state.Options{GRPC: true}, state.RPC)

@@ -14,7 +14,7 @@ import (
 // longer responses.
 const usualReply = 256 << 10
 
-// writeReply is the maximum size in bytes of a response to a small Write, which cannot be called again with more memory.
+// writeReply is the size in bytes that a response to a Write may always have: it cannot be called again with more memory.
 const writeReply = 1 << 20
 
 // invoke calls a method within reserved memory. grpc-go reveals the size of a message only when it refuses it. So if a
@@ -22,9 +22,9 @@ const writeReply = 1 << 20
 func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.CallOption) (reply []byte, err error) {
 	held := c.memory.Open("", true)
 	defer held.Close()
-	limit := max(writeReply, 2*int64(len(r.Message))) // a decoded transaction is about as long as an encoded one
-	if !r.Write {
-		limit = c.replies.size(r.Method)
+	limit := c.replies.size(r.Method)
+	if r.Write {
+		limit = max(limit, writeReply, 2*int64(len(r.Message))) // a decoded transaction is about as long as an encoded one
 	}
 	limit = min(limit, c.maxBody, max(streamWindow, c.memory.Free(c.maxBody)/2)) // leaves memory for other calls
 	for reserved := int64(0); ; {
@@ -34,10 +34,10 @@ func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.
 		reserved = limit
 		err = c.conn.Invoke(ctx, r.Method, &r.Message, &reply, append(options, grpc.MaxCallRecvMsgSize(int(limit)))...)
 		size := max(refusedSize(err), int64(len(reply)))
-		if r.Write || size > c.maxBody {
+		if size > c.maxBody {
 			return reply, err
 		}
-		if c.replies.record(r.Method, size); size <= limit {
+		if c.replies.record(r.Method, size); r.Write || size <= limit {
 			return reply, err
 		}
 		limit = size

@@ -109,3 +109,19 @@ func TestGRPCResponseIsReserved(t *testing.T) {
 	}
 	expect.Equal(t, memory.Used(), 4<<20, "memory reserved at the end")
 }
+
+// A simulation, for example, is not repeated, but later ones of the method have enough memory.
+func TestLongResponseToAWriteRaisesTheLimitOfLaterOnes(t *testing.T) {
+	t.Parallel()
+	n := startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{Memory: account.New(32<<20, nil).Upstream()}, n.address)
+	waitForGRPC(t, p, 0, "ok")
+	method := fmt.Sprint("/a.Service/Long", 3<<20)
+	for calls := 1; calls <= 2; calls++ {
+		a, err := p.Fetch(t.Context(), Request{Height: AtTip, Invoke: &Invocation{Method: method, Write: true}})
+		if ok := err == nil && len(a.Body) == 3<<20; ok != (calls == 2) {
+			t.Errorf("success of call %d = %v (%v), want only the second one to succeed", calls, ok, err)
+		}
+		expect.Equal(t, n.calls(method), calls, "calls")
+	}
+}
