@@ -70,7 +70,6 @@ func TestUnstreamablePathIsRefusedByStatus(t *testing.T) {
 		{"an invalid height", "/staking/pool?stream.block_height=x", 400, "X-Block-Height"},
 		{"different heights", "/staking/pool?stream.min_block_height=1&stream.min_block_height=2", 400, "expected one value"},
 		{"different sessions", "/staking/pool?stream.session=a&stream.session=b", 400, `stream.session is \"a\" and \"b\"`},
-		{"different event ids", "/staking/pool?stream.last_event_id=1&lastEventId=2", 400, `stream.last_event_id is \"1\" and \"2\"`},
 		{"different values of an option that no header replaces", "/live?path=/staking/pool&stream.blocks=true&stream.blocks=0", 400, `stream.blocks is \"true\" and \"0\"`},
 		{"different keys", "/staking/pool?stream.api_key=a&stream.api_key=b", 400, "stream.api_key is given with different values"},
 		{"an invalid execution block", "/staking/pool?stream.min_evm_block=x", 400, "X-Min-Evm-Block"},

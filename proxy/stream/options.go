@@ -91,7 +91,8 @@ func isOption(name string) bool {
 }
 
 // OptionsAsHeaders returns the request with its options set as headers. A header that the client sent takes
-// precedence. Of several values, which [Handler.Route] refuses if they differ, it sets the first.
+// precedence. Of several values, it sets the last: [Handler.Route] refuses
+// different values, except of LastEventParameter, to which polyfills append a newer id.
 func OptionsAsHeaders(r *http.Request) *http.Request {
 	options := web.RemovedParameters(r)
 	if len(options) == 0 {
@@ -100,7 +101,7 @@ func OptionsAsHeaders(r *http.Request) *http.Request {
 	r = r.Clone(r.Context())
 	for name, header := range optionHeaders {
 		if values := web.Given(options[name]); len(values) > 0 && len(web.Given(r.Header[header])) == 0 {
-			r.Header[header] = values[:1]
+			r.Header[header] = values[len(values)-1:]
 		}
 	}
 	return r
@@ -109,7 +110,7 @@ func OptionsAsHeaders(r *http.Request) *http.Request {
 // checkOptions returns BadInput if a request has different values of one option.
 func checkOptions(r *http.Request) error {
 	for name, values := range web.RemovedParameters(r) {
-		if _, known := optionHeaders[name]; !known && name != BlocksParameter {
+		if _, known := optionHeaders[name]; !known && name != BlocksParameter || name == LastEventParameter {
 			continue
 		}
 		if values = web.Given(values); len(values) == 0 {

@@ -41,9 +41,10 @@ func TestOptionsReplaceHeadersThatTheClientDoesNotSend(t *testing.T) {
 		"/a?stream.api_key=k&stream.block_height=7&stream.min_block_height=8&stream.min_evm_block=9": {
 			"X-Session": {"sent"}, "X-Api-Key": {"k"}, "X-Block-Height": {"7"}, "X-Min-Block-Height": {"8"}, "X-Min-Evm-Block": {"9"},
 		},
-		"/a?stream.session=s&stream.last_event_id=3":                     {"X-Session": {"sent"}, "Last-Event-Id": {"3"}},
-		"/a?lastEventId=4":                                               {"X-Session": {"sent"}, "Last-Event-Id": {"4"}},
-		"/a?stream.api_key=&stream.block_height=7&stream.block_height=8": {"X-Session": {"sent"}, "X-Block-Height": {"7"}},
+		"/a?stream.session=s&stream.last_event_id=3": {"X-Session": {"sent"}, "Last-Event-Id": {"3"}},
+		"/a?lastEventId=4":                           {"X-Session": {"sent"}, "Last-Event-Id": {"4"}},
+		"/a?stream.last_event_id=3&lastEventId=4":    {"X-Session": {"sent"}, "Last-Event-Id": {"4"}},
+		"/a?stream.api_key=&stream.block_height=7":   {"X-Session": {"sent"}, "X-Block-Height": {"7"}},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 		r.Header = http.Header{"X-Session": {"sent"}}
