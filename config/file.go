@@ -90,7 +90,7 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		delete(r.open, n)
 	case unknown:
 		r.problem(n, path, "no such setting"+web.DidYouMean(path, settingsNear(path)))
-	case n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0 && isSecret(path):
+	case n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0 && isSecret(path) && into.Kind() == reflect.String && into.String() == "":
 		r.values[path] = errors.New(`no value: quote a value that begins with !, & or #, or write "" for none`)
 	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // empty
 	case isListOfSections(into):

@@ -71,6 +71,13 @@ func TestSecretThatYAMLDoesNotReadIsRefusedAndNotShown(t *testing.T) {
 	}
 }
 
+func TestURLWithoutValueIsTheDefault(t *testing.T) {
+	cfg := expect.Value(config.Load(config.Sources{File: writeFile(t, "redis: {url: }\nmetadata: {provider: }\n")}))(t)
+	if want := config.Default(); cfg.Redis.URL != want.Redis.URL || cfg.Metadata.Provider != want.Metadata.Provider {
+		t.Errorf("URLs = %q, %q, want the defaults %q, %q", cfg.Redis.URL, cfg.Metadata.Provider, want.Redis.URL, want.Metadata.Provider)
+	}
+}
+
 func TestSecretsMayBeEmptyOnPurpose(t *testing.T) {
 	cfg := expect.Value(config.Load(config.Sources{
 		File:    writeFile(t, "admin_token: ''\nredis: {seal_key: \"\"}\ncollections: {auth: none, store_key: }\ntracing: {endpoint: null}\n"),
