@@ -146,13 +146,16 @@ func sendToNode(to *node.Stream, message []byte, held *conn.RequestBody) error {
 	return to.Send(message)
 }
 
-// sendBack sends the node's messages and status to the client, unless the node reads below a required block.
+// sendBack sends the node's messages and status to the client, unless its headers state a height below a required block.
 func (k *call) sendBack(ctx context.Context, from *node.Stream, required int64) (size int, err error) {
 	for first := true; ; first = false {
 		message, err := from.Receive()
 		if first { // the node's headers have arrived, even if the call failed
 			header, _ := from.Header()
-			height, _ := strconv.ParseInt(strings.Join(header.Get(heightKey), ""), 10, 64)
+			var height int64 // 0 if the node states it in the trailers, as since SDK 0.54
+			if stated := header.Get(heightKey); len(stated) > 0 {
+				height, _ = strconv.ParseInt(stated[0], 10, 64)
+			}
 			if err := k.reader.CheckHeight(height, required); err != nil {
 				return 0, err
 			}

@@ -181,7 +181,7 @@ func (k *pendingCall) forward(ctx context.Context, rec *record.Record) error {
 	q := k.query
 	r := node.Request{Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: client}
 	a, err := q.Origin.Fetch(ctx, r, nil)
-	if err == nil && !k.m.write {
+	if err == nil && !k.m.write && number(k.a.get(k.m, "height")) == 0 {
 		err = k.reader.CheckHeight(a.Height, q.Min)
 	}
 	if err != nil && q.Cost == node.Unknown {
