@@ -1,7 +1,7 @@
 // Package redis is the store that the caches of several replicas share. It implements [cache.Shared] with a single
 // Redis, a Sentinel or a Cluster.
 //
-// - codec.go, seal.go: an entry is a hash with description m and body b; a signature may prove that a replica wrote it
+//   - codec.go, seal.go: an entry is a hash with description m and body b; a signature may prove that a replica wrote it
 //   - pipeline.go: concurrent commands share round trips
 //   - entries.go: reads, loads, saves and inspects entries
 //   - hot.go: stores the keys that replicas use most
