@@ -130,7 +130,7 @@ func (p *Pool) preferred(r Request) (all []*endpoint) {
 	tip := p.Tip()
 	for _, e := range p.endpoints() {
 		v, s := e.snapshot(), e.serverOf(r)
-		if v.Foreign() || v.Unseen || s == nil || s.isOpen() {
+		if v.Foreign() || v.Unseen || s == nil || s.isOpen() || e.serves(r, p.ChainID()) != ownChain {
 			continue
 		}
 		rank := e.rank(v, v.reach(tip.Height, tip.Interval), r)
