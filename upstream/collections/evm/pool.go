@@ -151,6 +151,7 @@ func (p *Pool) Trouble(least time.Duration) error {
 // pick returns the next trusted endpoint that does not pause. It returns the one to avoid only if all others have been failing for
 // a grace time, and waits while all of them pause.
 func (p *Pool) pick(ctx context.Context, avoid *Endpoint, grace time.Duration) (*Endpoint, error) {
+	began := time.Now()
 	for {
 		first, candidates, now := p.current.Load(), p.candidates(), time.Now()
 		var soonest, hopeless time.Time // when the first endpoint stops pausing, and when all others have failed for too long
@@ -175,7 +176,7 @@ func (p *Pool) pick(ctx context.Context, avoid *Endpoint, grace time.Duration) (
 				soonest = s.until
 			}
 			if s.failing.IsZero() {
-				s.failing = now // it pauses because of other work
+				s.failing = began // it pauses because of other work
 			}
 			if end := s.failing.Add(grace); end.After(hopeless) {
 				hopeless = end

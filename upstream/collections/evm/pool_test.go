@@ -69,6 +69,10 @@ func TestRequestFallsBackToAnotherEndpoint(t *testing.T) {
 		failures = math.MaxInt
 		expect.Equal(t, used(), only, "endpoint if the other one keeps failing")
 		expect.Equal(t, time.Since(began), 10*time.Second, "wait for the other endpoint")
+		failures, other.failing, other.until = 0, time.Time{}, time.Now().Add(time.Minute)
+		began = time.Now()
+		expect.Equal(t, used(), only, "endpoint if the other one pauses for other work")
+		expect.Equal(t, time.Since(began), 10*time.Second, "wait for the pausing endpoint")
 	})
 }
 

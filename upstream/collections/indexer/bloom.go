@@ -143,11 +143,11 @@ func (x *Indexer) insertLogs(ctx context.Context, b *blocks, n int64, logs []Eve
 	return nil
 }
 
-// logsOf reads the events of a block by its hash, from an endpoint other than one. It returns none if no endpoint accepts
-// hashes.
+// logsOf reads the events of a block by its hash, from an endpoint other than one unless the others pause, for example because
+// they refused the hash. It returns none if no endpoint accepts hashes.
 func (x *Indexer) logsOf(ctx context.Context, except *evm.Endpoint, block int64, hash ledger.Hash) (events []Event, err error) {
 	refusals, logs := 0, x.getLogsOf(hash)
-	err = x.within(ctx, except, func(e *evm.Session) error {
+	err = x.withinGrace(ctx, except, 0, func(e *evm.Session) error {
 		_, answers, err := e.AtHeadOnce(ctx, block, logs)
 		if err != nil {
 			return err

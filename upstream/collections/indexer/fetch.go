@@ -115,8 +115,13 @@ const maxContradictions = 8
 // within does the same as TryOther, but fails if endpoints keep contradicting known data or lag for long, because work
 // may depend on an earlier wrong response.
 func (x *Indexer) within(ctx context.Context, except *evm.Endpoint, work func(*evm.Session) error) error {
+	return x.withinGrace(ctx, except, x.o.Grace, work)
+}
+
+// withinGrace is within with another grace time of TryOther.
+func (x *Indexer) withinGrace(ctx context.Context, except *evm.Endpoint, grace time.Duration, work func(*evm.Session) error) error {
 	began, contradictions := time.Now(), map[string]int{} // by the doubted response
-	return x.pool.TryOther(ctx, except, x.o.Grace, func(e *evm.Session) error {
+	return x.pool.TryOther(ctx, except, grace, func(e *evm.Session) error {
 		err := work(e)
 		f, failed := errors.AsType[*evm.Failure](err)
 		switch {

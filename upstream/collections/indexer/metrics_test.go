@@ -61,8 +61,8 @@ func TestMetricsReportProgress(t *testing.T) {
 	})
 	stop()
 	got, state = scrape(t, r)
-	if _, exists := got["tipcache_indexer_lag_seconds"]; state != "diverged" || exists || got["tipcache_indexer_logs_total"] == 0 {
-		t.Errorf("after Run: state %s, metrics %v, want diverged, logs and no lag", state, got)
+	if _, exists := got["tipcache_indexer_lag_seconds"]; state != "waiting" || exists || got["tipcache_indexer_logs_total"] == 0 {
+		t.Errorf("after Run: state %s, metrics %v, want waiting, logs and no lag", state, got)
 	}
 }
 

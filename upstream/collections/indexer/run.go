@@ -66,7 +66,13 @@ const maxRetry = 30
 // endpoints only after Options.Doubt. With Follow, only ErrOtherChain and ErrImported end it.
 func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
-	x.status.change(func(s *Status) { *s = Status{Running: true} })
+	x.status.change(func(s *Status) {
+		before := s.Err // remains until it makes progress
+		if s.Ended {
+			before = nil
+		}
+		*s = Status{Running: true, Err: before}
+	})
 	defer x.status.change(func(s *Status) { s.Running = false })
 	retry, began := x.o.Pause, time.Time{} // the next pause, and the first failure since a block was applied
 	for at := int64(0); ; {

@@ -42,7 +42,10 @@ func (x *Indexer) Status() Status {
 	defer x.status.mu.Unlock()
 	s := x.status.s
 	s.Window, s.Unverified = window, s.Unverified || x.pool.Trusted() < 2
-	if trouble := x.pool.Trouble(x.o.Grace); trouble != nil && s.Running {
+	switch trouble := x.pool.Trouble(x.o.Grace); {
+	case !s.Running && !s.Ended:
+		s.Err = nil // it waits while another indexer works
+	case s.Running && trouble != nil:
 		s.Err = trouble
 	}
 	if s.Err == nil && s.Cursor.Incomplete {

@@ -81,7 +81,7 @@ func readContract(ctx context.Context, explorer *client, address string) (*Contr
 	}
 	checksummed := cmp.Or(token.AddressHash, token.Address, exact(address))
 	if !strings.EqualFold(string(checksummed), address) {
-		return nil, explorer.bad(fmt.Errorf("it sent contract %.50q for %s", checksummed, address))
+		return nil, explorer.bad(fmt.Errorf("%w: it sent contract %.50q for %s", errRefused, checksummed, address))
 	}
 	c := &Contract{
 		Address:     checksummed,
