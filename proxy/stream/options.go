@@ -90,9 +90,9 @@ func isOption(name string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) || strings.EqualFold(name, SinceParameter) || name == polyfillParameter
 }
 
-// OptionsAsHeaders returns the request with its options set as headers. A header that the client sent takes
-// precedence. Of several values, it sets the last: [Handler.Route] refuses
-// different values, except of LastEventParameter, to which polyfills append a newer id.
+// OptionsAsHeaders returns the request with its options set as headers. A header that the client sent takes precedence. Of
+// several values, it sets the last: [Handler.Route] refuses different values, except of LastEventParameter, to which
+// polyfills append a newer id.
 func OptionsAsHeaders(r *http.Request) *http.Request {
 	options := web.RemovedParameters(r)
 	if len(options) == 0 {

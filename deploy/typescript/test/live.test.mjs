@@ -319,20 +319,6 @@ test('a stream goes on in the session that its blocks have told, and begins anew
   await until(() => server.open.size === 0)
 })
 
-test('frames of batches report a refused path and a failed one, and continue with the others', async t => {
-  const server = await startStreams(t)
-  server.onstream = s => s.cut()
-  const frames = [], page = new Tipcache(server.url).frames([pool, params, '/auth/params'], ({ answers }) => frames.push(answers.map(a => a.failure ?? a.answer.msg)))
-  await until(() => server.batched.length === 1)
-  server.batched[0].say(7, ['a', 400, 502])
-  await until(() => server.batched.at(-1).paths.length === 2)
-  assert.deepEqual(frames, [['a', { code: 400, error: 'no 400', final: true }, { code: 502, error: 'no 502', final: false }]])
-  server.batched.at(-1).say(8, ['b', 'x'])
-  await until(() => frames.length === 2)
-  assert.deepEqual(frames[1], ['b', { code: 400, error: 'no 400', final: true }, 'x'])
-  page.close()
-})
-
 test('frames are drawn of batches where streams are cut or held', async t => {
   const server = await startStreams(t)
   mock.timers.enable({ apis: ['Date', 'setTimeout'] })
@@ -364,4 +350,18 @@ test('frames are drawn of batches where streams are cut or held', async t => {
   assert.equal(server.asked.at(-1).session, '3.bbbbbbbb')
   page.close()
   mock.timers.tick(300)
+})
+
+test('frames of batches report a refused path and a failed one, and continue with the others', async t => {
+  const server = await startStreams(t)
+  server.onstream = s => s.cut()
+  const frames = [], page = new Tipcache(server.url).frames([pool, params, '/auth/params'], ({ answers }) => frames.push(answers.map(a => a.failure ?? a.answer.msg)))
+  await until(() => server.batched.length === 1)
+  server.batched[0].say(7, ['a', 400, 502])
+  await until(() => server.batched.at(-1).paths.length === 2)
+  assert.deepEqual(frames, [['a', { code: 400, error: 'no 400', final: true }, { code: 502, error: 'no 502', final: false }]])
+  server.batched.at(-1).say(8, ['b', 'x'])
+  await until(() => frames.length === 2)
+  assert.deepEqual(frames[1], ['b', { code: 400, error: 'no 400', final: true }, 'x'])
+  page.close()
 })
