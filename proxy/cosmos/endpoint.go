@@ -46,8 +46,7 @@ func (ep *endpoint) refuse(c *gin.Context, rec *record.Record, q *dialect.RowQue
 	return nil
 }
 
-// admitKey returns the handler of the method ABCIQuery. It refuses all paths except those of one key of a store, to which the
-// access rules apply, too.
+// admitKey returns the handler of ABCIQuery, which serves only the paths that [state.AdmitKey] admits.
 func (ep *endpoint) admitKey(serve web.Handler) web.Handler {
 	return func(c *gin.Context, rec *record.Record) error {
 		q, _ := ep.Parse(c.Request) // fails only for heights
@@ -55,19 +54,15 @@ func (ep *endpoint) admitKey(serve web.Handler) web.Handler {
 			return failure.BadInput("the query cannot be read")
 		}
 		values, _ := url.ParseQuery(q.RawQuery) // in canonical form
-		operation, err := state.KeyOperation(values.Get("path"))
-		if err == nil {
-			err = ep.Stack.AdmitOperation(c.Request, rec, c.Writer.Header(), operation)
-		}
-		if err != nil {
+		if err := state.AdmitKey(ep.Stack, c.Request, rec, c.Writer.Header(), values.Get("path")); err != nil {
 			return err
 		}
 		return serve(c, rec)
 	}
 }
 
-// nodeHeaders are the headers of the node's responses with a height: successes name the height twice, errors once, and errors of
-// the gateway not at all.
+// nodeHeaders are the headers of the node's responses with a height: successes name the height twice, errors once, and errors
+// of the gateway not at all.
 type nodeHeaders struct {
 	codec            string
 	success, failure []respond.ExtraHeader
@@ -98,7 +93,8 @@ func (h *Handler) lines(status int) []respond.ExtraHeader {
 // VaryHeights are the request headers that responses depend on, in addition to the URL.
 const VaryHeights = respond.HeightHeader + ", " + cosmosHeader + ", " + metadataHeader + ", " + respond.MinHeightHeader + ", Accept"
 
-// responseHeaders returns the headers of a response. Like the node, it sends no height with an error that does not depend on state.
+// responseHeaders returns the headers of a response. Like the node, it sends no height with an error that does not depend on
+// state.
 func (ep *endpoint) responseHeaders(e *cache.Entry, key string) blocks.ResponseHeaders {
 	return blocks.ResponseHeaders{Vary: VaryHeights, NoHeight: ep.stateless(e, key), Extra: ep.h.lines(e.Status)}
 }

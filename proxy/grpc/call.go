@@ -86,11 +86,7 @@ func (k *call) found(message []byte, hs blocks.Heights) (size int, err error) {
 // service answers with what a node returns now, or at the height that the client names. The access rules also apply to the path
 // in the message of ABCIQuery.
 func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) {
-	inner, err := state.InnerOperation(k.name, message)
-	if err == nil && inner != "" {
-		err = k.reader.Stack.AdmitOperation(k.from, k.rec, k.limits, inner)
-	}
-	if err != nil {
+	if err := state.AdmitInner(k.reader.Stack, k.from, k.rec, k.limits, k.name, message); err != nil {
 		return 0, err
 	}
 	return k.readNode(message, hs, state.Posts(k.name), func(ctx context.Context, r node.Request) (int, error) {

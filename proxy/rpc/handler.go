@@ -32,8 +32,8 @@ type Options struct {
 	Methods []string        // passed to a node as they are, in addition to the built-in methods
 	Logger  *slog.Logger    // nil discards
 	Posting *blocks.Posting // shared with the other interfaces; nil creates one for this handler
-	// AwaitItem waits until the query of a feed finds its item, here a transaction. values are those of the parameter "wait":
-	// how long to wait. nil ignores the parameter.
+	// AwaitItem waits until the query of a feed finds its item, here a transaction. values has the values of the parameter
+	// "wait", which is the longest wait. If AwaitItem is nil, the parameter is ignored.
 	AwaitItem func(c *gin.Context, rec *record.Record, feed func() (web.Feed, error), access string, values []string) error
 }
 
@@ -167,11 +167,7 @@ func (k *pendingCall) admit(from *http.Request, rec *record.Record, answer http.
 	if err := stack.AdmitOperation(from, rec, answer, state.Operation(path)); err != nil {
 		return err
 	}
-	inner, err := state.InnerOperation(path, k.message())
-	if err == nil && inner != "" {
-		err = stack.AdmitOperation(from, rec, answer, inner)
-	}
-	return err
+	return state.AdmitInner(stack, from, rec, answer, path, k.message())
 }
 
 // Render renders the failure of a request: of its only call, or of the request as a whole.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"net/http"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -8,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/protofield"
@@ -140,11 +142,10 @@ func Operation(path string) string {
 // ABCIQuery is the method of the SDK that reads the application by a path in its message, like abci_query of the RPC.
 const ABCIQuery = "/cosmos.base.tendermint.v1beta1.Service/ABCIQuery"
 
-// InnerOperation returns the operation that a message of ABCIQuery names, for access rules, and "" for other methods. It fails
-// like [KeyOperation].
-func InnerOperation(name string, message []byte) (operation string, err error) {
+// AdmitInner calls [AdmitKey] with the path in a message of ABCIQuery. It admits all other methods.
+func AdmitInner(s *web.Stack, r *http.Request, rec *record.Record, answer http.Header, name string, message []byte) error {
 	if name != ABCIQuery {
-		return "", nil
+		return nil
 	}
 	var path string
 	for f, ok := range protofield.All(message) {
@@ -152,16 +153,16 @@ func InnerOperation(name string, message []byte) (operation string, err error) {
 			path = string(f.Bytes())
 		}
 	}
-	return KeyOperation(path)
+	return AdmitKey(s, r, rec, answer, path)
 }
 
-// KeyOperation returns the operation of a path of ABCIQuery for access rules. It refuses all paths except those of one key of
-// a store, which clients read for proofs: simulations and scans would pass the limits of abci_query.
-func KeyOperation(path string) (operation string, err error) {
+// AdmitKey applies the access rules to a path of ABCIQuery. It refuses all paths except those of one key of a store, which
+// clients read for proofs: simulations and scans would pass the limits of abci_query.
+func AdmitKey(s *web.Stack, r *http.Request, rec *record.Record, answer http.Header, path string) error {
 	if !isStoreKey(path) {
-		return "", failure.BadInput("path %q is not store/NAME/key; call abci_query of the RPC for other paths", web.Short(path))
+		return failure.BadInput("path %q is not store/NAME/key; call abci_query of the RPC for other paths", web.Short(path))
 	}
-	return Operation(path), nil
+	return s.AdmitOperation(r, rec, answer, Operation(path))
 }
 
 // isStoreKey reports whether a path of abci_query reads one key of a store.
