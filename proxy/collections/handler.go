@@ -129,12 +129,14 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if rec.LaneSlot != nil {
 		rec.Replayer = &repeatedListing{h, l, minBlock, h.schemaURL(r, PageSchema)}
 	}
-	if !h.stack.Admission.IsMany(&rec.Client) {
-		query.Client = rec.Client.Name()
-	}
-	res, err := h.cache.Get(ctx, query, h.origin(l))
-	if err != nil {
-		return err
+	res, isHit := h.cache.Fresh(query, time.Now(), nil)
+	if !isHit {
+		if !h.stack.Admission.IsMany(&rec.Client) {
+			query.Client = rec.Client.Name()
+		}
+		if res, err = h.cache.Get(ctx, query, h.origin(l)); err != nil {
+			return err
+		}
 	}
 	if err := h.covers(minBlock, res, &query, progress); err != nil {
 		return err
