@@ -65,12 +65,6 @@ func (s *streams) leaveRequest(w *streamWriter, extra int64) {
 	s.leave(extra, isUnread)
 }
 
-func (s *streams) addEventStream() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.eventStreams++
-}
-
 // mostParked is the number of streams that may be parked beside an event stream, which keeps a connection from becoming idle.
 const mostParked = 8
 
@@ -124,13 +118,20 @@ func (w *streamWriter) Write(p []byte) (n int, err error) {
 	}
 }
 
-// Flush implements [http.Flusher].
-func (w *streamWriter) Flush() {
-	w.conn.streams.add(0, 1)
+func (s *streams) beginFlush(w *streamWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(0, 1)
 	if !w.isStream {
 		w.isStream = true
-		w.conn.streams.addEventStream()
+		s.eventStreams++
 	}
-	defer w.conn.streams.add(0, -1)
+}
+
+// Flush implements [http.Flusher].
+func (w *streamWriter) Flush() {
+	s := &w.conn.streams
+	s.beginFlush(w)
+	defer s.add(0, -1)
 	_ = http.NewResponseController(w.ResponseWriter).Flush() // fails only if the client has disconnected
 }

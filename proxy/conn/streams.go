@@ -39,7 +39,7 @@ type streams struct {
 	extra        int64 // bytes reserved in addition to streamCost
 	refused      int64 // calls refused since a message was sent, up to MaxStreams, which the library holds until the client reads
 	handlers     int64 // running HTTP/2 handlers
-	eventStreams int64 // those of them that have flushed
+	eventStreams int64 // running HTTP/2 handlers that have flushed a part of their response
 	writes       int64 // writes in progress
 	closed       bool
 
@@ -136,9 +136,9 @@ func (s *streams) add(handlers, writes int64) {
 
 // count is add for callers that hold mu.
 func (s *streams) count(handlers, writes int64) {
-	s.changed = time.Now()
 	s.handlers += handlers
 	s.writes += writes
+	s.changed = time.Now()
 }
 
 // waitingSince reports whether writes wait for the client, and since when. It includes writes that net/http continues

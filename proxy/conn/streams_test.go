@@ -40,7 +40,7 @@ func (l reserving) Accept() (net.Conn, error) {
 	return conn.New(c, nil, l.memory, nil), nil
 }
 
-// serveStreams serves HTTP/2 without TLS within megabytes of cache.memory, of each of which streams can have 448 KiB. A
+// serveStreams serves HTTP/2 without TLS with a cache.memory of some megabytes. Streams can have 448 KiB of each megabyte. A
 // request waits until answer is closed, except for the path /now.
 func serveStreams(t *testing.T, megabytes int64) (url string, memory *account.Account, client *http.Client, begun chan struct{}, answer chan struct{}) {
 	t.Helper()
