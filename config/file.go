@@ -90,7 +90,7 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		delete(r.open, n)
 	case unknown:
 		r.problem(n, path, "no such setting"+web.DidYouMean(path, settingsNear(path)))
-	case n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0 && isSecret(path) && into.Kind() == reflect.String && into.String() == "":
+	case isSecret(path) && into.Interface() == "" && isBlank(n):
 		r.values[path] = errors.New(`no value: quote a value that begins with !, & or #, or write "" for none`)
 	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // empty
 	case isListOfSections(into):
@@ -108,6 +108,11 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 	default:
 		r.values[path] = errors.New("one value is expected, not a list")
 	}
+}
+
+// isBlank reports whether a node is a scalar without text and quotes. The text after !, & or # is no value.
+func isBlank(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0
 }
 
 // isSecret reports whether a path is a secret that is no list. A setting without its secret would protect nothing.

@@ -107,13 +107,12 @@ func OptionsAsHeaders(r *http.Request) *http.Request {
 	return r
 }
 
-// checkOptions returns BadInput if a request has different values of one option.
+// checkOptions returns BadInput if a request has different values of an option other than LastEventParameter.
 func checkOptions(r *http.Request) error {
-	for name, values := range web.RemovedParameters(r) {
-		if _, known := optionHeaders[name]; !known && name != BlocksParameter || name == LastEventParameter {
-			continue
-		}
-		if values = web.Given(values); len(values) == 0 {
+	removed := web.RemovedParameters(r)
+	for _, name := range []string{KeyParameter, HeightParameter, MinHeightParameter, MinEVMParameter, SessionParameter, BlocksParameter} {
+		values := web.Given(removed[name])
+		if len(values) == 0 {
 			continue
 		}
 		err := web.OneValue(name, values)
