@@ -145,6 +145,12 @@ func TestMethodsThatAnUpgradeAddsBecomeKnown(t *testing.T) {
 	expect.Equal(t, n.requests("reflection of x.Query"), 1, "reflection requests")
 	n.change(func() { n.upgraded = true })
 	d.handler.ReflectNow()
+	n.expectVolumeCached(t, conn)
+}
+
+// expectVolumeCached checks that three calls of a method that the upgrade has added need one request to the node.
+func (n *recordedNode) expectVolumeCached(t *testing.T, conn *google.ClientConn) {
+	t.Helper()
 	before := n.requests("gRPC " + volume)
 	for range 3 {
 		invoke(t.Context(), conn, volume, "").expectMessageAt(t, "746")
@@ -162,11 +168,7 @@ func TestCallsOfOtherServicesDoNotDelayMethodsThatAnUpgradeAdds(t *testing.T) {
 	invoke(t.Context(), conn, volume, "").expectMessageAt(t, "746")
 	d.handler.ReflectNow()
 	invoke(t.Context(), conn, "/y.Query/Other", "")
-	before := n.requests("gRPC " + volume)
-	for range 3 {
-		invoke(t.Context(), conn, volume, "").expectMessageAt(t, "746")
-	}
-	expect.Equal(t, n.requests("gRPC "+volume)-before, 1, "node requests for three calls of a method that the upgrade has added")
+	n.expectVolumeCached(t, conn)
 }
 
 func TestMethodsOfUnknownQueryServicesAreReadByABCIQueryWithoutGRPC(t *testing.T) {
