@@ -114,8 +114,8 @@ func (f *flight) waitForOthers(ctx context.Context) (context.Context, context.Ca
 	return context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout))
 }
 
-// release publishes the entry, or abandons the lease after a failure or an entry with Failed. Callers do not wait for that, but the next flight of
-// the key and Close do.
+// release publishes the entry. It abandons the lease after a failure, or if the entry has Failed. Callers do not wait for that,
+// but the next flight of the key and Close do.
 func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failure error) {
 	if lease == nil {
 		return

@@ -17,11 +17,11 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// Config is the whole configuration. Tags describe each setting: yaml is the key, flag the command-line
-// flag, doc the text of the reference, must a rule for the value (see rules in validate.go), oneof the allowed values, and forms how
-// other values may begin, for shell completion. A field with the key - is not a setting: Load derives it
-// from the settings, or it is zero for the default of its package.
-// secret adds a variable with the suffix _FILE and hides the value. reload permits a change on SIGHUP.
+// Config is the whole configuration. Tags describe each setting: yaml is the key, flag the command-line flag, doc the text of
+// the reference, must a rule for the value (see rules in validate.go), oneof the allowed values, and forms how other values may
+// begin, for shell completion. A field with the key - is not a setting: Load derives it from the settings, or it is zero for
+// the default of its package. secret adds a variable with the suffix _FILE and hides the value. reload permits a change on
+// SIGHUP.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"Address of the public listener."`
 	Admin  string `yaml:"admin" flag:"admin" forms:"none" doc:"Address of the admin listener: status page at /, /healthz, /readyz, /metrics, /debug/pprof. Without admin_token, requests with a host name other than localhost can only read /healthz, /readyz and /metrics. none disables the listener."`

@@ -147,9 +147,9 @@ func (v *router) serveGRPCWeb(c *gin.Context) {
 	}
 }
 
-// tidied removes the parameters of streams, polls and blocks, such as ?stream.* and ?since, which stay in the context, and removes trailing and doubled slashes from the
-// path below the base. A node of Story would answer such a path with a 404 or an empty redirect. For a node of the SDK it is
-// another path, which stays unchanged.
+// tidied removes the parameters of streams, polls and blocks, such as ?stream.* and ?since, from the query. They stay in the
+// context. It also removes trailing and doubled slashes from the path below the base. A node of Story would answer such a path
+// with a 404 or an empty redirect. For a node of the SDK it is another path, which stays unchanged.
 func (v *router) tidied(r *http.Request) *http.Request {
 	if 0 < len(r.URL.RawQuery) && len(r.URL.RawQuery) <= web.MaxURL { // a longer one is refused
 		r = web.WithoutParameters(r, stream.FilterOption, blocks.FilterHeight)

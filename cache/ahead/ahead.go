@@ -190,8 +190,9 @@ const maxConcurrent = 16
 // maxFailed is the number of failed reads in a row that means that the origin is down.
 const maxFailed = maxConcurrent
 
-// Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over.
-// If the origin is down, the round ends, and all keys are deselected. requests is as in [Keys.Next]. read reads a key, unless it expects to exceed the time left.
+// Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over. If the
+// origin is down, the round ends, and all keys are deselected. requests is as in [Keys.Next]. read reads a key, unless it
+// expects to exceed the time left.
 func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(name string) (times int, ok bool), read func(v T, left time.Duration) Result) {
 	end := time.Now().Add(b.Time)
 	keys, wasted := k.Next(b.Height, requests)

@@ -1,6 +1,6 @@
-// Package freshness judges stored answers: whether one may be served for a query, whether it may stand in for a
-// newer one that cannot be read, and which of two is newer. All functions are pure: they depend on the answer's stamp, the query's
-// requirement and the time.
+// Package freshness judges stored answers: whether one may be served for a query, whether it may stand in for a newer one that
+// cannot be read, and which of two is newer. All functions are pure: they depend on the answer's stamp, the query's requirement
+// and the time.
 //
 // Memory, flights, inspections and callers of the shared store all use this package, so that they agree. Only the scripts
 // of the shared store implement [Newer] again; one test covers both.

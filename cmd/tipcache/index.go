@@ -145,8 +145,8 @@ func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string)
 	return store.DropShadow(ctx)
 }
 
-// checkRebuilt returns an error if the second store must not replace one that was at another block of its chain when the rebuild
-// began.
+// checkRebuilt returns an error if the second store must not replace one that was at another block of its chain when the
+// rebuild began.
 func checkRebuilt(before, rebuilt ledger.Cursor) error {
 	switch {
 	case rebuilt.Chain == 0:

@@ -29,9 +29,9 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	return f, nil
 }
 
-// newest returns a function that reads q through the cache. It returns a stale entry only with the error in Result.Err,
-// except a negative one past its Expires. The block that q requires is known to belong to an epoch: after a rollback it does
-// not limit the entries.
+// newest returns a function that reads q through the cache. It returns a stale entry only with the error in Result.Err, unless
+// the entry is negative and past its Expires. The block that q requires belongs to an epoch. After a rollback, it does not
+// limit the entries.
 func (r *Reader) newest(q *Query, epoch int64) readFunc {
 	return func(ctx context.Context, client string) (cache.Result, error) {
 		ctx, cancel := context.WithDeadline(ctx, r.Stack.Deadline(time.Now()))

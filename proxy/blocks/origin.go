@@ -42,9 +42,9 @@ func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Recor
 	return err
 }
 
-// maxNotifiedWait is the longest wait for an entry from a block that the client was notified about, if an older entry
-// could be served. A proxy that does not name its clients stands for a crowd, of which one may have the event: it waits no
-// longer than for any newer block.
+// maxNotifiedWait is the longest wait for an entry from a block that the client was notified about, if an older entry could be
+// served. A proxy that does not name its clients counts as one client. Because only one of its users may have received the
+// event, the wait is then as short as for any newer block.
 const maxNotifiedWait = 5 * time.Second
 
 // getNotified reads an entry that is no older than the block that the client was notified about. It returns false

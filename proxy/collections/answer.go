@@ -60,8 +60,8 @@ func (h *Handler) query(l listing, p progress, minBlock int64) cache.Query {
 	return q
 }
 
-// minEdition returns the first edition whose pages have counted a block, or tip if it is unknown. It can be wrong for a page that
-// another replica read within the difference of the two clocks, so covers checks the page itself.
+// minEdition returns the first edition whose pages have counted a block, or tip if it is unknown. It can be wrong for a page
+// that another replica read within the difference of the two clocks, so covers checks the page itself.
 func (h *Handler) minEdition(tip, block int64) int64 {
 	if block == 0 {
 		return 0
@@ -97,8 +97,8 @@ func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.
 	}
 }
 
-// awaited returns the store's progress after it has counted the block that the client requires; 0 requires none. It fails if the
-// client's request is invalid or the block does not arrive in time.
+// awaited returns the store's progress after it has counted the block that the client requires; 0 requires none. It fails if
+// the client's request is invalid or the block does not arrive in time.
 func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) (progress, error) {
 	p := h.progress()
 	switch {

@@ -17,8 +17,8 @@ import (
 // time.
 const missingLife = 20 * time.Millisecond
 
-// Fetch reads a node. A node that has just started has no latest state until the next block, so a read of the latest is repeated at
-// the tip.
+// Fetch reads a node. A node that has just started has no latest state until the next block, so a read of the latest is
+// repeated at the tip.
 func (ep *endpoint) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, _ *cache.Entry) (*node.Answer, error) {
 	a, err := ep.Nodes.Fetch(ctx, r)
 	if errors.Is(err, node.ErrNoLatest) && ep.Nodes.Tip().Known {
@@ -55,8 +55,8 @@ func failed(a *node.Answer) bool {
 	return a.Reason == node.Other || a.Reason == node.Ambiguous && a.NodeStatus >= http.StatusInternalServerError
 }
 
-// expiry returns when an answer expires in addition to its policy; zero for no such time. Errors that depend on state have none,
-// because they are correct at their height.
+// expiry returns when an answer expires in addition to its policy; zero for no such time. Errors that depend on state have
+// none, because they are correct at their height.
 func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 	tip := ep.Nodes.Tip()
 	switch {

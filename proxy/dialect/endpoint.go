@@ -73,8 +73,8 @@ func (ep *Endpoint) Parse(r *http.Request) (*RowQuery, error) {
 	return q, cmp.Or(bad, ep.canonicalize(q, r.URL))
 }
 
-// canonicalize sets the key and the request to the node, in canonical form. A request that it cannot read stays as it was sent if
-// the node is a gateway, and is refused otherwise.
+// canonicalize sets the key and the request to the node, in canonical form. A request that it cannot read stays as it was sent
+// if the node is a gateway, and is refused otherwise.
 func (ep *Endpoint) canonicalize(q *RowQuery, u *url.URL) (err error) {
 	var values Values
 	if q.Path, err = ep.ReadPath(u.Path); err == nil && u.RawQuery != "" {

@@ -19,8 +19,8 @@ const uncertain = "?!"
 // Uncertain reports whether a key is from a request that the node may refuse or read in two ways.
 func Uncertain(key string) bool { return strings.Contains(key, uncertain) }
 
-// keepVerbatim sets the key and the query from the request as it was sent, and the path without the colon of an empty verb. Different
-// texts have different keys, because they may have different meanings.
+// keepVerbatim sets the key and the query from the request as it was sent, and the path without the colon of an empty verb.
+// Different texts have different keys, because they may have different meanings.
 func (ep *Endpoint) keepVerbatim(q *RowQuery, u *url.URL) {
 	q.Path = DropColon(u.Path)
 	q.setKey(ep.Prefix, nil)

@@ -119,7 +119,7 @@ type call struct {
 	err    error
 }
 
-// ownHeaders are request headers that are not passed on: those that are meant only for this server, and those of an upgrade.
+// ownHeaders are the request headers that are not passed on: they concern only this server or its connection.
 var ownHeaders = []string{limits.KeyHeader, "Cookie", session.Header, respond.MinHeightHeader, respond.MinEVMHeader, "Upgrade", "Connection"}
 
 func (call *call) rewrite(r *httputil.ProxyRequest) {

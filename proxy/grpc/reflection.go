@@ -52,7 +52,7 @@ type reflection struct {
 	open     func(ctx context.Context, method string) (*node.Stream, error)
 	lastRead atomic.Int64 // last request to the node, Unix time in nanoseconds
 	read     sync.Map     // keys are the names of services
-	outdated sync.Map     // keys are the names of services of which an unknown method was called since they were read
+	outdated sync.Map     // keys are the names of services with a call of an unknown method since they were read
 	unary    sync.Map     // keys are the names of unary methods of these services
 }
 

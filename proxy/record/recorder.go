@@ -84,7 +84,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"route", "outcome"}),
 		staleness: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_proxy_staleness_blocks",
-			Help:    "Blocks between the tip and the block of the response. Responses at a requested block, and those that never change, do not count.",
+			Help:    "Blocks between the tip and the block of the response. Responses at a requested block do not count, nor do responses that never change.",
 			Buckets: []float64{0, 1, 2, 3, 5, 10, 30, 100, 1000},
 		}, []string{"route"}),
 		ages: f.NewHistogramVec(prometheus.HistogramOpts{

@@ -66,15 +66,15 @@ func (s *Store) Shadow(ctx context.Context) (*Store, error) {
 }
 
 // SwapIn replaces the store's content, including the cursor, by the shadow store's in one transaction, and empties the shadow
-// store. Until it ends, readers see the old content. SQLite commits each file by itself, so that after a power failure one of the
-// two stores may be as before.
+// store. Until it ends, readers see the old content. SQLite commits each file by itself, so that after a power failure one of
+// the two stores may be as before.
 func (s *Store) SwapIn(ctx context.Context) error { return canceled(ctx, s.driver.SwapIn(ctx)) }
 
 // DropShadow removes the shadow store, or empties it if its PostgreSQL schema belongs to another role.
 func (s *Store) DropShadow(ctx context.Context) error { return s.driver.DropShadow(ctx) }
 
-// Lead waits for a lock of the database and runs work while holding it. If the connection with the lock breaks, it cancels
-// the context of work. Until it notices, another process may also run work, which Apply makes harmless. Lead returns the error of
+// Lead waits for a lock of the database and runs work while holding it. If the connection with the lock breaks, it cancels the
+// context of work. Until it notices, another process may also run work, which Apply makes harmless. Lead returns the error of
 // work, or why it has lost the lock. A SQLite store has no such lock.
 func (s *Store) Lead(ctx context.Context, work func(context.Context) error) error {
 	return s.driver.Lead(ctx, work)

@@ -172,10 +172,10 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// Import inserts or replaces all collections of the sequence. The last one of each address counts. If the sequence ends with
-// an error or contains an invalid collection, Import changes nothing and returns the error. Readers see the old state until
-// the import is complete. It returns the number of collections in the sequence, or ledger.ErrCursorMoved if an indexer has begun
-// to fill the store during the import.
+// Import inserts or replaces all collections of the sequence. The last one of each address counts. If the sequence ends with an
+// error or contains an invalid collection, Import changes nothing and returns the error. Readers see the old state until the
+// import is complete. It returns the number of collections in the sequence, or ledger.ErrCursorMoved if an indexer has begun to
+// fill the store during the import.
 func (s *Store) Import(ctx context.Context, all iter.Seq2[Collection, error]) (n int, err error) {
 	var refused error
 	err = s.driver.Load(ctx, func(yield func(Collection, error) bool) {

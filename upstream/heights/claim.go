@@ -185,8 +185,8 @@ func (c *Chain) proveTip(ctx context.Context, height int64) {
 }
 
 // RecordReading updates the tip and the node's state from a read at a height that began in epoch. A read at the node's latest
-// height shows nothing, because the node may report a wrong height. A refusal at or above the tip does not
-// move Lowest, which is never above the tip.
+// height shows nothing, because the node may report a wrong height. A refusal at or above the tip does not move Lowest, which
+// is never above the tip.
 func (c *Chain) RecordReading(n *Node, epoch int64, r Reading) {
 	tip := c.Tip()
 	switch {

@@ -40,7 +40,8 @@ func (b *blockHashes) at(height int64) string {
 	return ""
 }
 
-// addAll adds hashes by height if their epoch is the current one. It calls isCurrent under mu, so that no epoch begins meanwhile.
+// addAll adds hashes by height if their epoch is the current one. It calls isCurrent under mu, so that no epoch begins
+// meanwhile.
 func (t *hashTable) addAll(hashes map[int64]string, isCurrent func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

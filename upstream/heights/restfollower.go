@@ -99,7 +99,8 @@ func (f *restFollower) newest(ctx context.Context) (int64, error) {
 	return f.known, err
 }
 
-// findNewest finds the newest height when no readable height is known. If the first block is pruned, its refusal names the newest height.
+// findNewest finds the newest height when no readable height is known. If the first block is pruned, its refusal names the
+// newest height.
 func (f *restFollower) findNewest(ctx context.Context) (int64, error) {
 	has, err := f.node.has(ctx, f.chain, ImpossibleHeight)
 	if has || err != nil {

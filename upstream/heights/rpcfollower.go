@@ -110,7 +110,8 @@ func (f *rpcFollower) follow(ctx context.Context) error {
 	}
 }
 
-// beginStream begins a subscription with a poll, because headers may have been missed. The subscription ends when end is called.
+// beginStream begins a subscription with a poll, because headers may have been missed. The subscription ends when end is
+// called.
 func (f *rpcFollower) beginStream(ctx context.Context, end context.CancelCauseFunc) error {
 	defer f.polled.take()()
 	p := f.read(ctx)

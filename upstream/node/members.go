@@ -22,8 +22,8 @@ func (p *Pool) Configured() (all []Endpoint) {
 }
 
 // SetEndpoints replaces the nodes. It can be called while the pool is in use. Nodes with an unchanged configuration stay
-// connected. Requests in flight to a removed node continue for up to a minute, and its gRPC streams end. If an address is invalid, it changes nothing and
-// returns an error.
+// connected. Requests in flight to a removed node continue for up to a minute, and its gRPC streams end. If an address is
+// invalid, it changes nothing and returns an error.
 func (p *Pool) SetEndpoints(configured []Endpoint) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()

@@ -1,6 +1,7 @@
-// Package mutants finds faults that no test notices: it makes small changes to the product, one at a time, and runs
-// the tests of the changed package, and with -all then those of the module. It prints a line for each change, with what
-// the tests said. One that survived is harmful if a response, a header, a limit or a stored value differs; a person judges that.
+// Package mutants finds faults that no test notices: it makes small changes to the product, one at a time, and runs the tests
+// of the changed package. With -all, it then runs all tests of the module with the changes that survived. It prints a line for
+// each change with the verdict. One that survived is harmful if a response, a header, a limit or a stored value differs; a
+// person judges that.
 //
 //   - sites.go has the changes that a source file allows;
 //   - try.go runs the tests of a package with a change. The tree stays as it is: go test -overlay reads the changed
@@ -29,7 +30,7 @@ type options struct {
 	count    int
 	packages *regexp.Regexp
 	slowest  time.Duration
-	all      bool // runs the tests of the module with each change that survived those of its package
+	all      bool // runs all tests with each change that survived the tests of its package
 	out      io.Writer
 }
 

@@ -88,9 +88,9 @@ func (r redacting) redact(cmd redis.Cmder) {
 // poolSize is the maximum number of connections to a Redis.
 const poolSize = 128
 
-// redisOptions parses redis[s]://user:password@host[,host...]/db, or unix://user:password@/path?db=0. Several
-// hosts are a Cluster, or the Sentinels of ?master_name=. One host with ?cluster=true is a Cluster. User and password
-// are those of Redis. Sentinels get sentinel_username and sentinel_password.
+// redisOptions parses redis[s]://user:password@host[,host...]/db, or unix://user:password@/path?db=0. Several hosts are a
+// Cluster, or the Sentinels of ?master_name=. One host with ?cluster=true is a Cluster. User and password are for Redis.
+// Sentinels get the parameters sentinel_username and sentinel_password.
 func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {

@@ -118,8 +118,8 @@ func (e *Endpoint) fewerCalls() bool {
 // Single reports whether the endpoint accepts only one call per request.
 func (e *Endpoint) Single() bool { return e.snapshot().batch.size == 1 }
 
-// recordCalls records the outcome of a number of calls. It reports whether they were refused and half as many must be tried. Too
-// many calls may also cause a timeout or a rate limit.
+// recordCalls records the outcome of a number of calls. It reports whether they were refused and half as many must be tried.
+// Too many calls may also cause a timeout or a rate limit.
 func (e *Endpoint) recordCalls(calls int, err error) (less bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

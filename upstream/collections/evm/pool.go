@@ -127,8 +127,8 @@ func (p *Pool) TryOther(ctx context.Context, except *Endpoint, grace time.Durati
 	}
 }
 
-// Trouble returns why no endpoint has answered for at least a time: ErrOtherChain, ErrForbidden or ErrUnreachable, in this order
-// of preference. It returns nil if one has answered.
+// Trouble returns why no endpoint has answered for at least a time: ErrOtherChain, ErrForbidden or ErrUnreachable, in this
+// order of preference. It returns nil if one has answered.
 func (p *Pool) Trouble(least time.Duration) error {
 	failures := map[error]error{}
 	for _, e := range p.candidates() {
@@ -148,8 +148,8 @@ func (p *Pool) Trouble(least time.Duration) error {
 	return cmp.Or(failures[ErrOtherChain], failures[ErrForbidden], failures[ErrUnreachable])
 }
 
-// pick returns the next trusted endpoint that does not pause. It returns the one to avoid only if all others have been failing for
-// a grace time, and waits while all of them pause.
+// pick returns the next trusted endpoint that does not pause. It returns the one to avoid only if all others have been failing
+// for a grace time, and waits while all of them pause.
 func (p *Pool) pick(ctx context.Context, avoid *Endpoint, grace time.Duration) (*Endpoint, error) {
 	began := time.Now()
 	for {
@@ -199,8 +199,8 @@ func (p *Pool) pick(ctx context.Context, avoid *Endpoint, grace time.Duration) (
 
 func (p *Pool) at(i int64) *Endpoint { return p.endpoints[i%int64(len(p.endpoints))] }
 
-// verify checks the endpoint's chain id before the first request, and again after it did not respond, because another server may
-// have replaced it.
+// verify checks the endpoint's chain id before the first request, and again after it did not respond, because another server
+// may have replaced it.
 func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	if !e.snapshot().verified.IsZero() {
 		return nil

@@ -93,10 +93,11 @@ const maxLate = 5
 // maxBroken is the number of headers with missing logs that is an error if no header's logs were complete.
 const maxBroken = 3
 
-// checkBlooms requests logs again if a block's header promises more logs than were received. It requests them by the
-// block's hash, from another endpoint if there is one, and ignores a response that lacks received logs or has logs that
-// the header rules out. If both responses lack logs that are likely to exist, they may appear later than the header, so it repeats
-// the request for some seconds. Then it takes them for nonexistent. But if this holds for maxBroken headers and no header's logs were complete, the endpoints lack logs.
+// checkBlooms requests logs again if a block's header promises more logs than were received. It requests them by the block's
+// hash, from another endpoint if there is one, and ignores a response that lacks received logs or has logs that the header
+// rules out. Logs may appear later than their header: if both responses lack logs that are likely to exist, it repeats the
+// request for some seconds. If they still lack them, the logs do not exist. But if this holds for maxBroken headers and no
+// header's logs were complete, the endpoints lack logs.
 func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
 	late := 0
 	for _, n := range slices.Sorted(maps.Keys(b.headers)) {

@@ -110,8 +110,8 @@ func (b *blocks) checkHashes(doubted func(block int64) evm.Call) error {
 	return first.Doubting(calls...)
 }
 
-// setTimes sets each event's time to its block's. The logs of older clients do not contain it, and those of some have the time 0, so
-// it reads the header if the time in a log is not between those of the first and the last block.
+// setTimes sets each event's time to its block's. The logs of older clients do not contain it, and those of some contain the
+// time 0. It reads the header if the time in a log is not between those of the first and the last block.
 func (x *Indexer) setTimes(ctx context.Context, b *blocks) error {
 	var missing []int64
 	earliest, latest := b.headers[b.from].time, b.headers[b.to].time

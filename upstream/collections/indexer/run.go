@@ -184,9 +184,9 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 	return false, x.fill(ctx, cursor, next)
 }
 
-// head returns the newest block. It waits for an endpoint below the store's block, which may be catching up after a
-// restart, but without Follow only for Options.Grace. When it reaches the store's block, the hash shows
-// whether its chain is the same.
+// head returns the newest block. It waits for an endpoint below the store's block, which may be catching up after a restart.
+// Without Follow it waits only for Options.Grace. When it reaches the store's block, the hash shows whether its chain is the
+// same.
 func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, err error) {
 	var calls []evm.Call
 	if cursor.Chain != 0 {
