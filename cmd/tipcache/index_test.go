@@ -280,7 +280,7 @@ func (d *lockDriver) Lead(ctx context.Context, work func(context.Context) error)
 	return work(ctx)
 }
 
-func TestIndexerThatMakesNoProgressReleasesLock(t *testing.T) {
+func TestIndexerThatMakesNoProgressReleasesLockAndKeepsItsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &lockDriver{}
 		store := expect.Value(collections.New("lock", d, collections.Options{}))(t)
@@ -289,7 +289,14 @@ func TestIndexerThatMakesNoProgressReleasesLock(t *testing.T) {
 		x := expect.Value(indexer.New(o))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 		defer cancel()
-		expect.ErrorIs(t, service.KeepIndexing(ctx, store, x, slog.New(slog.DiscardHandler)), context.DeadlineExceeded, "KeepIndexing")
+		ended := make(chan error, 1)
+		go func() { ended <- service.KeepIndexing(ctx, store, x, slog.New(slog.DiscardHandler)) }()
+		for time.Sleep(time.Minute); ctx.Err() == nil; time.Sleep(time.Second) {
+			if state := x.Status().State(); state != "unreachable" {
+				t.Errorf("state = %s, want unreachable until the end", state)
+			}
+		}
+		expect.ErrorIs(t, <-ended, context.DeadlineExceeded, "KeepIndexing")
 		expect.Equal(t, d.leads, 3, "acquisitions of the lock in 25 minutes")
 	})
 }

@@ -60,9 +60,12 @@ func TestMetricsReportProgress(t *testing.T) {
 		return state == "diverged"
 	})
 	stop()
-	got, state = scrape(t, r)
-	if _, exists := got["tipcache_indexer_lag_seconds"]; state != "waiting" || exists || got["tipcache_indexer_logs_total"] == 0 {
-		t.Errorf("after Run: state %s, metrics %v, want waiting, logs and no lag", state, got)
+	eventually(t, "the state waiting after Run", func() bool {
+		got, state = scrape(t, r)
+		return state == "waiting"
+	})
+	if _, exists := got["tipcache_indexer_lag_seconds"]; exists || got["tipcache_indexer_logs_total"] == 0 {
+		t.Errorf("after Run: metrics %v, want logs and no lag", got)
 	}
 }
 

@@ -73,7 +73,7 @@ func (x *Indexer) Run(ctx context.Context) error {
 		}
 		*s = Status{Running: true, Err: before}
 	})
-	defer x.status.change(func(s *Status) { s.Running = false })
+	defer x.status.change(func(s *Status) { s.Running, x.status.ended = false, time.Now() })
 	retry, began := x.o.Pause, time.Time{} // the next pause, and the first failure since a block was applied
 	for at := int64(0); ; {
 		var caughtUp bool

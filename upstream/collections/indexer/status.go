@@ -26,13 +26,16 @@ type Status struct {
 	// Unverified is true if only one execution client is usable, or was usable while blocks of this run were applied.
 	Unverified bool
 
-	Err   error // what ended Run, or why it makes no progress; nil after a block was applied
-	Ended bool  // Err ended Run, and running it again does not help
+	// Err is what ended Run, or why it makes no progress. It is nil after a block was applied, and Options.Grace after Run was
+	// interrupted.
+	Err   error
+	Ended bool // Err ended Run, and running it again does not help
 }
 
 type status struct {
-	mu sync.Mutex
-	s  Status
+	mu    sync.Mutex
+	s     Status
+	ended time.Time // when the last Run ended
 }
 
 // Status returns the indexer's progress.
@@ -43,9 +46,10 @@ func (x *Indexer) Status() Status {
 	s := x.status.s
 	s.Window, s.Unverified = window, s.Unverified || x.pool.Trusted() < 2
 	switch trouble := x.pool.Trouble(x.o.Grace); {
-	case !s.Running && !s.Ended:
-		s.Err = nil // it waits while another indexer works
-	case s.Running && trouble != nil:
+	case s.Ended:
+	case !s.Running && time.Since(x.status.ended) > x.o.Grace:
+		s.Err = nil // another indexer works; until then, this one may run again at once
+	case trouble != nil:
 		s.Err = trouble
 	}
 	if s.Err == nil && s.Cursor.Incomplete {
