@@ -53,7 +53,7 @@ type Record struct {
 
 	Err       error
 	Public    string // text of Err for the client
-	Failed    bool   // without Err: the status of another protocol, such as gRPC, reports a failure of the server
+	Failed    bool   // the message of another protocol, such as a gRPC status, reports a failure of the server
 	Blameless bool   // a 5xx status is the upstream's answer to this input, not a failure
 	Expected  bool   // clients can cause Err at will, whatever the status
 

@@ -1,12 +1,18 @@
 package rpc_test
 
 import (
+	"encoding/json"
+	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 const (
@@ -36,6 +42,22 @@ func TestGatewayErrorsArePassedOnAndNotCached(t *testing.T) {
 			_, body = post(t, server.URL, paramsCall)
 			expect.Contains(t, body, `"value":"Cg=="`, "response after the gateway's error")
 		})
+	}
+}
+
+func TestGatewayErrorOverSocketIsCountedAndLoggedAsFailure(t *testing.T) {
+	n := newRecordedNode(t)
+	log := new(logtest.Log)
+	server, metrics := newHandler(t, n, rpc.Options{}, func(o *web.Options) {
+		o.AccessLog, o.Logger = log, slog.New(slog.NewTextHandler(io.Discard, nil))
+	})
+	n.setAnswer(paramsKey, `"error":{"code":-32005,"message":"rate limit exceeded"}`)
+	upgrade := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil)
+	answer := server.Config.Handler.(*rpc.Handler).Call(upgrade, "abci_query", json.RawMessage(`{"path":"/cosmos.staking.v1beta1.Query/Params"}`))
+	expect.Equal(t, string(answer.Member), `"error":{"code":-32005,"message":"rate limit exceeded"}`, "answer")
+	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "rpc abci_query", "502", "server"), 1, "calls counted as failed")
+	for _, want := range []string{`"level":"ERROR"`, `"status":502`, `"error":"`, "rate limit exceeded"} {
+		expect.Contains(t, log.String(), want, "access log")
 	}
 }
 

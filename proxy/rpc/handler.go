@@ -236,6 +236,9 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 				a.Height = k.answer.Entry.Height
 			}
 		}
+		if k.failure != nil {
+			rec.Err, rec.Failed = k.failure, true
+		}
 		a.Member = k.member
 		return len(a.Member), k.err
 	}
