@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Feed returns the feed of a query for streams. It waits for the block that the request requires.
 func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	ctx := from.Context()
-	client := r.Stack.Admission.ClientOf(from)
-	tip, err := r.awaitRequired(ctx, client, q)
+	rec := &record.Record{Client: *r.Stack.Admission.ClientOf(from)}
+	tip, err := r.awaitRequired(ctx, rec, q)
 	if err != nil {
 		return web.Feed{}, err
 	}
@@ -22,7 +23,7 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 		compared = func(body []byte) []byte { return body }
 	}
 	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.readsState, Indexed: q.Kind.Class == Found, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q, tip.Epoch), ComparedBody: compared}
-	if at, ok := r.snapshot(ctx, client, q, tip); ok {
+	if at, ok := r.snapshot(ctx, rec, q, tip); ok {
 		f.Key, f.Height = "walk "+at.key(), at.Pinned // unlike a feed of that height, it may continue at the tip
 		f.Read = walked(r.newest(at, tip.Epoch), f.Read)
 	}
@@ -53,12 +54,12 @@ func (r *Reader) newest(q *Query, epoch int64) readFunc {
 // It waits for the block that the request requires.
 func (r *Reader) Forecast(from *http.Request, q *Query, p web.Plan) (plan web.Plan, pinned int64, err error) {
 	ctx := from.Context()
-	client := r.Stack.Admission.ClientOf(from)
-	tip, err := r.awaitRequired(ctx, client, q)
+	rec := &record.Record{Client: *r.Stack.Admission.ClientOf(from)}
+	tip, err := r.awaitRequired(ctx, rec, q)
 	if err != nil {
 		return web.Plan{}, 0, err
 	}
-	if at, ok := r.snapshot(ctx, client, q, tip); ok {
+	if at, ok := r.snapshot(ctx, rec, q, tip); ok {
 		q = at
 	}
 	p.Class, p.Query = string(q.Kind.Class), r.cacheQuery(q, tip)

@@ -63,9 +63,7 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Rec
 func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
 	tip = r.Nodes.Tip()
 	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {
-		began := time.Now()
 		tip, err = r.await(ctx, from, rec, q)
-		rec.Waited += time.Since(began)
 	}
 	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
 	return tip, err
@@ -75,7 +73,7 @@ func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record
 // as a node has that block. Lookup does not register anything with the fast lane: the caller may change the result.
 func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) (Result, error) {
 	if q.Walk.Height > 0 {
-		if at, ok := r.snapshot(ctx, &rec.Client, q, tip); ok {
+		if at, ok := r.snapshot(ctx, rec, q, tip); ok {
 			a, err := r.get(ctx, from, rec, at, tip)
 			if err != nil || !isOutOfReach(a.Result) {
 				rec.Pinned = true

@@ -41,6 +41,7 @@ type chain struct {
 	empty      int64  // block without a block of the execution client; 0 for none
 	age        time.Duration
 	expected   time.Duration // of a read
+	executing  time.Duration // of a read of the execution block
 	moved      chan struct{}
 	requests   []node.Request
 }
@@ -102,6 +103,7 @@ func (c *chain) WaitHeight(ctx context.Context, height int64) error {
 
 // Executed includes one block of the execution client in each block, 1000 ahead, but none in block c.empty.
 func (c *chain) Executed(_ context.Context, _ string, height, number int64) (since, newest int64, err error) {
+	time.Sleep(c.executing)
 	newest = height + 1000
 	if c.empty > 0 && height >= c.empty {
 		newest--

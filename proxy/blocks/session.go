@@ -46,7 +46,7 @@ func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.
 	}
 	ctx, cancel := context.WithTimeout(ctx, cache.Patience(r.o.Patience, tip.Interval))
 	defer cancel()
-	_ = r.Nodes.WaitHeight(ctx, wanted) // the response is marked as stale
+	_ = r.waitHeight(ctx, rec, wanted) // the response is marked as stale
 	tip = r.Nodes.Tip()
 	rec.Session.Resume(r.Nodes)
 	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height {

@@ -21,7 +21,7 @@ import (
 // yet, and returns the tip to serve at. If the request names a block of the execution chain, q.Min becomes at least the
 // height that includes it.
 func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
-	tip, err = r.awaitRequired(ctx, &rec.Client, q)
+	tip, err = r.awaitRequired(ctx, rec, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
 		tip = r.awaitSeen(ctx, from, rec, q, tip)
 	}
@@ -29,12 +29,12 @@ func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Reco
 }
 
 // awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, but not for the session's block.
-func (r *Reader) awaitRequired(ctx context.Context, client *limits.Client, q *Query) (node.Tip, error) {
+func (r *Reader) awaitRequired(ctx context.Context, rec *record.Record, q *Query) (node.Tip, error) {
 	if err := r.rolledBack(q); err != nil {
 		return r.Nodes.Tip(), err
 	}
 	if q.EVM > 0 {
-		height, err := r.heightOfExecutionBlock(ctx, client, q)
+		height, err := r.heightOfExecutionBlock(ctx, rec, q)
 		if err = cmp.Or(r.rolledBack(q), err); err != nil {
 			return r.Nodes.Tip(), err
 		}
@@ -42,12 +42,12 @@ func (r *Reader) awaitRequired(ctx context.Context, client *limits.Client, q *Qu
 	}
 	tip := r.Nodes.Tip()
 	if !r.canServe(q, tip, q.Min) { // do not wait for a block that has arrived, even if all nodes are down now
-		leave, err := r.acquireWait(client, tip, respond.MinHeightHeader)
+		leave, err := r.acquireWait(&rec.Client, tip, respond.MinHeightHeader)
 		if err != nil {
 			return tip, err
 		}
 		defer leave()
-		err = r.awaitHeight(ctx, q.Min)
+		err = r.awaitHeight(ctx, rec, q.Min)
 		if rollback := r.rolledBack(q); rollback != nil {
 			return tip, rollback
 		} else if err != nil {
@@ -109,13 +109,21 @@ func (r *Reader) acquireWait(client *limits.Client, tip node.Tip, header string)
 	return r.waiters.Enter(client, max(tip.Interval, time.Second))
 }
 
-func (r *Reader) awaitHeight(ctx context.Context, height int64) error {
+func (r *Reader) awaitHeight(ctx context.Context, rec *record.Record, height int64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
 	defer cancel()
-	err := r.Nodes.WaitHeight(ctx, height)
+	err := r.waitHeight(ctx, rec, height)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return r.timeoutError(height, err)
 	}
+	return err
+}
+
+// waitHeight waits for a block. Metrics leave this wait out of the duration of the request, but not reads of nodes.
+func (r *Reader) waitHeight(ctx context.Context, rec *record.Record, height int64) error {
+	began := time.Now()
+	err := r.Nodes.WaitHeight(ctx, height)
+	rec.Waited += time.Since(began)
 	return err
 }
 
@@ -143,14 +151,14 @@ const farAhead = 1 << 32
 // heightOfExecutionBlock returns the lowest known height whose state includes the block of the execution chain that a
 // request requires, and waits for it. For a later page of a list it first looks at the block of the walk. A read at a
 // height that exists looks at that height alone.
-func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Client, q *Query) (height int64, err error) {
+func (r *Reader) heightOfExecutionBlock(ctx context.Context, rec *record.Record, q *Query) (height int64, err error) {
 	tip := r.Nodes.Tip()
 	if at := cmp.Or(q.Pinned, q.Walk.Height); 0 < at && at <= tip.Height {
-		leave, refused := r.waiters.Enter(client, max(tip.Interval, time.Second)) // a node may be read
+		leave, refused := r.waiters.Enter(&rec.Client, max(tip.Interval, time.Second)) // a node may be read
 		if refused != nil {
 			return 0, refused
 		}
-		since, newest, err := r.Nodes.Executed(ctx, client.Name(), at, q.EVM)
+		since, newest, err := r.Nodes.Executed(ctx, rec.Client.Name(), at, q.EVM)
 		leave()
 		switch {
 		case since > 0:
@@ -161,11 +169,11 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Clie
 			return 0, timeout(tip, nil, "block %d of the execution client is not included at block %d; the newest included is %d", q.EVM, at, newest)
 		}
 	}
-	since, newest, err := r.Nodes.Executed(ctx, client.Name(), tip.Height, q.EVM)
+	since, newest, err := r.Nodes.Executed(ctx, rec.Client.Name(), tip.Height, q.EVM)
 	if since > 0 {
 		return since, nil
 	}
-	leave, refused := r.acquireWait(client, tip, respond.MinEVMHeader)
+	leave, refused := r.acquireWait(&rec.Client, tip, respond.MinEVMHeader)
 	if refused != nil {
 		return 0, refused
 	}
@@ -173,17 +181,17 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Clie
 	if err != nil {
 		return 0, executionError(err)
 	}
-	return r.awaitExecuted(ctx, client.Name(), tip, q.EVM, newest)
+	return r.awaitExecuted(ctx, rec, tip, q.EVM, newest)
 }
 
 // awaitExecuted waits for the block whose state includes the block of the execution chain. newest is the one that is
 // included at the tip.
-func (r *Reader) awaitExecuted(ctx context.Context, client string, tip node.Tip, block, newest int64) (height int64, err error) {
+func (r *Reader) awaitExecuted(ctx context.Context, rec *record.Record, tip node.Tip, block, newest int64) (height int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
 	defer cancel()
 	for {
 		// A block includes at most one block of the execution chain.
-		err = r.Nodes.WaitHeight(ctx, tip.Height+min(block-newest, farAhead))
+		err = r.waitHeight(ctx, rec, tip.Height+min(block-newest, farAhead))
 		if errors.Is(err, context.DeadlineExceeded) {
 			return 0, timeout(tip, err, "block %d of the execution client is not included yet; the newest included is %d", block, newest)
 		}
@@ -191,7 +199,7 @@ func (r *Reader) awaitExecuted(ctx context.Context, client string, tip node.Tip,
 			return 0, err
 		}
 		tip = r.Nodes.Tip()
-		if height, newest, err = r.Nodes.Executed(ctx, client, tip.Height, block); height > 0 || err != nil {
+		if height, newest, err = r.Nodes.Executed(ctx, rec.Client.Name(), tip.Height, block); height > 0 || err != nil {
 			return height, executionError(err)
 		}
 	}

@@ -80,24 +80,37 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 	})
 }
 
-// An alert on slow requests must not fire because clients wait for blocks.
+// An alert on slow requests must not fire because clients wait for blocks, but must fire because nodes are slow.
 func TestDurationExcludesTheWaitForABlock(t *testing.T) {
-	withFrontend(t, func(t *testing.T, d *frontend) {
-		registry := prometheus.NewPedanticRegistry()
-		rec := &record.Record{Start: time.Now()}
-		time.AfterFunc(3*time.Second, func() { d.nodes.grow(1) })
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		expect.Value(d.Answer(r.Context(), r, rec, d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})()))(t)
-		time.Sleep(time.Second)
-		record.New(record.Options{Registerer: registry}).End(rec, &record.End{Status: http.StatusOK, Took: time.Since(rec.Start)}, nil)
-		for _, family := range expect.Value(registry.Gather())(t) {
-			if family.GetName() == "tipcache_proxy_request_duration_seconds" {
-				expect.Equal(t, family.GetMetric()[0].GetHistogram().GetSampleSum(), 1, "duration of a request that waits 3 s for a block")
-				return
-			}
-		}
-		t.Error("no duration was counted")
-	})
+	for name, tt := range map[string]struct {
+		heights blocks.Heights
+		walk    blocks.Snapshot
+		want    float64
+	}{
+		"a block":                           {heights: blocks.Heights{Min: 101}, want: 1},
+		"a block of the execution client":   {heights: blocks.Heights{EVM: 1101}, want: 5}, // and two reads of nodes
+		"a block of a page on this replica": {walk: blocks.Snapshot{Height: 101, Epoch: 1}, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFrontend(t, func(t *testing.T, d *frontend) {
+				d.nodes.executing = 2 * time.Second
+				registry := prometheus.NewPedanticRegistry()
+				rec := &record.Record{Start: time.Now()}
+				time.AfterFunc(3*time.Second, func() { d.nodes.grow(1) })
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+				expect.Value(d.Answer(r.Context(), r, rec, d.query(tt.heights, tt.walk)()))(t)
+				time.Sleep(time.Second)
+				record.New(record.Options{Registerer: registry}).End(rec, &record.End{Status: http.StatusOK, Took: time.Since(rec.Start)}, nil)
+				for _, family := range expect.Value(registry.Gather())(t) {
+					if family.GetName() == "tipcache_proxy_request_duration_seconds" {
+						expect.Equal(t, family.GetMetric()[0].GetHistogram().GetSampleSum(), tt.want, "duration")
+						return
+					}
+				}
+				t.Error("no duration was counted")
+			})
+		})
+	}
 }
 
 func TestRequestsOfOneClientLeaveThePlacesOfTheCacheToOthers(t *testing.T) {

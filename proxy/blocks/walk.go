@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // snapshot returns the query pinned to the block of its walk. It returns false if that block must not be read: the
 // request requires another one, the chain was rolled back since the previous page, or the block does not arrive in time.
-func (r *Reader) snapshot(ctx context.Context, client *limits.Client, q *Query, tip node.Tip) (at *Query, ok bool) {
+func (r *Reader) snapshot(ctx context.Context, rec *record.Record, q *Query, tip node.Tip) (at *Query, ok bool) {
 	height := q.Walk.Height
 	if height == 0 || q.Pinned > 0 || q.Min > height || q.Walk.Epoch != uint64(tip.Epoch) {
 		return nil, false
 	}
-	if tip.Known && height > tip.Height && !r.awaitReplica(ctx, client, height, tip) {
+	if tip.Known && height > tip.Height && !r.awaitReplica(ctx, rec, height, tip) {
 		return nil, false
 	}
 	return q.at(height), true
@@ -25,11 +25,11 @@ func (r *Reader) snapshot(ctx context.Context, client *limits.Client, q *Query, 
 
 // awaitReplica waits for a block that another replica has already served, for at most the time of two blocks. It returns
 // false at once if the chain cannot have reached the block, or if the client has no place to wait.
-func (r *Reader) awaitReplica(ctx context.Context, client *limits.Client, height int64, tip node.Tip) bool {
+func (r *Reader) awaitReplica(ctx context.Context, rec *record.Record, height int64, tip node.Tip) bool {
 	if tip.Limit > 0 && height > tip.Limit {
 		return false
 	}
-	leave, err := r.waiters.Enter(client, tip.Interval)
+	leave, err := r.waiters.Enter(&rec.Client, tip.Interval)
 	if err != nil {
 		return false
 	}
@@ -43,7 +43,7 @@ func (r *Reader) awaitReplica(ctx context.Context, client *limits.Client, height
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	return r.Nodes.WaitHeight(ctx, height) == nil
+	return r.waitHeight(ctx, rec, height) == nil
 }
 
 type sharedWaitKey struct{}
