@@ -63,7 +63,7 @@ func (r *request) readAhead(ctx context.Context, at *slot) ahead.Result {
 	}
 	l, own, err := r.refresh(context.WithValue(ctx, aheadKey{}, true), at)
 	switch {
-	case !own, errors.Is(err, errHeld), errors.Is(err, ErrShare), errors.Is(err, ErrOverloaded):
+	case !own, errors.Is(err, errHeld):
 		return ahead.Needless
 	case errors.Is(err, ErrYielded):
 		return ahead.Busy

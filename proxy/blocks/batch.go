@@ -40,7 +40,8 @@ var errDifferentBlocks = &failure.Failure{Status: http.StatusGatewayTimeout, Ret
 // compose reads the parts of a batch and makes its entry. It fails if the entry would be no newer than the
 // previous one and older than the tip. The previous entry is then served.
 func (a *originRead) compose(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
-	t := &batchRead{Reader: a.Reader, client: a.name(), many: a.many, parts: a.q.Batch.Parts, min: a.q.Min, patient: before != nil}
+	t := &batchRead{Reader: a.Reader, client: a.name(), parts: a.q.Batch.Parts, min: a.q.Min, patient: before != nil}
+	t.many = a.many || cache.InBackground(ctx) || cache.Ahead(ctx) // the client does not wait
 	height, err := t.readBatch(ctx, a.q.Pinned, before)
 	if err != nil && cache.Ahead(ctx) {
 		return nil, cache.ErrYielded

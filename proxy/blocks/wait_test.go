@@ -141,3 +141,25 @@ func TestRequestsOfOneClientLeaveThePlacesOfTheCacheToOthers(t *testing.T) {
 		}
 	})
 }
+
+func TestBackgroundReadOfABatchUsesNoPlacesOfItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newFrontend(t, cache.Options{MaxWaiters: 20}, web.Options{})
+		working := &chain{tip: d.nodes.tip}
+		part := &blocks.Query{Key: "test/part", Kind: d.kind, Origin: read{working}}
+		get := func() outcome {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			rec := &record.Record{Client: limits.Client{Address: netip.MustParseAddr("192.0.2.1")}}
+			a := expect.Value(d.Answer(r.Context(), r, rec, d.batchOf(part)))(t)
+			return outcome{a.Entry.Height, a.Outcome.String()}
+		}
+		expect.Equal(t, get(), outcome{100, "miss"}, "first batch")
+		d.nodes.hangs.Store(true)
+		expect.Equal(t, d.startWaiting(t, 11, "192.0.2.1", d.query(blocks.Heights{}, blocks.Snapshot{})), "waits", "other requests")
+		d.nodes.grow(1)
+		working.grow(1)
+		expect.Equal(t, get(), outcome{100, "stale"}, "batch of a client that uses its share")
+		synctest.Wait()
+		expect.Equal(t, get(), outcome{101, "hit"}, "next batch")
+	})
+}
