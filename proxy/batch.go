@@ -43,7 +43,7 @@ func (v *router) serveBatch(c *gin.Context, rec *record.Record) error {
 			return err
 		}
 	}
-	return v.reader.Serve(c.Writer, c.Request, rec, &b.query, b.typos)
+	return v.reader.Serve(c.Writer, c.Request, rec, &b.query)
 }
 
 // planBatch returns the plan of a batch.
@@ -69,7 +69,6 @@ type batch struct {
 	members []batchMember
 	render  web.Renderer
 	oldest  blocks.Snapshot // block of the oldest page of a walk; zero for none
-	typos   string          // parameters of all paths that are ignored and are probably typos
 }
 
 // A batchMember is one path of a batch.
@@ -119,8 +118,8 @@ const maxTypos = 500
 func (b *batch) add(q *dialect.RowQuery) error {
 	b.query.Batch.Parts = append(b.query.Batch.Parts, &q.Query)
 	b.query.Cost = max(b.query.Cost, q.Cost)
-	if len(b.typos) < maxTypos {
-		b.typos = strings.Trim(b.typos+", "+q.Typos, ", ")
+	if len(b.query.Typos) < maxTypos {
+		b.query.Typos = strings.Trim(b.query.Typos+", "+q.Typos, ", ")
 	}
 	is := q.Walk
 	if is.Height == 0 || b.query.Pinned > 0 {

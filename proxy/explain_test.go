@@ -121,6 +121,7 @@ func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 	for target, want := range map[string]string{
 		poolPath: "yes, for repeated requests", paramsPath: "yes, for repeated requests", mintPath: "no: an access rule limits it",
 		"/new/x": "no: this server does not know the path", "/staking/validators?statuss=3": "no: a parameter is probably a typo",
+		"/batch?path=/staking/validators%3Fstatuss=3": "no: a parameter is probably a typo", "/batch?path=" + poolPath: "yes, for repeated requests",
 	} {
 		s.get(t, target).expect(t, http.StatusOK)
 		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: target}).FastLane, want, "fast lane of %s", target)

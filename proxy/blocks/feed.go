@@ -64,6 +64,9 @@ func (r *Reader) Forecast(from *http.Request, q *Query, p web.Plan) (plan web.Pl
 	}
 	p.Class, p.Query = string(q.Kind.Class), r.cacheQuery(q, tip)
 	p.Query.Queue = &originRead{Reader: r, q: q}
+	if q.Typos != "" {
+		p.NoLane = "a parameter is probably a typo"
+	}
 	if q.Pinned > 0 {
 		p.Class = "pinned"
 	}

@@ -126,7 +126,9 @@ func TestTyposAreReportedAndKeepTheRequestOutOfTheLane(t *testing.T) {
 		withFrontend(t, func(t *testing.T, d *frontend) {
 			w, rec := httptest.NewRecorder(), &record.Record{LaneSlot: &lane{}, Start: time.Now()}
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-			expect.NoError(t, d.Serve(w, r, rec, d.query(blocks.Heights{}, blocks.Snapshot{})(), typos))
+			q := d.query(blocks.Heights{}, blocks.Snapshot{})()
+			q.Typos = typos
+			expect.NoError(t, d.Serve(w, r, rec, q))
 			if got := w.Header().Get("X-Unknown-Parameters"); got != typos || w.Body.String() != "100" || (rec.LaneSlot == nil) != (typos != "") {
 				t.Errorf("typos %q: header = %q, body = %s, lane slot %v", typos, got, w.Body, rec.LaneSlot)
 			}

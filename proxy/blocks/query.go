@@ -38,6 +38,7 @@ type Query struct {
 	Walk  Snapshot // block at which the walk over pages began; zero for none
 	Batch *Batch   // read in place of Origin; nil for a single read
 	With  []*Query // other queries of the same request, served at the same tip
+	Typos string   // parameters of the request that are ignored and are probably typos; "" for none
 }
 
 // A Snapshot is the block at which a walk over pages continues while a node has it. After that the query reads the

@@ -16,10 +16,10 @@ import (
 const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader + ", Accept"
 
 // Serve serves a query over HTTP: it waits for the block that the client must see, reads through the cache and writes
-// the response. typos names the parameters of the request that are ignored and probably typos, "" for none.
-func (r *Reader) Serve(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Query, typos string) error {
-	if typos != "" {
-		w.Header().Set(respond.UnknownHeader, typos)
+// the response.
+func (r *Reader) Serve(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Query) error {
+	if q.Typos != "" {
+		w.Header().Set(respond.UnknownHeader, q.Typos)
 		rec.KeepOutOfLane()
 	}
 	ctx := r.Deadline(from, rec)

@@ -26,7 +26,6 @@ type RowQuery struct {
 	blocks.Query
 	Path     string // for the node, as the dialect's upstream takes it
 	RawQuery string // encoded, without ?
-	Typos    string // query parameters that are ignored and are probably typos
 	ep       *Endpoint
 }
 
@@ -105,7 +104,7 @@ func (q *RowQuery) setKey(prefix string, v Values) {
 
 // Reply serves a request that was admitted and parsed.
 func (ep *Endpoint) Reply(c *gin.Context, rec *record.Record, q *RowQuery) error {
-	return ep.Serve(c.Writer, c.Request, rec, &q.Query, q.Typos)
+	return ep.Serve(c.Writer, c.Request, rec, &q.Query)
 }
 
 // Pass serves a request that was admitted and parsed, without the cache.
@@ -180,9 +179,6 @@ func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	plan, pinned, err := ep.Forecast(r, &q.Query, web.Plan{Route: ep.Name, Asks: "the node for " + q.Path, Origin: "the node"})
 	if err != nil || ep.Class == blocks.Never {
 		return p, err
-	}
-	if q.Typos != "" {
-		plan.NoLane = "a parameter is probably a typo"
 	}
 	if q.RawQuery != "" {
 		plan.Asks += "?" + q.RawQuery
