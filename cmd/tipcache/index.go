@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -46,70 +48,92 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 	if err != nil {
 		return err
 	}
-	run := &indexRun{store: store, registry: parts.NewRegistry(), log: log, std: std}
+	run := &indexRun{log: log, std: std}
 	o := cfg.IndexOptions()
 	o.Follow, o.Logger = follow, log
-	if again {
-		err = run.rebuild(ctx, o, admin)
-	}
-	if err == nil && ctx.Err() == nil {
-		err = run.run(ctx, o, admin)
-	}
-	return errors.Join(err, store.Close())
+	return errors.Join(run.run(ctx, store, o, admin, again), store.Close())
 }
 
 // An indexRun is one run of the command.
 type indexRun struct {
+	shown atomic.Pointer[filling] // by the admin listener
+	log   *slog.Logger
+	std   streams
+}
+
+// A filling fills a store.
+type filling struct {
 	store    *collections.Store
 	indexer  *indexer.Indexer
 	registry *prometheus.Registry
-	log      *slog.Logger
-	std      streams
 }
 
-// run indexes while an admin listener and the log report the progress.
-func (r *indexRun) run(ctx context.Context, o indexer.Options, admin string) (err error) {
-	o.Store, o.Registerer = r.store, r.registry
-	if r.indexer, err = indexer.New(o); err != nil {
+// newFilling returns a filling with an indexer whose options are o.
+func newFilling(store *collections.Store, o indexer.Options) (f *filling, err error) {
+	f = &filling{store: store, registry: parts.NewRegistry()}
+	o.Store, o.Registerer = store, f.registry
+	if f.indexer, err = indexer.New(o); err == nil {
+		f.registry.MustRegister(f.indexer.Outages())
+	}
+	return f, err
+}
+
+// run fills the store, after a rebuild if again is true. An admin listener reports the progress of both.
+func (r *indexRun) run(ctx context.Context, store *collections.Store, o indexer.Options, admin string, again bool) error {
+	served, err := newFilling(store, o)
+	if err != nil {
 		return err
 	}
-	r.registry.MustRegister(r.indexer.Outages())
-	reporting, stop := context.WithCancel(ctx)
+	r.shown.Store(served)
+	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	var group errgroup.Group
-	if err := r.listen(reporting, &group, admin); err != nil {
+	if err := r.listen(serving, &group, admin); err != nil {
 		return err
 	}
-	group.Go(func() error {
-		logIndex(reporting, r.indexer, r.log)
-		return nil
-	})
-	err = r.index(ctx, o.Follow)
-	stop()
-	err = errors.Join(err, group.Wait())
-	if s := r.indexer.Status(); s.Cursor.Block > 0 {
-		fmt.Fprintf(r.std.out, "%s has chain %d up to block %d, %d logs in this run\n", r.store.Name(), s.Cursor.Chain, s.Cursor.Block, s.Logs)
+	if again {
+		if err = r.rebuild(ctx, served, o); isInterrupted(ctx, err) {
+			r.log.Info("rebuild interrupted, the next one continues it")
+		}
 	}
-	return err
+	if err == nil {
+		err = r.fill(ctx, served, o.Follow)
+	}
+	stop()
+	if isInterrupted(ctx, err) {
+		err = nil // the next run continues
+	}
+	return errors.Join(err, group.Wait())
 }
 
-// index fills the store. It returns nil if ctx ends, because an interrupted run continues later.
-func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
+// isInterrupted reports whether err is the end of ctx.
+func isInterrupted(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, ctx.Err())
+}
+
+// fill indexes, and logs the progress.
+func (r *indexRun) fill(ctx context.Context, f *filling, follow bool) (err error) {
+	reporting, stop := context.WithCancel(ctx)
+	defer stop()
+	var logging sync.WaitGroup
+	logging.Go(func() { logIndex(reporting, f.indexer, r.log) })
 	if follow {
-		err = service.KeepIndexing(ctx, r.store, r.indexer, r.log)
+		err = service.KeepIndexing(ctx, f.store, f.indexer, r.log)
 	} else {
-		err = r.store.Lead(ctx, r.indexer.Run)
+		err = f.store.Lead(ctx, f.indexer.Run)
 	}
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil
+	stop()
+	logging.Wait()
+	if s := f.indexer.Status(); s.Cursor.Block > 0 {
+		fmt.Fprintf(r.std.out, "%s has chain %d up to block %d, %d logs in this run\n", f.store.Name(), s.Cursor.Chain, s.Cursor.Block, s.Logs)
 	}
 	return err
 }
 
 // rebuild counts everything again in a second store next to the served one, and swaps the result in once
 // it has caught up. If ctx ends, the next rebuild continues.
-func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string) error {
-	store := r.store
+func (r *indexRun) rebuild(ctx context.Context, served *filling, o indexer.Options) error {
+	store := served.store
 	before, err := store.Mark(ctx)
 	if err != nil {
 		return fmt.Errorf("rebuild: %w", err)
@@ -119,16 +143,17 @@ func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string)
 		return fmt.Errorf("rebuild: %w", err)
 	}
 	o.Follow = false
-	o.Logger.Info("rebuilding into a second store", "shadow", shadow.Name())
+	r.log.Info("rebuilding into a second store", "shadow", shadow.Name())
 	if m, err := shadow.Mark(ctx); err == nil && m.Cursor.Chain != 0 {
-		o.Logger.Warn("continuing an interrupted rebuild; to count its blocks again, remove the second store first", "block", m.Cursor.Block)
+		r.log.Warn("continuing an interrupted rebuild; to count its blocks again, remove the second store first", "block", m.Cursor.Block)
 	}
-	second := &indexRun{store: shadow, registry: parts.NewRegistry(), log: r.log, std: r.std}
-	err = errors.Join(second.run(ctx, o, admin), shadow.Close())
-	if err == nil && ctx.Err() != nil {
-		o.Logger.Info("rebuild interrupted, the next one continues it")
-		return nil //nolint:nilerr // nothing is lost
+	second, err := newFilling(shadow, o)
+	if err == nil {
+		r.shown.Store(second)
+		err = r.fill(ctx, second, false)
+		r.shown.Store(served)
 	}
+	err = errors.Join(err, shadow.Close())
 	if errors.Is(err, indexer.ErrOtherChain) || errors.Is(err, indexer.ErrDiverged) || errors.Is(err, indexer.ErrIncomplete) {
 		err = errors.Join(err, store.DropShadow(ctx), errors.New("dropped the rebuilt store, the next rebuild starts again"))
 	}
@@ -136,12 +161,13 @@ func (r *indexRun) rebuild(ctx context.Context, o indexer.Options, admin string)
 		err = checkRebuilt(before.Cursor, second.indexer.Status().Cursor)
 	}
 	if err == nil {
+		r.log.Info("replacing the store")
 		err = store.SwapIn(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild: the store is unchanged: %w", err)
 	}
-	o.Logger.Info("rebuild swapped into the store", "block", second.indexer.Status().Cursor.Block)
+	r.log.Info("rebuild swapped into the store", "block", second.indexer.Status().Cursor.Block)
 	return store.DropShadow(ctx)
 }
 

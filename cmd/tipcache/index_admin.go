@@ -3,11 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"net/http"
-	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
@@ -20,12 +19,13 @@ func (r *indexRun) listen(ctx context.Context, group *errgroup.Group, address st
 	if address == "none" {
 		return nil
 	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	l, err := service.ListenAdmin(ctx, address, r.log)
 	if err != nil {
-		return fmt.Errorf("admin: %w", err)
+		return err
 	}
-	pages := admin.New(admin.Options{Gatherer: r.registry, Ready: r.ready, Version: parts.Version()})
-	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second, ErrorLog: parts.ServerLog(r.log)}
+	metrics := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return r.shown.Load().registry.Gather() })
+	pages := admin.New(admin.Options{Gatherer: metrics, Ready: r.ready, Version: parts.Version()})
+	server := service.NewAdminServer(pages, r.log)
 	group.Go(func() error {
 		pages.Run(ctx)
 		return server.Close()
@@ -48,8 +48,9 @@ type indexReadiness struct {
 }
 
 func (r *indexRun) ready(ctx context.Context, _ []string) (bool, any) {
-	m, err := r.store.Mark(ctx)
-	state := indexReadiness{Problems: map[string]string{}, Index: service.NewIndexHealth(&m, r.indexer.Status())}
+	shown := r.shown.Load()
+	m, err := shown.store.Mark(ctx)
+	state := indexReadiness{Problems: map[string]string{}, Index: service.NewIndexHealth(&m, shown.indexer.Status())}
 	if err != nil {
 		state.Problems["store"] = err.Error()
 	}

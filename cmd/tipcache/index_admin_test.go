@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -66,4 +67,19 @@ func TestRebuildReportsProgressAndEndsWhenInterrupted(t *testing.T) {
 	expect.Response(t, "/readyz", status, body, http.StatusOK, `"running":`)
 	p.interrupt()
 	expect.Contains(t, p.output.String(), "rebuild interrupted", "log")
+}
+
+func TestRebuildHasOneAdminListenerUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	p := startProgram(t, nil, indexArgs(d, sqliteURL(t), "--rebuild", "--follow", "--admin", "127.0.0.1:0")...)
+	admin := p.admin()
+	defer http.DefaultClient.CloseIdleConnections()
+	p.waitFor("the rebuilt store at the head", func() bool {
+		var ready indexReadiness
+		_, body := fetch(t, admin+"/readyz")
+		expect.NoError(t, json.Unmarshal([]byte(body), &ready))
+		return strings.Contains(p.output.String(), "rebuild swapped into the store") && ready.Index.Running && ready.Index.Block == d.EVM().Height()
+	})
+	p.waitFor("the metric of the cursor", func() bool { return metricValue(t, admin, "tipcache_indexer_cursor_block") != "" })
 }

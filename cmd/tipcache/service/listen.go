@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 
@@ -43,16 +45,34 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if s.cfg.Admin == "none" {
 		return nil
 	}
-	o := listener.Options{Most: adminConnections, Logger: s.log.With("listener", "admin")} // its server handles TLS
-	if s.admin, err = listener.Listen(ctx, s.cfg.Admin, o); err != nil {
-		return fmt.Errorf("admin: %w", err)
+	if s.admin, err = ListenAdmin(ctx, s.cfg.Admin, s.log); err != nil {
+		return err
 	}
 	s.onClose(ignoreClosed(s.admin.Close))
 	return nil
 }
 
-// adminConnections is the maximum number of connections of the admin listener.
+// adminConnections is the maximum number of connections of an admin listener.
 const adminConnections = 128
+
+// ListenAdmin opens an admin listener for a server of NewAdminServer, which handles TLS.
+func ListenAdmin(ctx context.Context, address string, log *slog.Logger) (net.Listener, error) {
+	l, err := listener.Listen(ctx, address, listener.Options{Most: adminConnections, Logger: log.With("listener", "admin")})
+	if err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
+	}
+	return l, nil
+}
+
+// NewAdminServer returns the server of an admin listener. Its Shutdown closes pages.
+func NewAdminServer(pages *admin.Handler, log *slog.Logger) *http.Server {
+	server := &http.Server{
+		Handler: pages, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: parts.ServerLog(log),
+		ConnContext: conn.Context, ConnState: conn.State,
+	}
+	server.RegisterOnShutdown(pages.Close)
+	return server
+}
 
 // listenForClients opens a listener, which Close closes. Loopback and trusted proxies may have any number of connections. A nil
 // lane disables the fast lane.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -31,11 +30,7 @@ const (
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {
 	public := s.newServer(s.proxy)
-	admin := &http.Server{
-		Handler: s.adminPages, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: parts.ServerLog(s.log),
-		ConnContext: conn.Context, ConnState: conn.State,
-	}
-	admin.RegisterOnShutdown(s.adminPages.Close)
+	admin := NewAdminServer(s.adminPages, s.log)
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // until the end of the drain
