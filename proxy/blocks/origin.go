@@ -234,6 +234,9 @@ const BrokenLife = time.Second
 // Expiry returns when an answer about the state expires in addition to its policy; zero for no such time. negative is
 // the lifetime of a negative answer that the state does not explain.
 func Expiry(a *node.Answer, now time.Time, tip node.Tip, negative time.Duration) time.Time {
+	if a.Internal { // perhaps not part of the state
+		return now.Add(negative)
+	}
 	switch a.Reason {
 	case node.OK, node.Refused: // part of the state
 		return time.Time{}

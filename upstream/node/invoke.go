@@ -98,7 +98,7 @@ func refusedInvocation(st *status.Status, stated, asked int64) (*Answer, error) 
 	}
 	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Type: UnrunType, Body: body, Text: text, Height: stated}
 	if stated > 0 {
-		a.Type, a.Reason = StatusType, Refused
+		a.Type, a.Reason, a.Internal = StatusType, Refused, st.Code() == codes.Internal
 		return a, nil
 	}
 	reason, known := classify(grpcUnrun, text, asked)
