@@ -79,9 +79,9 @@ func (x *Indexer) compare(ctx context.Context, e *evm.Session, b *blocks, sample
 		case len(onlyOurs) > 0 && len(onlyTheirs) > 0:
 			return fmt.Errorf("%w: the logs of blocks %d to %d differ at %s and %s", errInconsistent, s.from, s.to, b.source.Name(), e.Name())
 		case len(onlyTheirs) > 0:
-			return x.settle(ctx, e, b, b.source, onlyTheirs[0])
+			return x.settle(ctx, b, b.source, e.Endpoint, onlyTheirs[0])
 		default:
-			return x.settle(ctx, e, b, e.Endpoint, onlyOurs[0])
+			return x.settle(ctx, b, e.Endpoint, b.source, onlyOurs[0])
 		}
 	}
 	b.compared = b.compared || compared == b.blocks()
@@ -106,37 +106,47 @@ func without(events, others []Event) (rest []Event) {
 	return rest
 }
 
-// settle determines whether the endpoint that lacks a log or the one that has it is wrong. The lacking one is wrong unless
-// its own header rules the log out. The wrong endpoint is doubted and its data is discarded.
-func (x *Indexer) settle(ctx context.Context, e *evm.Session, b *blocks, lacking *evm.Endpoint, log Event) error {
-	var h header
-	err := x.pool.TryOne(lacking, func(s *evm.Session) error {
-		_, answers, err := s.Poll(ctx, log.Block, getHeader(log.Block))
-		results, err := evm.Results(answers, err)
-		if err == nil {
-			h, err = readHeader(lacking, results[0], log.Block)
+// settle determines whether the endpoint that lacks a log or the one that has it is wrong. The one that has it is wrong if its
+// own header rules the log out, and otherwise the lacking one is, unless its header rules the log out. The wrong endpoint is
+// doubted and its data is discarded.
+func (x *Indexer) settle(ctx context.Context, b *blocks, lacking, having *evm.Endpoint, log Event) error {
+	var ruledOut [2]bool // by the headers of both
+	for i, e := range []*evm.Endpoint{lacking, having} {
+		h, err := x.headerOf(ctx, e, log.Block)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("%w: whether block %d has a log: %s: %s", errInconsistent, log.Block, e.Name(), err.Error())
+		case log.BlockHash != h.hash:
+			return fmt.Errorf("%w: block %d is %v at %s, and a log says %v", errInconsistent, log.Block, h.hash, e.Name(), log.BlockHash)
 		}
-		return err
-	})
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return fmt.Errorf("%w: whether block %d has a log: %s: %s", errInconsistent, log.Block, lacking.Name(), err.Error())
-	case log.BlockHash != h.hash:
-		return fmt.Errorf("%w: block %d is %v at %s, and a log says %v", errInconsistent, log.Block, h.hash, lacking.Name(), log.BlockHash)
+		ruledOut[i] = h.bloom != nil && !x.o.Network.promises(h.bloom, log.Kind)
 	}
 	wrong, fault := lacking, "omitted a log"
-	if h.bloom != nil && !x.o.Network.promises(h.bloom, log.Kind) {
-		fault = "invented a log"
-		if wrong = b.source; lacking == b.source {
-			wrong = e.Endpoint
-		}
+	switch {
+	case ruledOut[1]:
+		wrong, fault = having, "invented a log"
+	case ruledOut[0]:
+		return fmt.Errorf("%w: the blooms of block %d differ at %s and %s", errInconsistent, log.Block, lacking.Name(), having.Name())
 	}
 	if err := x.doubt(ctx, wrong, fault, log.Block); wrong == b.source {
 		return err
 	}
 	return evm.Contradiction("it %s in block %d", fault, log.Block)
+}
+
+// headerOf reads a header from one endpoint.
+func (x *Indexer) headerOf(ctx context.Context, e *evm.Endpoint, block int64) (h header, err error) {
+	err = x.pool.TryOne(e, func(s *evm.Session) error {
+		_, answers, err := s.Poll(ctx, block, getHeader(block))
+		results, err := evm.Results(answers, err)
+		if err == nil {
+			h, err = readHeader(e, results[0], block)
+		}
+		return err
+	})
+	return h, err
 }
 
 // doubt excludes an endpoint with wrong logs and returns why its data is discarded. If this run or an earlier one may have

@@ -160,6 +160,28 @@ func TestLogsThatAppearAfterTheirHeaderAreCounted(t *testing.T) {
 	checkStore(t, store, h.count(0))
 }
 
+func TestLogsMissingAtTheHeadAreFoundByAnotherClientIfHeadersHaveNoBlooms(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 0)
+	h.addBlock(h.register)
+	store := openMemory(t)
+	run(t, quick(store, serveEVM(t, h, faults{drops: dropsAll, noBloom: true}), serveEVM(t, h, faults{})))
+	checkStore(t, store, h.count(0))
+}
+
+func TestClientWithoutLogsIsNotBelievedForItsEmptyBlooms(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6, 500)
+	store := openMemory(t)
+	wrong := serveEVM(t, h, faults{drops: dropsAll, zeroBloom: true})
+	o := quick(store, serveEVM(t, h, faults{}), wrong)
+	err := index(t.Context(), o)
+	expect.Contains(t, fmt.Sprint(err), "differ at", "error of Run while the clients contradict each other")
+	wrong.set(faults{})
+	run(t, o)
+	checkStore(t, store, h.count(0))
+}
+
 func TestFalseBloomOfSoundClientIsAccepted(t *testing.T) {
 	h := newHistory(9, 50)
 	evm := serveEVM(t, h, faults{})

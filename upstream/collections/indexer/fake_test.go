@@ -53,6 +53,7 @@ type faults struct {
 	forkCalls    bool    // forkRate applies to calls
 	dropsFrom    int64   // since this block, every third block has no logs; 0 means none
 	noBloom      bool    // headers have no blooms
+	zeroBloom    bool    // the blooms of headers are empty
 	wrongHeader  bool    // the hashes of headers differ from those in logs and child blocks
 	drops        int     // lists of logs are empty: dropsRanges or dropsAll
 	logTime      int64   // time in all logs, in seconds; 0 means the block's

@@ -269,6 +269,9 @@ func (h *history) header(f faults, n int64) map[string]any {
 		}
 		header["logsBloom"] = bloomOf(logs)
 	}
+	if f.zeroBloom {
+		header["logsBloom"] = bloomOf(nil)
+	}
 	if f.noBloom {
 		delete(header, "logsBloom")
 	}
