@@ -142,7 +142,7 @@ func (r *indexRun) rebuild(ctx context.Context, served *filling, o indexer.Optio
 	if err != nil {
 		return fmt.Errorf("rebuild: %w", err)
 	}
-	o.Follow = false
+	o.Follow, o.Strict = false, true
 	r.log.Info("rebuilding into a second store", "shadow", shadow.Name())
 	if m, err := shadow.Mark(ctx); err == nil && m.Cursor.Chain != 0 {
 		r.log.Warn("continuing an interrupted rebuild; to count its blocks again, remove the second store first", "block", m.Cursor.Block)

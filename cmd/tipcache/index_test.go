@@ -245,6 +245,21 @@ func TestRebuildStartsAgainAfterAnUnusableOne(t *testing.T) {
 	expectChain(t, store, d)
 }
 
+func TestRebuildEndsAtOnceIfItsStoreIsIncomplete(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	url := sqliteURL(t)
+	expect.Value(runCommand(t, indexArgs(d, url)...))(t)
+	expect.Value(runCommand(t, indexArgs(d, url+".rebuild")...))(t)
+	shadow := expect.Value(openURL(t, url).Shadow(t.Context()))(t)
+	at := expect.Value(shadow.Mark(t.Context()))(t).Cursor.Block
+	expect.NoError(t, errors.Join(shadow.MarkIncomplete(t.Context()), shadow.Close()))
+	d.Advance(20)
+	out, err := runCommand(t, indexArgs(d, url, "--rebuild")...)
+	expect.Contains(t, fmt.Sprint(err), "the next rebuild starts again", "error of the rebuild")
+	expect.Contains(t, out, fmt.Sprintf("up to block %d,", at), "output of the rebuild")
+}
+
 func TestRebuildThatIsBehindDoesNotReplaceStore(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})

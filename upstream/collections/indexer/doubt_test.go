@@ -442,6 +442,21 @@ func TestStoreThatMayLackLogsIsIncompleteUntilItIsRebuilt(t *testing.T) {
 	})
 }
 
+func TestStrictRunEndsAtOnceIfStoreIsIncomplete(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6, 100)
+	store := openMemory(t)
+	evm := serveEVM(t, h, faults{})
+	run(t, quick(store, evm))
+	before := h.head()
+	expect.NoError(t, store.MarkIncomplete(t.Context()))
+	h.grow(100)
+	o := quick(store, evm)
+	o.Strict = true
+	expect.ErrorIs(t, index(t.Context(), o), indexer.ErrIncomplete, "Run")
+	expect.Equal(t, readCursor(t, store).Block, before, "block of the cursor")
+}
+
 func TestRepeatedLogIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for _, follows := range []bool{false, true} {

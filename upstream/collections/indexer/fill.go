@@ -72,6 +72,9 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 	if err := x.pool.Unreliable(); err != nil {
 		return err
 	}
+	if x.o.Strict && cursor.Incomplete {
+		return ErrIncomplete
+	}
 	if cursor.Chain != 0 && b.parent != cursor.Hash {
 		return fmt.Errorf("%w: the parent of block %d is %v, and block %d is %v", errInconsistent, b.from, b.parent, cursor.Block, cursor.Hash)
 	}

@@ -45,6 +45,7 @@ type Options struct {
 
 	From   int64 // first block, for a store without a cursor; 0 finds where the contracts begin, and refuses imported collections
 	Follow bool  // continue with new blocks; otherwise Run ends at the head
+	Strict bool  // an incomplete store ends Run with ErrIncomplete at once; otherwise only at the head, without Follow
 
 	Poll  time.Duration // between two polls for a new block; 0 means 1 s
 	Grace time.Duration // how long endpoints may lag behind the store or not respond before Status reports it; 0 means 10 s
