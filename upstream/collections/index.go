@@ -11,10 +11,13 @@ import (
 // ErrNotIndexed is the error of the methods for indexers if another server fills the store.
 var ErrNotIndexed = errors.New("collections: the store is read-only: index into the database behind it")
 
-// Owners returns the owners of the ids that the store knows. Its errors are those of Mark.
+// Owners returns the owners of the ids that the store knows. It may take as long as Apply, because a tally may need those of
+// tens of thousands of ids. Its errors are those of Mark.
 func (s *Store) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error) {
 	ctx, span := upstream.StartSpan(ctx, "collections.owners")
-	found, err := within(ctx, s, func(ctx context.Context) (ledger.Owners, error) { return s.driver.Owners(ctx, ips, disputes) })
+	found, err := within(ctx, s, applyTimeouts*s.timeout, func(ctx context.Context) (ledger.Owners, error) {
+		return s.driver.Owners(ctx, ips, disputes)
+	})
 	upstream.EndSpan(span, err)
 	return found, err
 }
@@ -41,7 +44,7 @@ func (s *Store) write(ctx context.Context, change func(context.Context) error) e
 // Trail returns at most 64 cursors before from, the latest first, back to the last one at which something was counted. Its
 // errors are those of Mark.
 func (s *Store) Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error) {
-	return within(ctx, s, func(ctx context.Context) ([]ledger.Cursor, error) { return s.driver.Trail(ctx, from) })
+	return within(ctx, s, s.timeout, func(ctx context.Context) ([]ledger.Cursor, error) { return s.driver.Trail(ctx, from) })
 }
 
 // StepBack moves the cursor back to one of its Trail. Its errors are those of Apply.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -27,6 +28,19 @@ func (d *slowDriver) Ping(context.Context) error {
 	d.pings++
 	time.Sleep(100 * time.Millisecond)
 	return nil
+}
+
+// Owners takes much longer than a page may take.
+func (d *slowDriver) Owners(ctx context.Context, _ []ledger.Address, _ []ledger.Hash) (ledger.Owners, error) {
+	return ledger.Owners{}, upstream.Sleep(ctx, 40*time.Second)
+}
+
+func TestOwnersMayTakeLongerThanPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := expect.Value(collections.New("slow", &slowDriver{}, collections.Options{}))(t)
+		_, err := s.Owners(t.Context(), []ledger.Address{{1}}, nil)
+		expect.NoError(t, err)
+	})
 }
 
 func TestOneSlowQueryIsNoOutage(t *testing.T) {

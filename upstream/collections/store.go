@@ -118,7 +118,7 @@ func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	if q, err = q.normal(); err != nil {
 		return Page{}, err
 	}
-	return within(ctx, s, func(ctx context.Context) (Page, error) { return s.driver.List(ctx, q) })
+	return within(ctx, s, s.timeout, func(ctx context.Context) (Page, error) { return s.driver.List(ctx, q) })
 }
 
 func result(err error) string {
@@ -131,10 +131,10 @@ func result(err error) string {
 	return cmp.Or(upstream.KindOf(err).String(), "refused")
 }
 
-// within calls read with the store's timeout and records outages, which are logged when they begin and end. A busy store is
+// within calls read with a timeout and records outages, which are logged when they begin and end. A busy store is
 // not an outage, nor is a single slow or refused query.
-func within[T any](ctx context.Context, s *Store, read func(context.Context) (T, error)) (T, error) {
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+func within[T any](ctx context.Context, s *Store, timeout time.Duration, read func(context.Context) (T, error)) (T, error) {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	found, err := read(bounded)
 	err = canceled(ctx, err)
@@ -165,7 +165,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	if time.Since(s.pinged) < pingInterval {
 		return s.pingErr
 	}
-	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.driver.Ping(ctx) })
+	_, err := within(ctx, s, s.timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.driver.Ping(ctx) })
 	if !errors.Is(err, context.Canceled) {
 		s.pinged, s.pingErr = time.Now(), err
 	}

@@ -23,7 +23,9 @@ type Mark struct {
 
 // Mark returns the progress of the store. It is cheap enough to be called every second. Its errors are those of List, or
 // ErrNotIndexed.
-func (s *Store) Mark(ctx context.Context) (Mark, error) { return within(ctx, s, s.driver.Mark) }
+func (s *Store) Mark(ctx context.Context) (Mark, error) {
+	return within(ctx, s, s.timeout, s.driver.Mark)
+}
 
 // A Watch follows the progress of a store, even if another process fills it.
 type Watch struct {

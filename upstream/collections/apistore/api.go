@@ -114,7 +114,8 @@ const pingInterval = 30 * time.Second
 
 // Ping reads one collection, because the API has no cheaper request.
 func (s *httpStore) Ping(ctx context.Context) error {
-	if time.Since(time.Unix(0, s.worked.Load())) < pingInterval {
+	passed := time.Since(time.Unix(0, s.worked.Load()))
+	if passed >= 0 && passed < pingInterval { // negative after a change of the clock
 		return nil
 	}
 	_, err := s.List(ctx, collections.Query{Desc: true, Limit: 1})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -161,4 +162,19 @@ func TestPingRequestsTheServerUnlessAListSucceededRecently(t *testing.T) {
 			t.Errorf("step %d with status %d = %v after %d requests, want success %t after %d", i, step.status, err, requests.Load(), step.works, step.requests)
 		}
 	}
+}
+
+func TestPingChecksServerAgainIfItsLastAnswerIsInTheFuture(t *testing.T) {
+	var requests atomic.Int64
+	driver := open(t, collections.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.Header().Set("Connection", "close") // no connection may outlive the clock
+		fmt.Fprint(w, somePage)
+	})
+	_, err := driver.List(t.Context(), collections.Query{Limit: 1})
+	expect.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) { // whose clock begins in the year 2000
+		expect.NoError(t, driver.Ping(t.Context()))
+	})
+	expect.Equal(t, requests.Load(), 2, "requests")
 }
