@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -48,18 +49,20 @@ func runImport(ctx context.Context, settings *settingFlags, path string, force b
 	if err != nil {
 		return err
 	}
-	n := 0
+	n, outcome := 0, "nothing was imported"
 	if err = checkNotIndexed(ctx, store); err == nil || force {
-		n, err = importFrom(ctx, store, in, log)
+		if n, err = importFrom(ctx, store, in, log); isInterrupted(ctx, err) || upstream.KindOf(err) == upstream.Unreachable {
+			outcome = "either everything or nothing was imported, so repeat the import"
+		}
 	}
 	if errors.Is(err, ledger.ErrCursorMoved) {
 		err = errors.New("an indexer has begun to fill the store meanwhile")
 	}
-	if err = errors.Join(err, store.Close()); err != nil {
-		return fmt.Errorf("import %s: nothing was imported: %w", path, err)
+	if err != nil {
+		return errors.Join(fmt.Errorf("import %s: %s: %w", path, outcome, err), store.Close())
 	}
 	fmt.Fprintf(std.out, "imported %d collections into %s\n", n, store.Name())
-	return nil
+	return store.Close()
 }
 
 // checkNotIndexed returns an error if an indexer fills the store.

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -173,6 +176,45 @@ func TestImportIntoIndexedStoreNeedsForce(t *testing.T) {
 	_, err := runCommand(t, "import", os.DevNull, "--store", url)
 	expect.Contains(t, fmt.Sprint(err), "--force", "error of an import into an indexed store")
 	expect.Value(runCommand(t, "import", "--force", os.DevNull, "--store", url))(t)
+}
+
+func TestImportWhoseConnectionBreaksMayHaveImported(t *testing.T) {
+	t.Parallel()
+	direct := expect.Value(url.Parse(postgresURL(t)))(t)
+	expect.Value(runCommand(t, "import", os.DevNull, "--store", direct.String()))(t) // creates the schema
+	broken := *direct
+	broken.Host = forwardUntil(t, direct.Host, "COMMIT")
+	_, err := runCommand(t, "import", os.DevNull, "--store", broken.String())
+	expect.Contains(t, fmt.Sprint(err), "either everything or nothing was imported, so repeat the import", "error of an import whose COMMIT is not answered")
+}
+
+// forwardUntil starts a proxy for a server. It closes each connection that carries a word to the server.
+func forwardUntil(t *testing.T, server, word string) (address string) {
+	t.Helper()
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for client, err := l.Accept(); err == nil; client, err = l.Accept() {
+			to, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() {
+				defer client.Close()
+				_, _ = io.Copy(client, to)
+			}()
+			go func() {
+				defer to.Close()
+				defer client.Close()
+				buffer := make([]byte, 64<<10)
+				for n, err := client.Read(buffer); err == nil && !bytes.Contains(buffer[:n], []byte(word)); n, err = client.Read(buffer) {
+					_, _ = to.Write(buffer[:n])
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
 }
 
 func TestIndexRefusesImportedCollectionsWithoutFirstBlock(t *testing.T) {
