@@ -21,5 +21,6 @@
 //
 // So every event counts once, even if the process dies or several indexers share a store. No single
 // response decides what counts: hashes, parents and logs must agree, permanent data is
-// read twice, and doubtful responses are read again if they contradict each other or the store.
+// read twice, and doubtful responses are read again if they contradict each other or the store. The
+// exception is a block at the head without logs: the bloom in its header is believed.
 package indexer
