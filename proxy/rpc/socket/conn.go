@@ -65,17 +65,14 @@ func (c *conn) serve(ws *websocket.Conn, raw net.Conn) {
 	c.pings = time.AfterFunc(c.handler.o.Ping, c.ping)
 	defer c.close()
 	for {
-		ctx, cancel := context.WithCancel(c.ctx)
-		_, from, err := ws.Reader(ctx)
+		_, from, err := ws.Reader(c.ctx)
 		if err != nil {
-			cancel()
 			return
 		}
-		late := time.AfterFunc(c.handler.o.Read, cancel) // pings do not notice a message without an end
+		late := time.AfterFunc(c.handler.o.Read, c.end) // pings do not notice a message without an end
 		held := c.stack().HoldBody(c.stack().Admission.ClientOf(c.request))
 		message, err := held.ReadAll(observedReader{from, &c.hasRead}, c.handler.o.Message)
 		late.Stop()
-		cancel()
 		if err != nil {
 			held.Release()
 			if errors.As(err, new(*failure.Failure)) {

@@ -1,11 +1,16 @@
 package socket_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
@@ -99,4 +104,74 @@ func TestCallReadAheadWithoutMemoryIsReadAgain(t *testing.T) {
 	close(hold)
 	receive(t, conn)
 	expect.Equal(t, receive(t, conn), `{"jsonrpc":"2.0","id":2,`+long+`}`, "answer after memory was released")
+}
+
+// pipes listens for connections in memory.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	p <- ours
+	return theirs, nil
+}
+
+func (p pipes) Close() error { close(p); return nil }
+func (pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestOnlySmallCallsMayWaitForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := expect.Value(cache.New(cache.Options{}))(t)
+		defer c.Close()
+		hold, listener := make(chan struct{}), make(pipes)
+		d := socket.New(socket.Options{Stack: web.New(web.Options{}, c), Ping: time.Hour, Feed: newFeed(still{}, nil), Methods: methods(func(r *http.Request, _ string, _ json.RawMessage) []byte {
+			select {
+			case <-hold:
+			case <-r.Context().Done():
+			}
+			return []byte(`"result":1`)
+		})})
+		server := &http.Server{Handler: d}
+		go func() { _ = server.Serve(listener) }()
+		defer server.Close()
+		defer d.Drain(t.Context())
+		transport := &http.Transport{DialContext: listener.dial}
+		dial := func() *websocket.Conn {
+			conn, _, err := websocket.Dial(t.Context(), "http://node", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
+			expect.NoError(t, err)
+			return conn
+		}
+		small, large := dial(), dial()
+		defer small.CloseNow()
+		defer large.CloseNow()
+		for _, conn := range []*websocket.Conn{small, large} {
+			send(t, conn, `{"id":1,"method":"slow","params":{}}`)
+		}
+		send(t, small, `{"id":2,"method":"next","params":{}}`)
+		send(t, large, strings.Repeat("x", 100<<10))
+		synctest.Wait()
+		if held := c.Account().Used(); held < 100<<10 {
+			t.Errorf("Used = %d while a message of 100 KiB waits, want it reserved", held)
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		for err := error(nil); err == nil; { // the end of the call may be answered
+			_, _, err = large.Read(ctx)
+		}
+		expect.Equal(t, time.Since(began), 20*time.Second, "time until the end of the connection with the large message")
+		close(hold)
+		for id := 1; id <= 2; id++ {
+			expect.Equal(t, receive(t, small), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":1}`, id), "answer %d to small calls", id)
+		}
+		synctest.Wait()
+		expect.Equal(t, c.Account().Used(), 0, "bytes reserved after the end of the connection")
+	})
 }

@@ -2,6 +2,7 @@ package socket
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 )
@@ -11,6 +12,9 @@ const (
 	maxCalls = 100
 	maxBytes = 2 << 20
 )
+
+// mayWait is the size of the queue beyond which a message has a deadline, in bytes.
+const mayWait = 64 << 10
 
 // maxConcurrent is the number of calls of a connection that are read concurrently.
 const maxConcurrent = 20
@@ -28,12 +32,20 @@ type turn struct {
 	done   chan struct{} // closed when the read ahead has ended; nil if none was started
 }
 
-// enqueue queues a call. While the queue is full, it waits.
+// enqueue queues a call. While the queue is full, it waits. If the queue exceeds mayWait, the connection ends unless the call
+// is answered in time: behind answers that the client reads slowly, a message could hold its memory for long.
 func (c *conn) enqueue(message []byte, release func()) {
 	t := &turn{size: len(message), free: release}
 	t.call, t.err = jsonrpc.ReadFirst(message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.bytes+t.size > mayWait {
+		late := time.AfterFunc(c.handler.o.Read+c.handler.o.Write, c.end)
+		t.free = func() {
+			late.Stop()
+			release()
+		}
+	}
 	for !c.draining && (len(c.turns) >= maxCalls || c.bytes > maxBytes) {
 		c.isWaiting.Store(true)
 		c.changed.Wait()
@@ -42,7 +54,7 @@ func (c *conn) enqueue(message []byte, release func()) {
 		c.hasRead.Store(true)
 	}
 	if c.draining {
-		release()
+		t.free()
 		return
 	}
 	c.turns = append(c.turns, t)
