@@ -34,8 +34,6 @@ type Conn struct {
 	address    netip.Addr // of the client; the zero Addr if unknown
 	seen       session.Seen
 
-	responses responses
-
 	buffer *writeBuffer // bytes written but not sent; nil while nothing is buffered
 	pieces [2][]byte
 }

@@ -20,23 +20,23 @@ type secureConn struct {
 // ConnectionState sets http.Request.TLS.
 func (c *secureConn) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
-// Secure does the TLS handshake on a connection without a lane. It returns the connection for http.Server, and the Conn
-// in it. The zero deadline means none. A plain HTTP request gets a 400. After an error the connection is closed.
-func Secure(ctx context.Context, c *Conn, config *tls.Config, lane Lane, deadline time.Time) (server net.Conn, on *Conn, err error) {
+// Secure does the TLS handshake on a connection without a lane, and returns the connection for http.Server. c then closes
+// it without an alert, which could block. The zero deadline means none. A plain HTTP request gets a 400. After an error
+// the connection is closed.
+func Secure(ctx context.Context, c *Conn, config *tls.Config, lane Lane, deadline time.Time) (net.Conn, error) {
 	c.carriesTLS, c.records = true, &records{}
 	over := tls.Server(c, config)
 	_ = c.SetDeadline(deadline)
 	if err := over.HandshakeContext(ctx); err != nil {
 		refusePlain(err)
-		return nil, nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, c.Close())
 	}
 	_ = c.SetDeadline(time.Time{})
 	if over.ConnectionState().NegotiatedProtocol == "h2" {
 		c.lane, c.records.isHTTP2 = lane, true
-		return over, c, nil
+		return over, nil
 	}
-	on = newConn(c.socket, &tlsTransport{Conn: over, below: c}, lane)
-	return &secureConn{on, over}, on, nil
+	return &secureConn{newConn(c.socket, &tlsTransport{Conn: over, below: c}, lane), over}, nil
 }
 
 // refusePlain responds to a plain HTTP request as net/http does.

@@ -42,7 +42,7 @@ func http2(t *testing.T, certificates []tls.Certificate) (server net.Conn, below
 	done := make(chan error, 1)
 	go func() { done <- client.Handshake() }()
 	config := &tls.Config{Certificates: certificates, NextProtos: []string{"h2"}, SessionTicketsDisabled: true} //nolint:gosec // of this test
-	server, _, err := conn.Secure(t.Context(), conn.New(below, nil, nil, nil), config, nil, time.Time{})
+	server, err := conn.Secure(t.Context(), conn.New(below, nil, nil, nil), config, nil, time.Time{})
 	expect.NoError(t, errors.Join(err, <-done))
 	return server, below, client
 }

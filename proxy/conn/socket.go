@@ -18,6 +18,8 @@ type socket struct {
 	busy    atomic.Bool  // net/http is serving a request, or the connection is hijacked
 	calls   atomic.Int64 // gRPC calls in progress
 	streams streams
+
+	responses responses
 }
 
 func (s *socket) RemoteAddr() net.Addr {

@@ -67,6 +67,7 @@ func (l *Listener) closeSome(most int, may func(*slot) bool) (closed int, why st
 }
 
 // closeOldest closes up to most of the connections that may be closed and for which is returns true, the earliest first.
+// end must not block, because Accept waits for it.
 func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*conn.Conn) (time.Time, bool), end func(*conn.Conn) error) int {
 	type quiet struct {
 		conn  *conn.Conn

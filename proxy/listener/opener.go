@@ -44,14 +44,11 @@ func (s *opener) open(slot *slot) {
 	}
 	opened := net.Conn(slot.conn)
 	if l.o.TLS != nil {
-		secured, on, err := conn.Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, deadline)
+		secured, err := conn.Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, deadline)
 		if err != nil {
 			l.o.Logger.Debug("TLS handshake failed", "client", slot.client, "error", err)
 			return
 		}
-		l.mu.Lock()
-		slot.conn = on // on the same socket
-		l.mu.Unlock()
 		opened = secured
 	}
 	if !s.send(accepted{opened, nil}) {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -55,6 +56,21 @@ func TestLongestIdleTLSConnectionIsClosedForNewOne(t *testing.T) {
 		t.Error("most recently used connection was closed, want the longest idle one")
 	}
 	expect.NoDiff(t, s.closedConnections(), map[string]int{"idle": 1}, "closed connections")
+}
+
+func TestClosingIdleTLSConnectionOfClientThatDoesNotReadBlocksNoOther(t *testing.T) {
+	s := startTLS(t, listener.Options{Most: 1})
+	s.connectTLS("127.0.0.1")
+	full := s.last.Load()
+	for n := 1; n > 0; { // until the kernel takes no more
+		expect.NoError(t, full.Conn.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+		n, _ = full.Conn.Write(make([]byte, 1<<20))
+	}
+	began := time.Now()
+	s.connectTLS("127.0.0.1")
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("connecting took %v, want no wait for the client that does not read", took)
+	}
 }
 
 func TestConnectionStalledInHandshakeIsClosedForNewOne(t *testing.T) {
