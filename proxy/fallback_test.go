@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -81,6 +83,7 @@ func (i *indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Set-Cookie": "a=b", "Access-Control-Allow-Origin": "https://evil.example", "Access-Control-Allow-Credentials": "true",
 			"X-Session": "1.AA", "X-Request-Id": "theirs", "X-Total": "7", "Etag": `"v"`, "Vary": "Accept",
+			"Cache-Control": "public, max-age=60", "Cdn-Cache-Control": "max-age=60", "Ratelimit": "theirs",
 		} {
 			w.Header().Set(name, value)
 		}
@@ -158,12 +161,13 @@ func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
 	if sent.RequestURI != "/base/network_status?x=y" || sent.ContentLength != 0 || sent.Host != i.Listener.Addr().String() {
 		t.Errorf("request at the fallback = %s for %s with %d bytes, want /base/network_status?x=y for its own host with none", sent.RequestURI, sent.Host, sent.ContentLength)
 	}
+	expect.Equal(t, sent.Header.Get("X-Forwarded-Proto"), "http", "X-Forwarded-Proto")
 	if client, tag := sent.Header.Get("X-Forwarded-For"), sent.Header.Get("If-None-Match"); client != "127.0.0.1" || tag != `"v"` {
 		t.Errorf("X-Forwarded-For = %q and If-None-Match = %q, want 127.0.0.1 and \"v\"", client, tag)
 	}
 	for name, want := range map[string]string{
 		"Set-Cookie": "", "Access-Control-Allow-Credentials": "", "X-Session": "", "Access-Control-Allow-Origin": "https://app.example",
-		"X-Total": "7", "Etag": `"v"`, "Cache-Status": "tipcache; fwd=bypass", "Cache-Control": "no-store",
+		"X-Total": "7", "Etag": `"v"`, "Cache-Status": "tipcache; fwd=bypass", "Cache-Control": "public, max-age=60", "Ratelimit": "",
 	} {
 		got.expectHeader(t, name, want)
 	}
@@ -241,4 +245,22 @@ func TestFallbackRequiresAKeyIfTheChainDoes(t *testing.T) {
 		s.get(t, path).expect(t, http.StatusUnauthorized)
 	}
 	expect.Equal(t, i.calls(), 0, "requests at the fallback")
+}
+
+func TestFallbackLearnsTheSchemeOfATrustedProxy(t *testing.T) {
+	i := startIndexer(t)
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{
+		Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+	}})
+	s.get(t, "/api/network_status", "X-Forwarded-Proto", "https").expect(t, http.StatusOK)
+	expect.Equal(t, i.last().Header.Get("X-Forwarded-Proto"), "https", "X-Forwarded-Proto")
+}
+
+func TestResponsesOfAFallbackThatNeedAKeyAreNotCached(t *testing.T) {
+	i := startIndexer(t)
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: story.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("app", "secret")}}})
+	got := s.get(t, "/api/network_status", "X-Api-Key", "secret")
+	got.expect(t, http.StatusOK)
+	got.expectHeader(t, "Cache-Control", "no-store")
+	got.expectHeader(t, "Cdn-Cache-Control", "")
 }

@@ -98,7 +98,7 @@ func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
 	if call.err != nil {
 		return call.err
 	}
-	call.send(c)
+	call.send(c, rec.Keyed)
 	return nil
 }
 
@@ -122,6 +122,9 @@ type call struct {
 // ownHeaders are the request headers that are not passed on: they concern only this server or its connection.
 var ownHeaders = []string{limits.KeyHeader, "Cookie", session.Header, respond.MinHeightHeader, respond.MinEVMHeader, "Upgrade", "Connection"}
 
+// cacheHeaders let a cache store a response.
+var cacheHeaders = []string{"Cache-Control", "Cdn-Cache-Control", "Surrogate-Control", "Expires"}
+
 func (call *call) rewrite(r *httputil.ProxyRequest) {
 	u := *call.target
 	u.Path, u.RawPath, u.RawQuery = strings.TrimSuffix(u.Path, "/")+r.In.URL.Path, "", r.Out.URL.RawQuery
@@ -136,6 +139,9 @@ func (call *call) rewrite(r *httputil.ProxyRequest) {
 	r.SetXForwarded()
 	if client := call.stack.Admission.AddressOf(r.In); client.IsValid() {
 		r.Out.Header.Set("X-Forwarded-For", client.String())
+	}
+	if call.stack.IsSecure(r.In) {
+		r.Out.Header.Set(session.ForwardedProto, "https")
 	}
 }
 
@@ -176,13 +182,14 @@ func (call *call) WriteHeader(status int) { call.status = status }
 
 func (call *call) Write(b []byte) (int, error) { return len(b), nil }
 
-// send sends the response without headers that this server sets itself.
-func (call *call) send(c *gin.Context) {
+// send sends the response without headers that this server sets itself. If it needed a key, no cache may store it.
+func (call *call) send(c *gin.Context, keyed bool) {
 	h := c.Writer.Header()
 	for name, values := range call.header {
 		switch {
 		case name == "Set-Cookie", name == "Content-Length", name == respond.RequestIDHeader, strings.HasPrefix(name, "Access-Control-"),
-			name == session.Header, name == session.ResetHeader:
+			name == session.Header, name == session.ResetHeader, name == limits.StatusHeader, name == limits.PolicyHeader,
+			keyed && slices.Contains(cacheHeaders, name):
 		case name == "Vary":
 			h[name] = append(slices.Clip(h[name]), values...)
 		default:

@@ -116,6 +116,7 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var err error
 	if c.release, err = d.o.Stack.OnRevoked(r, d.o.Keyed, c.eventMethod, c.revoke); err != nil {
+		c.end() // so that Drain does not wait for it
 		d.leave(c)
 		refuse(http.StatusUnauthorized)
 		return
@@ -123,7 +124,7 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	recorder := &hijackRecorder{ResponseWriter: w}
 	ws, err := websocket.Accept(recorder, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
 	if err != nil {
-		c.end()    // so that Drain does not wait for it
+		c.end()
 		d.leave(c) // Accept has responded
 		return
 	}
