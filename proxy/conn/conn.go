@@ -125,6 +125,9 @@ func IsKey(key any) bool { return key == connKey{} }
 // Context implements the ConnContext field of [http.Server].
 func Context(ctx context.Context, c net.Conn) context.Context {
 	if ours := Accepted(c); ours != nil {
+		if server, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok {
+			ours.streams.writeTimeout = server.WriteTimeout
+		}
 		return context.WithValue(ctx, connKey{}, ours)
 	}
 	return ctx

@@ -62,10 +62,12 @@ func (s *streams) leaveRequest(w *streamWriter, extra int64) {
 	if w.isStream {
 		s.eventStreams--
 	}
+	s.unparkEnded(w.conn.socket)
 	s.leave(extra, isUnread)
 }
 
-// mostParked is the number of streams that may be parked beside an event stream, which keeps a connection from becoming idle.
+// mostParked is the number of parked streams from which on responses are flushed beside an event stream, which keeps a
+// connection from becoming idle.
 const mostParked = 8
 
 func (s *streams) parksForLong() bool {
@@ -122,6 +124,7 @@ func (s *streams) beginFlush(w *streamWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(0, 1)
+	s.unparkEnded(w.conn.socket)
 	if !w.isStream {
 		w.isStream = true
 		s.eventStreams++

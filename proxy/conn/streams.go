@@ -33,6 +33,8 @@ type streams struct {
 	hasRefused atomic.Bool      // a stream was refused since the last read
 	refusing   atomic.Bool      // a refused request is getting its response
 
+	writeTimeout time.Duration // time after which net/http resets an HTTP/2 stream whose response it cannot write; 0 means never
+
 	mu           sync.Mutex
 	open         int64
 	parked       int64 // open streams whose handler has returned, but the client may not have read the response
@@ -42,6 +44,9 @@ type streams struct {
 	eventStreams int64 // running HTTP/2 handlers that have flushed a part of their response
 	writes       int64 // writes in progress
 	closed       bool
+
+	counted time.Time // when ageing was counted
+	ageing  int64     // streams parked at that time and since
 
 	changed time.Time     // last arrival of a request or change of writes; zero means never
 	waiting []*CallStream // calls whose handlers have not begun
@@ -80,7 +85,7 @@ func (s *streams) release(reserved int64) {
 }
 
 // leave must be called after the handler of a stream. It closes the stream. If the client may not have read the response,
-// it parks the stream instead, which stays open until unpark or unparkAll. If MaxStreams are parked already, the client has
+// it parks the stream instead, which stays open until it is unparked. If MaxStreams are parked already, the client has
 // read one of them, because the library limits open streams. The caller must hold mu.
 func (s *streams) leave(reserved int64, isUnread bool) {
 	s.release(reserved)
@@ -95,7 +100,19 @@ func (s *streams) leave(reserved int64, isUnread bool) {
 func (s *streams) unpark() {
 	if s.parked > 0 {
 		s.parked--
+		s.ageing = min(s.ageing, s.parked)
 		s.closeStream()
+	}
+}
+
+// unparkEnded closes streams that have been parked for writeTimeout: net/http has written their responses or has reset them,
+// unless the socket blocks. The caller must hold mu.
+func (s *streams) unparkEnded(on *socket) {
+	if now := time.Now(); s.writeTimeout > 0 && now.Sub(s.counted) > s.writeTimeout && on.writing.Load() == 0 {
+		for range s.ageing {
+			s.unpark()
+		}
+		s.counted, s.ageing = now, s.parked
 	}
 }
 

@@ -144,6 +144,52 @@ func TestResponsesReadBesideAnOpenStreamAreReleased(t *testing.T) {
 	expect.Eventually(t, "all streams are released", func() bool { return memory.Used() == 0 })
 }
 
+func TestStreamsParkedBesideALongOneAreReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := account.New(8<<20, nil)
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		c := conn.New(ours, nil, memory, nil)
+		defer c.Close()
+		server := &http.Server{WriteTimeout: 30 * time.Second}
+		ctx := conn.Context(context.WithValue(t.Context(), http.ServerContextKey, server), c)
+		hit := func() {
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+			c.ServeStream(httptest.NewRecorder(), r, func(w http.ResponseWriter) bool {
+				_, _ = io.WriteString(w, "a response")
+				return true
+			}, nil)
+		}
+		reserved := func(want int64, when string) {
+			t.Helper()
+			expect.Equal(t, memory.Used()/(36<<10), want, "reserved streams %s", when)
+		}
+		c.ServeStream(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), func(http.ResponseWriter) bool { return false }, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for range 50 {
+				hit()
+			}
+			reserved(50, "after 50 responses")
+			time.Sleep(20 * time.Second)
+			hit()
+			reserved(51, "before the server's timeout")
+			time.Sleep(20 * time.Second)
+			hit()
+			time.Sleep(40 * time.Second)
+			go func() { _, _ = c.Write([]byte("x")) }()
+			synctest.Wait()
+			hit()
+			reserved(53, "while the socket blocks")
+			_, _ = theirs.Read(make([]byte, 1))
+			synctest.Wait()
+			w.(http.Flusher).Flush()
+			reserved(2, "after the timeout of all but the last two")
+			time.Sleep(40 * time.Second)
+			w.(http.Flusher).Flush()
+			reserved(0, "after the timeout of all")
+		}))
+	})
+}
+
 func TestRefusedCallsCountUntilTheClientReads(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
