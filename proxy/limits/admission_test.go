@@ -197,6 +197,28 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 	}
 }
 
+func TestAdmitMoreReportsTheLimitsOfOtherClients(t *testing.T) {
+	for name, tt := range map[string]struct {
+		key  limits.Key // of another client
+		rate limits.Rate
+		n    int
+		want bool
+	}{
+		"a key with a rate":       {key: limits.Key{Name: "partner", Rate: perHour}, n: 9, want: true},
+		"the rate of all keys":    {rate: perHour, n: 9, want: true},
+		"a key without a rate":    {key: limits.Key{Name: "partner"}, n: 9},
+		"nothing more is counted": {key: limits.Key{Name: "partner", Rate: perHour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdmission(limits.Limits{Key: tt.rate}, tt.key)
+			got, err := a.AdmitMore(t.Context(), &limits.Client{Address: client}, tt.n, http.StatusBadRequest, http.Header{})
+			if got != tt.want || err != nil {
+				t.Errorf("AdmitMore = limited %t, %v; want %t, no error", got, err, tt.want)
+			}
+		})
+	}
+}
+
 func TestWouldAdmitCountsNothing(t *testing.T) {
 	a := newAdmission(limits.Limits{Address: perHour, Key: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}})
 	free, keyed := limits.Client{Address: client}, limits.Client{Address: client, Key: limits.Key{Name: "one"}}

@@ -128,28 +128,36 @@ func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Heade
 	}
 }
 
-// AdmitMore counts n more requests for a request that was admitted as one. limited reports whether there is a limit. The
-// error is a *failure.Failure, with the status tooMany if n+1 exceeds the burst of a limit.
+// AdmitMore counts n more requests for a request that was admitted as one. limited reports whether this client or another one
+// has a limit, for which the same request counts so. The error is a *failure.Failure, with the status tooMany if n+1 exceeds
+// the burst of a limit.
 func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, answer http.Header) (limited bool, err error) {
 	if n == 0 {
 		return false, nil
 	}
+	first := true
 	for _, l := range a.limitsOf(c) {
 		if n >= l.Burst {
 			return true, &failure.Failure{
 				Status: tooMany, Expected: true, Public: fmt.Sprintf("this request counts as %d requests, and the limit of this %s never admits more than %d at once", n+1, l.kind, l.Burst),
 			}
 		}
-		if !limited {
+		if first {
 			answer.Del(StatusHeader)
 			answer.Del(PolicyHeader)
 		}
-		limited = true
+		first = false
 		if err := a.admit(ctx, l, n, answer); err != nil {
 			return true, err
 		}
 	}
-	return limited, nil
+	return a.hasLimits(), nil
+}
+
+// hasLimits reports whether an address or a key has a limit.
+func (a *Admission) hasLimits() bool {
+	l := a.Limits.Load()
+	return l.Address != Rate{} || l.Key != Rate{} || slices.ContainsFunc(*a.keys.Load(), func(k Key) bool { return k.Rate != Rate{} })
 }
 
 // WouldAdmit reports whether a repeated request would be admitted. It counts nothing. It returns false if the client has a

@@ -118,10 +118,10 @@ func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation str
 	return true, err
 }
 
-// CountsMore reports whether requests without a key count against a limit because of a rule, nil for none, in addition to
-// once as any request.
-func (l *Limits) CountsMore(rule *Rule) bool {
-	return rule != nil && (rule.Rate != Rate{} || rule.Cost > 1 && l.Address != Rate{})
+// CountsMore reports whether requests count against a limit because of a rule, nil for none, in addition to once as any
+// request.
+func (a *Admission) CountsMore(rule *Rule) bool {
+	return rule != nil && (rule.Rate != Rate{} || rule.Cost > 1 && a.hasLimits())
 }
 
 func (r *Rule) owner(c *Client) owner {
