@@ -246,6 +246,19 @@ func TestEachPathOfABatchCountsAgainstTheLimit(t *testing.T) {
 	expect.NoDiff(t, got, []int{400, 200, 429, 429}, "statuses for 7, 4, 2 and 1 paths with a limit of 6")
 }
 
+func TestEachPathOfABatchCountsForAKeyAfterRequestsWithoutLimit(t *testing.T) {
+	limited := keyOf("limited", "secret")
+	limited.Rate = limits.Rate{Requests: 4, Per: time.Hour, Burst: 4}
+	s := startChain(t, proxy.Options{Web: web.Options{Keys: []limits.Key{limited}}})
+	target := batchOf(slices.Repeat([]string{poolPath}, 4)...)
+	for range 5 { // often enough for the lane
+		s.get(t, target).expect(t, http.StatusOK)
+	}
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		s.get(t, target, "X-Api-Key", "secret").expect(t, want)
+	}
+}
+
 func TestBatchWithoutMemoryIsRefused(t *testing.T) {
 	c := expect.Value(cache.New(cache.Options{MemoryBytes: 4 << 20}))(t)
 	t.Cleanup(func() { _ = c.Close() })

@@ -118,7 +118,7 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	default:
 		err = v.explain(r, rt, e)
 	}
-	if e.FastLane != "" && s.stack.Admission.CountsMore(rule) {
+	if e.FastLane != "" && s.stack.Admission.CountsMore(rule, rt.Keyed) {
 		e.FastLane = "no: an access rule limits it"
 	}
 	if err != nil {

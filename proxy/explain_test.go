@@ -116,7 +116,7 @@ func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 
 func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 	limit := limits.Rule{Rate: limits.Rate{Requests: 9, Per: time.Second, Burst: 9}, Patterns: []string{"/mint/*"}}
-	s := startChain(t, proxy.Options{Web: web.Options{Lane: lane.New(lane.Options{}), Limits: limits.Limits{Access: []limits.Rule{limit, {Cost: 5, Patterns: []string{paramsPath}}}}}})
+	s := startChain(t, proxy.Options{Web: web.Options{Lane: lane.New(lane.Options{}), Limits: limits.Limits{Key: limit.Rate, Access: []limits.Rule{limit, {Cost: 5, Patterns: []string{paramsPath}}}}}})
 	s.chain.byTarget["/new/x?"] = recording{Status: 200, Raw: `{"code":200,"msg":{},"error":""}` + "\n"}
 	for target, want := range map[string]string{
 		poolPath: "yes, for repeated requests", paramsPath: "yes, for repeated requests", mintPath: "no: an access rule limits it",
@@ -126,6 +126,10 @@ func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 		s.get(t, target).expect(t, http.StatusOK)
 		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: target}).FastLane, want, "fast lane of %s", target)
 	}
+	limited := keyOf("limited", "secret")
+	limited.Rate = limits.Rate{Requests: 9, Per: time.Hour, Burst: 9}
+	s.proxy.SetKeys([]limits.Key{limited})
+	expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: paramsPath}).FastLane, "no: an access rule limits it", "fast lane of a path with a cost for a key")
 	refusal := explain(t, s.proxy, proxy.Inquiry{URL: "/new/x%2fy"}).Refusal
 	if refusal == nil || refusal.Status != http.StatusNotFound {
 		t.Errorf("refusal of a path that is not passed on = %+v, want 404", refusal)

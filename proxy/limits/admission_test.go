@@ -177,6 +177,7 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 		"no limit":                   {n: 9, want: "admitted"},
 		"within the address's limit": {address: bucket(10), n: 9, limited: true, want: "admitted", status: []string{`"address";r=1;t=3240`}},
 		"within both limits":         {address: bucket(10), key: bucket(20), n: 9, limited: true, want: "admitted", status: []string{`"address";r=1;t=3240`, `"key";r=11;t=1620`}},
+		"within the key's limit":     {key: bucket(20), n: 9, limited: true, want: "admitted", status: []string{`"key";r=11;t=1620`}},
 		"beyond the address's burst": {address: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this address never admits more than 9 at once"},
 		"beyond the key's burst":     {address: bucket(20), key: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this key never admits more than 9 at once", status: []string{`"address";r=11;t=1620`}},
 	} {
@@ -205,7 +206,7 @@ func TestAdmitMoreReportsTheLimitsOfOtherClients(t *testing.T) {
 		want bool
 	}{
 		"a key with a rate":       {key: limits.Key{Name: "partner", Rate: perHour}, n: 9, want: true},
-		"the rate of all keys":    {rate: perHour, n: 9, want: true},
+		"the rate of all keys":    {rate: perHour, n: 9}, // does not apply without a key
 		"a key without a rate":    {key: limits.Key{Name: "partner"}, n: 9},
 		"nothing more is counted": {key: limits.Key{Name: "partner", Rate: perHour}},
 	} {

@@ -151,13 +151,13 @@ func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, an
 			return true, err
 		}
 	}
-	return a.hasLimits(), nil
+	return a.hasLimits(c.Key.Name != ""), nil
 }
 
-// hasLimits reports whether an address or a key has a limit.
-func (a *Admission) hasLimits() bool {
+// hasLimits reports whether any client of a route has a limit. The rate of all keys applies only if the route is keyed.
+func (a *Admission) hasLimits(keyed bool) bool {
 	l := a.Limits.Load()
-	return l.Address != Rate{} || l.Key != Rate{} || slices.ContainsFunc(*a.keys.Load(), func(k Key) bool { return k.Rate != Rate{} })
+	return l.Address != Rate{} || keyed && l.Key != Rate{} || slices.ContainsFunc(*a.keys.Load(), func(k Key) bool { return k.Rate != Rate{} })
 }
 
 // WouldAdmit reports whether a repeated request would be admitted. It counts nothing. It returns false if the client has a

@@ -119,9 +119,9 @@ func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation str
 }
 
 // CountsMore reports whether requests count against a limit because of a rule, nil for none, in addition to once as any
-// request.
-func (a *Admission) CountsMore(rule *Rule) bool {
-	return rule != nil && (rule.Rate != Rate{} || rule.Cost > 1 && a.hasLimits())
+// request. keyed says that their route needs a key.
+func (a *Admission) CountsMore(rule *Rule, keyed bool) bool {
+	return rule != nil && (rule.Rate != Rate{} || rule.Cost > 1 && a.hasLimits(keyed))
 }
 
 func (r *Rule) owner(c *Client) owner {
