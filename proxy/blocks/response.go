@@ -40,9 +40,7 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *record.
 		res = rec.Amend(res)
 	}
 	a.Entry = nil
-	if r.Stack.SessionCookies() {
-		r.keepSession(w, from, a.Tip, &res)
-	}
+	r.KeepSession(w, from, a.Tip, &res)
 	r.Stack.Respond(w, from, &res)
 }
 

@@ -55,13 +55,13 @@ func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.
 	return tip
 }
 
-// keepSession sets the session cookie, if cookies carry sessions. A cookie with a later block than the response stays,
-// whatever session the request names.
-func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, res *respond.Response) {
-	kept := r.Stack.CookieSession(from, r.Nodes.ChainID(), tip)
-	if res.Session.Height == 0 || res.Next != "" { // the response to a poll is shared
+// KeepSession sets the session cookie, and makes the response private, if cookies carry sessions. A cookie with a later block
+// than the response stays, whatever session the request names. Respond calls it.
+func (r *Reader) KeepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, res *respond.Response) {
+	if !r.Stack.SessionCookies() || res.Session.Height == 0 || res.Next != "" { // the response to a poll is shared
 		return
 	}
+	kept := r.Stack.CookieSession(from, r.Nodes.ChainID(), tip)
 	res.Control = respond.OwnAnswer
 	isLater := kept.Height > res.Session.Height && !kept.Replaced(r.Nodes)
 	if res.Session != kept && !isLater {

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // answerCalls answers a batch in which several calls have an id.
@@ -101,16 +102,18 @@ func (d *Handler) chargeCalls(from *http.Request, rec *record.Record, pending []
 // describe sets the headers about the cache entries of a batch. The height is the lowest of all calls.
 func (d *Handler) describe(c *gin.Context, rec *record.Record, pending []*pendingCall) {
 	var response *respond.Response
+	var tip node.Tip
 	for _, k := range pending {
 		if k.answer == nil {
 			continue
 		}
 		r := d.reader.Response(rec, k.query, k.answer)
 		if response == nil || response.NoHeight || !r.NoHeight && r.Entry.Height < response.Entry.Height {
-			response = &r
+			response, tip = &r, k.answer.Tip
 		}
 	}
 	if response != nil {
+		d.reader.KeepSession(c.Writer, c.Request, tip, response)
 		response.Control = noStore
 		d.reader.Stack.SetHeaders(c.Writer.Header(), response)
 	}

@@ -359,6 +359,28 @@ func TestCallsContinueSession(t *testing.T) {
 	}
 }
 
+func TestAnswersSetTheSessionCookie(t *testing.T) {
+	n := newRecordedNode(t)
+	n.recordParams()
+	server, _ := newHandler(t, n, rpc.Options{}, func(o *web.Options) { o.SessionCookie = true })
+	call := fmt.Sprintf(paramsCalls[0], "1")
+	for name, tt := range map[string]struct{ method, path, body, control string }{
+		"a call":  {http.MethodPost, "/", call, "no-store"},
+		"a batch": {http.MethodPost, "/", "[" + call + "," + fmt.Sprintf(paramsCalls[0], "2") + "]", "no-store"},
+		"a URI":   {http.MethodGet, "/abci_query?path=%22/cosmos.staking.v1beta1.Query/Params%22", "", "private, no-cache"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := expect.Value(http.NewRequestWithContext(t.Context(), tt.method, server.URL+tt.path, strings.NewReader(tt.body)))(t)
+			resp := expect.Value(http.DefaultClient.Do(r))(t)
+			resp.Body.Close()
+			if got := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(got, "tipcache-session-") || !strings.Contains(got, "=746.") {
+				t.Errorf("Set-Cookie = %q, want a session at block 746", got)
+			}
+			expect.Equal(t, resp.Header.Get("Cache-Control"), tt.control, "Cache-Control")
+		})
+	}
+}
+
 // A node's error for parameters that it cannot read has another code over a socket.
 func TestUnreadableParametersAreInternalErrorOverSocket(t *testing.T) {
 	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})

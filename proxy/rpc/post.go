@@ -98,6 +98,7 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 		return nil
 	}
 	res := d.reader.Response(rec, k.query, k.answer)
+	d.reader.KeepSession(c.Writer, c.Request, k.answer.Tip, &res)
 	res.Body, res.Control = answer, noStore
 	d.reader.Stack.Respond(c.Writer, c.Request, &res)
 	return nil

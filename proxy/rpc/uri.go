@@ -153,6 +153,7 @@ func (k *pendingCall) answerURI(c *gin.Context, rec *record.Record) error {
 		return nil
 	}
 	res := k.reader.Response(rec, k.query, k.answer)
+	k.reader.KeepSession(c.Writer, c.Request, k.answer.Tip, &res)
 	if status != http.StatusOK || res.PastExpires() {
 		res.Control = noStore
 	}
