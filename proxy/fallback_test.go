@@ -83,7 +83,7 @@ func (i *indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Set-Cookie": "a=b", "Access-Control-Allow-Origin": "https://evil.example", "Access-Control-Allow-Credentials": "true",
 			"X-Session": "1.AA", "X-Request-Id": "theirs", "X-Total": "7", "Etag": `"v"`, "Vary": "Accept",
-			"Cache-Control": "public, max-age=60", "Cdn-Cache-Control": "max-age=60", "Ratelimit": "theirs",
+			"Cache-Control": "public, max-age=60", "Cloudflare-Cdn-Cache-Control": "max-age=60", "X-Accel-Expires": "60", "Ratelimit": "theirs",
 		} {
 			w.Header().Set(name, value)
 		}
@@ -262,5 +262,6 @@ func TestResponsesOfAFallbackThatNeedAKeyAreNotCached(t *testing.T) {
 	got := s.get(t, "/api/network_status", "X-Api-Key", "secret")
 	got.expect(t, http.StatusOK)
 	got.expectHeader(t, "Cache-Control", "no-store")
-	got.expectHeader(t, "Cdn-Cache-Control", "")
+	got.expectHeader(t, "Cloudflare-Cdn-Cache-Control", "")
+	got.expectHeader(t, "X-Accel-Expires", "")
 }

@@ -122,8 +122,10 @@ type call struct {
 // ownHeaders are the request headers that are not passed on: they concern only this server or its connection.
 var ownHeaders = []string{limits.KeyHeader, "Cookie", session.Header, respond.MinHeightHeader, respond.MinEVMHeader, "Upgrade", "Connection"}
 
-// cacheHeaders let a cache store a response.
-var cacheHeaders = []string{"Cache-Control", "Cdn-Cache-Control", "Surrogate-Control", "Expires"}
+// letsStore reports whether a header of this name may let a cache store a response.
+func letsStore(name string) bool {
+	return strings.HasSuffix(name, "Cache-Control") || slices.Contains([]string{"Surrogate-Control", "Expires", "X-Accel-Expires"}, name)
+}
 
 func (call *call) rewrite(r *httputil.ProxyRequest) {
 	u := *call.target
@@ -189,7 +191,7 @@ func (call *call) send(c *gin.Context, keyed bool) {
 		switch {
 		case name == "Set-Cookie", name == "Content-Length", name == respond.RequestIDHeader, strings.HasPrefix(name, "Access-Control-"),
 			name == session.Header, name == session.ResetHeader, name == limits.StatusHeader, name == limits.PolicyHeader,
-			keyed && slices.Contains(cacheHeaders, name):
+			keyed && letsStore(name):
 		case name == "Vary":
 			h[name] = append(slices.Clip(h[name]), values...)
 		default:

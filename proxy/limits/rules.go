@@ -96,8 +96,9 @@ func ErrDenied(operation string) error {
 }
 
 // AdmitOperation applies the access rules to an operation of a client whose request was admitted. It adds the rate of the rule
-// to the response headers. limited reports whether the operation counted against a limit. The error is a *failure.Failure, with
-// the status 403 if the rule denies the operation or its cost exceeds the burst of a limit of the client.
+// to the response headers. limited reports whether the operation counts against a limit of this client or of another one. The
+// error is a *failure.Failure, with the status 403 if the rule denies the operation or its cost exceeds the burst of a limit of
+// the client.
 func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation string, answer http.Header) (limited bool, err error) {
 	rule := a.Limits.Load().Rule(operation)
 	if err := a.denied(rule, operation); err != nil || rule == nil {
