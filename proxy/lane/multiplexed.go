@@ -27,7 +27,8 @@ func (l *Lane) Serve(client *conn.Conn, w http.ResponseWriter, r *http.Request) 
 	if r.ProtoMajor < 2 || l.draining.Load() {
 		return false
 	}
-	s := streams.Get().(*stream) //nolint:forcetypeassert // the pool has no others
+	defer func() { _ = recover() }() // the handler then panics as well, and reports the panic
+	s := streams.Get().(*stream)     //nolint:forcetypeassert // the pool has no others
 	defer streams.Put(s)
 	if !s.request.ReadFrom(r) {
 		return false

@@ -39,6 +39,7 @@ type memoryStack struct {
 	text    string      // of the responses
 	handled atomic.Int64
 	evicted atomic.Bool
+	panics  atomic.Bool // of the next Replay
 }
 
 func newMemoryStack(text string) *memoryStack {
@@ -87,6 +88,9 @@ func (m *memoryStack) handle(c *gin.Context, rec *record.Record) error {
 
 // Replay implements [record.Replayer]. A caller with an id gets it in its response.
 func (m *memoryStack) Replay(rec *record.Record, a *respond.Response) bool {
+	if m.panics.Swap(false) {
+		panic("replay")
+	}
 	if m.evicted.Load() {
 		return false
 	}
@@ -155,6 +159,20 @@ func (m *memoryStack) startHTTP2(t *testing.T, l conn.Lane) (fetch func(method, 
 		lines := strings.Split(strings.TrimSpace(m.log.String()), "\n")
 		line := passingInLog.ReplaceAllString(lines[len(lines)-1], "")
 		return resp.StatusCode, strings.ReplaceAll(fmt.Sprintf("%d %v\n%s\n%s", resp.StatusCode, resp.Header, body, line), id, "ID")
+	}
+}
+
+func TestHandlerServesHTTP2IfReplayerPanics(t *testing.T) {
+	m := newMemoryStack("text")
+	fetch := m.startHTTP2(t, m.lane)
+	expect.Eventually(t, "the lane answers", func() bool {
+		fetch("GET", "/a")
+		return m.lookups(t)[0] > 0
+	})
+	handled := m.handled.Load()
+	m.panics.Store(true)
+	if status, _ := fetch("GET", "/a"); status != http.StatusOK || m.handled.Load() != handled+1 {
+		t.Errorf("status = %d, handler served %d; want 200 and 1", status, m.handled.Load()-handled)
 	}
 }
 
