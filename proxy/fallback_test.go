@@ -76,6 +76,9 @@ func (i *indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "{}")
 	case "/switches":
 		w.WriteHeader(http.StatusSwitchingProtocols)
+	case "/empty":
+		w.Header().Set("Expires", "Fri, 01 Jan 2100 00:00:00 GMT")
+		w.WriteHeader(http.StatusNoContent)
 	case "/refuses":
 		w.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprint(w, `{"code":500}`)
@@ -259,9 +262,12 @@ func TestFallbackLearnsTheSchemeOfATrustedProxy(t *testing.T) {
 func TestResponsesOfAFallbackThatNeedAKeyAreNotCached(t *testing.T) {
 	i := startIndexer(t)
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: story.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("app", "secret")}}})
-	got := s.get(t, "/api/network_status", "X-Api-Key", "secret")
-	got.expect(t, http.StatusOK)
-	got.expectHeader(t, "Cache-Control", "no-store")
-	got.expectHeader(t, "Cloudflare-Cdn-Cache-Control", "")
-	got.expectHeader(t, "X-Accel-Expires", "")
+	for path, status := range map[string]int{"/api/network_status": http.StatusOK, "/api/empty": http.StatusNoContent} {
+		got := s.get(t, path, "X-Api-Key", "secret")
+		got.expect(t, status)
+		got.expectHeader(t, "Cache-Control", "no-store")
+		for _, name := range []string{"Expires", "Cloudflare-Cdn-Cache-Control", "X-Accel-Expires"} {
+			got.expectHeader(t, name, "")
+		}
+	}
 }

@@ -199,6 +199,9 @@ func (call *call) send(c *gin.Context, keyed bool) {
 		}
 	}
 	h.Set("Cache-Status", "tipcache; fwd=bypass")
+	if keyed {
+		h.Set("Cache-Control", "no-store")
+	}
 	if call.status == http.StatusNoContent || call.status == http.StatusNotModified {
 		c.Status(call.status)
 		return
