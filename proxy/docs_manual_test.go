@@ -68,6 +68,27 @@ func TestDocumentsDescribeRowsOfTheOperator(t *testing.T) {
 	}
 }
 
+func TestDocumentsDescribeOnlyTheRowThatServesAPath(t *testing.T) {
+	for name, tt := range map[string]struct {
+		o   proxy.Options
+		row string
+	}{
+		"Story, same name":    {row: "pool /staking/pool params cheap"},
+		"Story, another name": {row: "own_pool /staking/pool params cheap"},
+		"SDK, same name":      {proxy.Options{Dialect: node.Cosmos}, "staking_pool /cosmos/staking/v1beta1/pool params cheap"},
+		"SDK, another name":   {proxy.Options{Dialect: node.Cosmos}, "own_pool /cosmos/staking/v1beta1/pool params cheap"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := expect.Value(cosmos.ParseRow(tt.row))(t)
+			tt.o.Chain.Rows = []dialect.Row{row}
+			p, _ := newChainProxy(t, tt.o)
+			d, page := readContract(t, p), html.UnescapeString(serveGET(p, "/docs", "").Body.String())
+			expect.Equal(t, d.operation(t, row.Name).path, row.Pattern, "path of %s", row.Name)
+			expect.Equal(t, strings.Count(page, `<article id="`+row.Name+`"`), 1, "sections of %s in the manual", row.Name)
+		})
+	}
+}
+
 func TestManualDocumentsMinimumBlocks(t *testing.T) {
 	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")

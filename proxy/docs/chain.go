@@ -40,13 +40,17 @@ func (d *description) addChain() error {
 	return nil
 }
 
-// addRow adds the operation of a row of either dialect's table, and its tag.
+// addRow adds the operation of a row of either dialect's table, and its tag. If an earlier row has the same path, it adds nothing.
 func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *huma.Response, examples map[string]string) {
+	path := variable.ReplaceAllString(row.Pattern, "{$1}")
+	if d.Paths[path] != nil {
+		return
+	}
 	if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == tag }) {
 		d.Tags = append(d.Tags, &huma.Tag{Name: tag, Description: "Queries of " + tag + "."})
 	}
 	op := &huma.Operation{
-		Method: http.MethodGet, Path: variable.ReplaceAllString(row.Pattern, "{$1}"), OperationID: row.Name, Tags: []string{tag},
+		Method: http.MethodGet, Path: path, OperationID: row.Name, Tags: []string{tag},
 		Summary: summary, Description: doc,
 		Parameters: d.parameters(row, examples), Responses: d.responses(answer), Security: d.security(d.o.Chain.Auth),
 	}
