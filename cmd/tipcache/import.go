@@ -51,7 +51,8 @@ func runImport(ctx context.Context, settings *settingFlags, path string, force b
 	}
 	n, outcome := 0, "nothing was imported"
 	if err = checkNotIndexed(ctx, store); err == nil || force {
-		if n, err = importFrom(ctx, store, in, log); isInterrupted(ctx, err) || upstream.KindOf(err) == upstream.Unreachable {
+		n, err = importFrom(ctx, store, in, log)
+		if kind := upstream.KindOf(err); isInterrupted(ctx, err) || kind == upstream.Unreachable || kind == upstream.Timeout {
 			outcome = "either everything or nothing was imported, so repeat the import"
 		}
 	}

@@ -107,10 +107,10 @@ func without(events, others []Event) (rest []Event) {
 }
 
 // settle determines whether the endpoint that lacks a log or the one that has it is wrong. The one that has it is wrong if its
-// own header rules the log out, and otherwise the lacking one is, unless its header rules the log out. The wrong endpoint is
-// doubted and its data is discarded.
+// own header rules the log out, or if its header has no bloom and the other one rules the log out. Otherwise the lacking one
+// is, unless its header rules the log out. The wrong endpoint is doubted and its data is discarded.
 func (x *Indexer) settle(ctx context.Context, b *blocks, lacking, having *evm.Endpoint, log Event) error {
-	var ruledOut [2]bool // by the headers of both
+	var headers [2]header // of both
 	for i, e := range []*evm.Endpoint{lacking, having} {
 		h, err := x.headerOf(ctx, e, log.Block)
 		switch {
@@ -121,13 +121,14 @@ func (x *Indexer) settle(ctx context.Context, b *blocks, lacking, having *evm.En
 		case log.BlockHash != h.hash:
 			return fmt.Errorf("%w: block %d is %v at %s, and a log says %v", errInconsistent, log.Block, h.hash, e.Name(), log.BlockHash)
 		}
-		ruledOut[i] = h.bloom != nil && !x.o.Network.promises(h.bloom, log.Kind)
+		headers[i] = h
 	}
+	ruledOut := func(h header) bool { return h.bloom != nil && !x.o.Network.promises(h.bloom, log.Kind) }
 	wrong, fault := lacking, "omitted a log"
 	switch {
-	case ruledOut[1]:
+	case ruledOut(headers[1]), headers[1].bloom == nil && ruledOut(headers[0]):
 		wrong, fault = having, "invented a log"
-	case ruledOut[0]:
+	case ruledOut(headers[0]):
 		return fmt.Errorf("%w: the blooms of block %d differ at %s and %s", errInconsistent, log.Block, lacking.Name(), having.Name())
 	}
 	if err := x.doubt(ctx, wrong, fault, log.Block); wrong == b.source {

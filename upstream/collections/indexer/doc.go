@@ -15,7 +15,7 @@
 //  5. tally.go counts the events by collection. It looks up the owners of IPs and disputes in the store,
 //     and then on the chain (resolve.go).
 //  6. confirm.go compares the hashes with another endpoint. compare.go compares the logs, unless all
-//     headers were read and have blooms.
+//     headers were read.
 //  7. The store applies the counts, the learned owners and the new cursor in one transaction, provided
 //     that its cursor is still at the beginning of the window.
 //

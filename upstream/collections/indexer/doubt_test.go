@@ -160,15 +160,6 @@ func TestLogsThatAppearAfterTheirHeaderAreCounted(t *testing.T) {
 	checkStore(t, store, h.count(0))
 }
 
-func TestLogsMissingAtTheHeadAreFoundByAnotherClientIfHeadersHaveNoBlooms(t *testing.T) {
-	t.Parallel()
-	h := newHistory(9, 0)
-	h.addBlock(h.register)
-	store := openMemory(t)
-	run(t, quick(store, serveEVM(t, h, faults{drops: dropsAll, noBloom: true}), serveEVM(t, h, faults{})))
-	checkStore(t, store, h.count(0))
-}
-
 func TestClientWithoutLogsIsNotBelievedForItsEmptyBlooms(t *testing.T) {
 	t.Parallel()
 	h := newHistory(6, 500)

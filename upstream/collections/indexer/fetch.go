@@ -35,7 +35,7 @@ type blocks struct {
 	last    ledger.Cursor    // the last block
 	events  []Event          // ordered by position
 	source  *evm.Endpoint    // of all blocks
-	whole   bool             // headers has all blocks, with blooms that show whether logs are missing
+	whole   bool             // headers has all blocks; their blooms, if they have any, show whether logs are missing
 	parts   []span           // that were joined; an endpoint returned the logs of each at once
 
 	compared bool // another endpoint has the same logs
@@ -181,10 +181,7 @@ func (x *Indexer) readBlocks(e *evm.Endpoint, t task, spans []span, numbers []in
 			return nil, err
 		}
 	}
-	b.parts, b.whole = []span{b.span}, int64(len(b.headers)) == b.blocks()
-	for _, h := range b.headers {
-		b.whole = b.whole && h.bloom != nil
-	}
+	b.whole, b.parts = int64(len(b.headers)) == b.blocks(), []span{b.span}
 	// If the header before the last was not read, nothing confirms the last hash.
 	isolated := len(numbers) == 2 && b.to-b.from > 1
 	return b, b.checkHashes(func(block int64) evm.Call {
