@@ -89,6 +89,22 @@ func TestDocumentsDescribeOnlyTheRowThatServesAPath(t *testing.T) {
 	}
 }
 
+func TestDocumentPromisesPagesOfOneBlockOnlyInTheDocumentedShape(t *testing.T) {
+	for name, tt := range map[string]struct {
+		o    proxy.Options
+		want bool
+	}{
+		"documented": {want: true},
+		"node":       {o: proxy.Options{Chain: story.Options{Shape: story.Node}}},
+		"SDK":        {o: proxy.Options{Dialect: node.Cosmos}},
+	} {
+		p, _ := newChainProxy(t, tt.o)
+		text := gjson.Get(serveGET(p, "/openapi.json", "").Body.String(), "info.description").String()
+		expect.Equal(t, strings.Contains(text, "all pages are read at the block of the first page"), tt.want, "%s: promise of one block", name)
+		expect.Equal(t, strings.Contains(text, "Pages of a list are read at the newest block."), !tt.want, "%s: pages at the newest block", name)
+	}
+}
+
 func TestManualDocumentsMinimumBlocks(t *testing.T) {
 	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")

@@ -74,8 +74,9 @@ export class Client<D extends Dialect> {
   }
 
   /**
-   * Reads a list page by page. All pages are from the block of the first one. If no node has that block
-   * any more, later pages are from the newest block, as their height shows.
+   * Reads a list page by page. In Story's documented format, all pages are from the block of the first one.
+   * If no node has that block any more, later pages are from the newest block, as their height shows. In
+   * other formats, each page is from the newest block unless options name a height.
    */
   async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>>, void, undefined> {
     const params: Record<string, unknown> = { ...options?.params }
