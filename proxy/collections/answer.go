@@ -100,12 +100,12 @@ func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.
 // awaited returns the store's progress after it has counted the block that the client requires; 0 requires none. It fails if
 // the client's request is invalid or the block does not arrive in time.
 func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) (progress, error) {
-	p := h.progress()
+	p, unfilled := h.progress(), failure.BadInput("cannot wait for %s: no indexer fills this store", respond.MinEVMHeader)
 	switch {
 	case block <= p.Block:
 		return p, nil
-	case h.o.Watch == nil || p.Block == 0 && !p.Filling && h.o.Watch.Mark() != nil:
-		return p, failure.BadInput("cannot wait for %s: no indexer fills this store", respond.MinEVMHeader)
+	case h.o.Watch == nil:
+		return p, unfilled
 	}
 	leave, err := h.waiters.Enter(&rec.Client, time.Second)
 	if err != nil {
@@ -115,7 +115,12 @@ func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) 
 	waiting, cancel := context.WithTimeout(ctx, h.o.MinHeightWait)
 	defer cancel()
 	began := time.Now()
-	err = h.o.Watch.Await(waiting, block)
+	if err = h.o.Watch.Await(waiting, 0); err == nil { // the progress is known
+		if p = h.progress(); p.Block == 0 && !p.Filling {
+			return p, unfilled
+		}
+		err = h.o.Watch.Await(waiting, block)
+	}
 	rec.Waited += time.Since(began)
 	if p = h.progress(); errors.Is(err, context.DeadlineExceeded) {
 		err = &failure.Failure{

@@ -42,9 +42,12 @@ type fakeStore struct {
 func (s *fakeStore) Mark() *store.Mark              { return s.mark }
 func (s *fakeStore) Counted(generation int64) int64 { return 10 * generation }
 func (s *fakeStore) Since(int64) (int64, time.Time) { return s.since, time.Now() }
-func (s *fakeStore) Await(ctx context.Context, _ int64) error {
-	if s.next != nil {
+func (s *fakeStore) Await(ctx context.Context, block int64) error {
+	isCounted := func() bool { return s.mark != nil && s.mark.Cursor.Block >= block }
+	if !isCounted() && s.next != nil {
 		s.mark = s.next
+	}
+	if isCounted() {
 		return nil
 	}
 	<-ctx.Done()
@@ -337,10 +340,14 @@ func TestRequestWaitsForRequiredBlock(t *testing.T) {
 	if w := ask("POST", "{}", "X-Min-Evm-Block", "55"); w.Code != 200 || w.Header().Get("X-Evm-Block") != "60" {
 		t.Errorf("response after the block arrived = %d at %s, want 200 at 60", w.Code, w.Header().Get("X-Evm-Block"))
 	}
-	s.mark = &store.Mark{Generation: 7, Total: 1} // imported, without an indexer
-	if w := ask("POST", "{}", "X-Min-Evm-Block", "55"); w.Code != 400 || !strings.Contains(w.Body.String(), "no indexer fills this store") {
-		t.Errorf("response of a store without an indexer = %d %s, want 400", w.Code, w.Body)
+	imported := &store.Mark{Generation: 7, Total: 1} // without an indexer
+	for name, known := range map[string]*store.Mark{"from the beginning": imported, "later": nil} {
+		s.mark, s.next = known, imported
+		if w := ask("POST", "{}", "X-Min-Evm-Block", "55"); w.Code != 400 || !strings.Contains(w.Body.String(), "no indexer fills this store") {
+			t.Errorf("response of a store known %s to have no indexer = %d %s, want 400", name, w.Code, w.Body)
+		}
 	}
+	s.next = mark(60)
 	s.mark = &store.Mark{}
 	filling := newLister(t, Options{Store: s, Watch: s, Filled: true, NoAuth: true})
 	expect.Equal(t, filling("POST", "{}", "X-Min-Evm-Block", "55").Code, 200, "status after the first blocks were counted")
