@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tipcache/tipcache/config"
@@ -14,7 +15,13 @@ import (
 
 func TestDashboardNeedsOneURL(t *testing.T) {
 	t.Parallel()
-	indexer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "indexer %s", r.URL.Path) }))
+	var down atomic.Bool
+	indexer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprintf(w, "indexer %s", r.URL.Path)
+	}))
 	defer indexer.Close()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	r := startRunning(t, d, func(c *config.Config) {
@@ -34,7 +41,7 @@ func TestDashboardNeedsOneURL(t *testing.T) {
 		t.Errorf("validator below the root = %d %s, want the documented response", got.status, got.body)
 	}
 	r.list(`{"pagination":{"limit":3}}`).expectStatus(t, http.StatusOK)
-	indexer.Close()
+	down.Store(true) // another test could get the port of a closed server
 	name := "fallback " + host(indexer.URL)
 	r.eventually("degraded fallback", func() bool {
 		r.get(r.base+"/api/network_status").expectStatus(t, http.StatusBadGateway)
