@@ -16,3 +16,16 @@ func TestUnreadableHeightFarAheadIsIgnored(t *testing.T) {
 		}
 	}, n)
 }
+
+// TestHeightNamedByARefusalMustBeReadable starts with CometBFT of both nodes down, and one REST server that has pruned
+// the first blocks and names a false newest height.
+func TestHeightNamedByARefusalMustBeReadable(t *testing.T) {
+	liar, honest := newFakeNode(990), newFakeNode(990)
+	liar.hangs, liar.refuses, liar.latest = true, func(height int64) bool { return height < 500 }, 1e9
+	runChain(t, func(t *testing.T, c *followed) {
+		c.blocks(20)
+		if got := c.Tip().Height; got > honest.newest()+tip.Slack {
+			t.Errorf("tip = %d, want about %d\n%s", got, honest.newest(), c.log)
+		}
+	}, liar, honest)
+}

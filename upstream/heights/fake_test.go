@@ -165,7 +165,7 @@ func (n *fakeNode) Read(_ context.Context, height int64) (heights.Reading, error
 	}
 	if height > n.height || n.refuses != nil && n.refuses(height) {
 		r.Outcome = heights.Future
-		if n.latest > 0 {
+		if n.latest > 0 && (n.refuses == nil || n.refuses(height)) {
 			r.Outcome, r.Latest = heights.Pruned, n.latest
 		}
 	}

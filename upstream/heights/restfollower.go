@@ -19,6 +19,9 @@ const ImpossibleHeight = int64(1) << 62
 
 var errNoHeights = errors.New("REST server answers at any height")
 
+// errUnreadable is the error of a server that names a newest height and does not answer there.
+var errUnreadable = errors.New("newest height that the REST server names cannot be read")
+
 // A restFollower finds a node's newest block through the REST server, which refuses reads above it. It
 // polls while isNeeded returns true.
 type restFollower struct {
@@ -100,7 +103,7 @@ func (f *restFollower) newest(ctx context.Context) (int64, error) {
 }
 
 // findNewest finds the newest height when no readable height is known. If the first block is pruned, its refusal names the
-// newest height.
+// newest height, which must be readable.
 func (f *restFollower) findNewest(ctx context.Context) (int64, error) {
 	has, err := f.node.has(ctx, f.chain, ImpossibleHeight)
 	if has || err != nil {
@@ -112,9 +115,13 @@ func (f *restFollower) findNewest(ctx context.Context) (int64, error) {
 		return 0, err
 	case a.Outcome == Future:
 		return 0, nil
-	default:
-		return f.searchAbove(ctx, max(1, a.Latest))
 	}
+	if a.Latest > 1 {
+		if named, err := f.node.read(ctx, f.chain, a.Latest); err != nil || named.Outcome != Answered {
+			return 0, cmp.Or(err, errUnreadable)
+		}
+	}
+	return f.searchAbove(ctx, max(1, a.Latest))
 }
 
 // searchAbove finds the newest height at or above one that can be read, in steps that double and then halve.
