@@ -32,10 +32,9 @@ type service struct {
 	isTLS    bool
 	registry *prometheus.Registry
 	slow     chan struct{}
-	idle     atomic.Int64              // how often a connection became idle
-	busy     atomic.Int64              // how often a connection became busy
-	writing  atomic.Int64              // requests to /unread
-	last     atomic.Pointer[conn.Conn] // of the last request
+	idle     atomic.Int64 // how often a connection became idle
+	busy     atomic.Int64 // how often a connection became busy
+	writing  atomic.Int64 // requests to /unread
 	body     []byte
 	log      logtest.Log
 }
@@ -70,7 +69,6 @@ func startOn(t *testing.T, address string, o listener.Options, serve func(*http.
 }
 
 func (s *service) serve(w http.ResponseWriter, r *http.Request) {
-	s.last.Store(conn.Of(r))
 	if r.URL.Path == "/other" { // another protocol, until slow is closed
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
