@@ -97,15 +97,17 @@ func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.
 	}
 }
 
+var errNotFilled = failure.BadInput("cannot wait for %s: no indexer fills this store", respond.MinEVMHeader)
+
 // awaited returns the store's progress after it has counted the block that the client requires; 0 requires none. It fails if
 // the client's request is invalid or the block does not arrive in time.
 func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) (progress, error) {
-	p, unfilled := h.progress(), failure.BadInput("cannot wait for %s: no indexer fills this store", respond.MinEVMHeader)
+	p := h.progress()
 	switch {
 	case block <= p.Block:
 		return p, nil
 	case h.o.Watch == nil:
-		return p, unfilled
+		return p, errNotFilled
 	}
 	leave, err := h.waiters.Enter(&rec.Client, time.Second)
 	if err != nil {
@@ -117,7 +119,7 @@ func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) 
 	began := time.Now()
 	if err = h.o.Watch.Await(waiting, 0); err == nil { // the progress is known
 		if p = h.progress(); p.Block == 0 && !p.Filling {
-			return p, unfilled
+			return p, errNotFilled
 		}
 		err = h.o.Watch.Await(waiting, block)
 	}
