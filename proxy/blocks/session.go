@@ -55,8 +55,8 @@ func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.
 	return tip
 }
 
-// KeepSession sets the session cookie, and makes the response private, if cookies carry sessions. A cookie with a later block
-// than the response stays, whatever session the request names. Respond calls it.
+// KeepSession sets the session cookie and makes the response private, if this server uses session cookies. If the cookie of
+// the request has a later block than the response, it does not change the cookie. Respond calls KeepSession.
 func (r *Reader) KeepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, res *respond.Response) {
 	if !r.Stack.SessionCookies() || res.Session.Height == 0 || res.Next != "" { // the response to a poll is shared
 		return

@@ -40,7 +40,8 @@ func (d *description) addChain() error {
 	return nil
 }
 
-// addRow adds the operation of a row of either dialect's table, and its tag. If an earlier row has the same path, it adds nothing.
+// addRow adds the operation of a row of either dialect's table, and its tag. It adds nothing if an earlier row has the same
+// path.
 func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *huma.Response, examples map[string]string) {
 	path := variable.ReplaceAllString(row.Pattern, "{$1}")
 	if d.Paths[path] != nil {

@@ -156,8 +156,8 @@ func AdmitInner(s *web.Stack, r *http.Request, rec *record.Record, answer http.H
 	return AdmitKey(s, r, rec, answer, path)
 }
 
-// AdmitKey applies the access rules to a path of ABCIQuery. It refuses all paths except those of one key of a store, which
-// clients read for proofs: simulations and scans would pass the limits of abci_query.
+// AdmitKey applies the access rules to a path of ABCIQuery. The path must read one key of a store, as clients do for proofs.
+// AdmitKey refuses all other paths, because simulations and scans have limits that only abci_query applies.
 func AdmitKey(s *web.Stack, r *http.Request, rec *record.Record, answer http.Header, path string) error {
 	if !isStoreKey(path) {
 		return failure.BadInput("path %q is not store/NAME/key; call abci_query of the RPC for other paths", web.Short(path))

@@ -11,8 +11,8 @@ import (
 // ErrNotIndexed is the error of the methods for indexers if another server fills the store.
 var ErrNotIndexed = errors.New("collections: the store is read-only: index into the database behind it")
 
-// Owners returns the owners of the ids that the store knows. It may take as long as Apply, because a tally may need those of
-// tens of thousands of ids. Its errors are those of Mark.
+// Owners returns the owners of the ids that the store knows. It has the timeout of Apply, because a tally may need the
+// owners of tens of thousands of ids. It returns the errors of Mark.
 func (s *Store) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error) {
 	ctx, span := upstream.StartSpan(ctx, "collections.owners")
 	found, err := within(ctx, s, applyTimeouts*s.timeout, func(ctx context.Context) (ledger.Owners, error) {

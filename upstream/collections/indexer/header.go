@@ -110,8 +110,8 @@ func (b *blocks) checkHashes(doubted func(block int64) evm.Call) error {
 	return first.Doubting(calls...)
 }
 
-// setTimes sets each event's time to its block's. The logs of older clients do not contain it, and those of some contain the
-// time 0. It reads the header if the time in a log is not between those of the first and the last block.
+// setTimes sets the time of each event to the time of its block. Logs of older clients have no time, and some clients send 0.
+// If the time in a log is not between the times of the first and the last block, setTimes reads the header of the block.
 func (x *Indexer) setTimes(ctx context.Context, b *blocks) error {
 	var missing []int64
 	earliest, latest := b.headers[b.from].time, b.headers[b.to].time
