@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
@@ -70,9 +71,9 @@ func TestEdgesShareOnePoll(t *testing.T) {
 		}
 		all.Wait()
 		polls := pollsOf(t, admin)
-		t.Logf("%s: %d polls for %d followers of %d blocks", name, polls, followers, leastBlocks)
+		t.Logf("%s: %.0f polls for %d followers of %d blocks", name, polls, followers, leastBlocks)
 		if polls > followers*leastBlocks/4 {
-			t.Errorf("%s: polls of tipcache = %d, want at most %d", name, polls, followers*leastBlocks/4)
+			t.Errorf("%s: polls of tipcache = %.0f, want at most %d", name, polls, followers*leastBlocks/4)
 		}
 	}
 }
@@ -105,18 +106,10 @@ func followBlocks(t *testing.T, url string) {
 }
 
 // pollsOf returns the number of polls that a tipcache has answered.
-func pollsOf(t *testing.T, admin string) (all int) {
+func pollsOf(t *testing.T, admin string) float64 {
 	t.Helper()
-	resp := expect.Value(http.Get("http://" + admin + "/metrics"))(t)
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, `tipcache_proxy_requests_total{`) && strings.Contains(line, `route="poll"`) {
-			n, _ := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
-			all += n
-		}
-	}
-	return all
+	metrics := expect.Value(rig.Get(t.Context(), "http://"+admin+"/metrics"))(t)
+	return rig.ParseSamples(metrics).Sum("tipcache_proxy_requests_total", `route="poll"`)
 }
 
 // leastBlocks is how many blocks must arrive during a test.
@@ -311,9 +304,5 @@ func start(t *testing.T, name string, args ...string) {
 // waitFor waits until a server responds with a success.
 func waitFor(t *testing.T, url string) {
 	t.Helper()
-	client := &http.Client{Timeout: time.Second}
-	expect.Eventually(t, "a success of "+url, func() bool {
-		_, err := get(t.Context(), client, url, "")
-		return err == nil
-	})
+	expect.NoError(t, rig.Eventually(t.Context(), rig.Answers(url)))
 }

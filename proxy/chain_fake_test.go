@@ -1,12 +1,11 @@
 package proxy_test
 
 import (
-	"bufio"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -35,38 +34,23 @@ func (r recording) target() string {
 	return r.Path + "?" + r.Query
 }
 
-var loadRecordings = sync.OnceValues(func() ([]recording, error) {
-	f, err := os.Open("testdata/recordings.jsonl")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var all []recording
-	texts := map[string]string{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r recording
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, err
-		}
-		if r.Same != "" {
-			r.Raw = texts[r.Same]
-		}
-		texts[r.Name] = r.Raw
-		all = append(all, r)
-	}
-	return all, lines.Err()
-})
+//go:embed testdata/recordings.jsonl
+var recordingLines []byte
 
-func recordings(tb testing.TB) []recording {
-	tb.Helper()
-	return expect.Value(loadRecordings())(tb)
-}
+var recordings = sync.OnceValue(func() []recording {
+	all, texts := state.Lines[recording](recordingLines), map[string]string{}
+	for i := range all {
+		if all[i].Same != "" {
+			all[i].Raw = texts[all[i].Same]
+		}
+		texts[all[i].Name] = all[i].Raw
+	}
+	return all
+})
 
 func findRecording(tb testing.TB, name string) recording {
 	tb.Helper()
-	for _, r := range recordings(tb) {
+	for _, r := range recordings() {
 		if r.Name == name {
 			return r
 		}
@@ -125,7 +109,7 @@ type fakeChain struct {
 func newFakeChain(tb testing.TB) *fakeChain {
 	f := &fakeChain{moved: make(chan struct{}), byTarget: map[string]recording{}}
 	f.tip = node.Tip{Height: standstill, Known: true, Since: time.Now(), Interval: 2 * time.Second}
-	for _, r := range recordings(tb) {
+	for _, r := range recordings() {
 		if _, taken := f.byTarget[canonicalTarget(r.Path, r.Query)]; r.Height == "" && !taken {
 			f.byTarget[canonicalTarget(r.Path, r.Query)] = r
 		}

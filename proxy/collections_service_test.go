@@ -24,7 +24,6 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/expect"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 const (
@@ -79,25 +78,6 @@ func worldOfWomen() collections.Collection {
 	}
 }
 
-// noChain is a chain without nodes.
-type noChain struct{}
-
-func (noChain) Fetch(context.Context, node.Request) (*node.Answer, error) {
-	return nil, errors.New("no chain")
-}
-func (noChain) ChainID() string { return "" }
-
-func (noChain) Tip() node.Tip                           { return node.Tip{} }
-func (noChain) Moved() <-chan struct{}                  { return nil }
-func (noChain) WaitHeight(context.Context, int64) error { return errors.New("no chain") }
-func (noChain) Executed(context.Context, string, int64, int64) (since, newest int64, err error) {
-	return 0, 0, node.ErrNoExecution
-}
-func (noChain) Raise(int64)                         {}
-func (noChain) HashOf(int64) string                 { return "" }
-func (noChain) Replaced(int64, string) bool         { return false }
-func (noChain) Expected(node.Request) time.Duration { return 0 }
-
 // listService is a proxy with a fake store of collections.
 type listService struct {
 	*httptest.Server
@@ -116,7 +96,7 @@ func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Option
 	store := &listStore{}
 	store.setCollections(worldOfWomen())
 	o.Store = store
-	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{keyOf("tester", testKey)}}, Chain: story.Options{Nodes: noChain{}}}
+	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{keyOf("tester", testKey)}}, Chain: story.Options{Nodes: newFakeChain(tb)}}
 	for _, f := range change {
 		f(&options)
 	}

@@ -1,11 +1,10 @@
 package proxy_test
 
 import (
-	"context"
 	"flag"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
@@ -13,10 +12,6 @@ import (
 var update = flag.Bool("update", false, "write the golden files and docs/examples")
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(discardLogger{}) // tests break connections, and each would be logged
+	logging.Disable() // tests break connections, and each would be logged
 	leaktest.Main(m)
 }
-
-type discardLogger struct{}
-
-func (discardLogger) Printf(context.Context, string, ...any) {}

@@ -21,37 +21,29 @@ func expectBlock(t *testing.T, what, response, height string, stale bool) {
 
 // setAhead makes answers come from blocks after the tip, as entries of another replica may.
 func (f *fakeChain) setAhead(blocks int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.behind = -blocks
+	f.change(func(f *fakeChain) { f.behind = -blocks })
 }
 
+// growSoon adds a block while the next request waits for it.
+func (f *fakeChain) growSoon() { time.AfterFunc(20*time.Millisecond, func() { f.grow(1) }) }
+
 func TestHeightsDoNotGoBackOnAConnection(t *testing.T) {
-	for name, start := range map[string]func(*testing.T, proxy.Options) *chainService{
-		"with the fast lane":    startChain,
-		"without the fast lane": func(t *testing.T, o proxy.Options) *chainService { return serveChain(t, o) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := start(t, proxy.Options{Chain: story.Options{Patience: time.Minute}})
-			client, other := dial(t, s.Listener.Addr()), dial(t, s.Listener.Addr())
-			for range 4 {
-				expectBlock(t, "at the tip", client.roundTrip(t, getPool), "228", false)
-			}
-			s.chain.setAhead(1)
-			for range 3 { // on connections that have seen no block
-				expectBlock(t, "entry of another replica", dial(t, s.Listener.Addr()).roundTrip(t, getValidators), "229", false)
-			}
-			s.chain.setAhead(0)
-			expectBlock(t, "cached entry of another replica", client.roundTrip(t, getValidators), "229", false)
-			expectBlock(t, "another connection", other.roundTrip(t, getPool), "228", false)
-			for range 4 { // without a wait
-				expectBlock(t, "cached entry, again", client.roundTrip(t, getValidators), "229", false)
-			}
-			go func() {
-				time.Sleep(20 * time.Millisecond)
-				s.chain.grow(1)
-			}()
-			expectBlock(t, "first key again", client.roundTrip(t, getPool), "229", false)
-		})
-	}
+	withAndWithoutLane(t, proxy.Options{Chain: story.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
+		client, other := dial(t, s.Listener.Addr()), dial(t, s.Listener.Addr())
+		for range 4 {
+			expectBlock(t, "at the tip", client.roundTrip(t, getPool), "228", false)
+		}
+		s.chain.setAhead(1)
+		for range 3 { // on connections that have seen no block
+			expectBlock(t, "entry of another replica", dial(t, s.Listener.Addr()).roundTrip(t, getValidators), "229", false)
+		}
+		s.chain.setAhead(0)
+		expectBlock(t, "cached entry of another replica", client.roundTrip(t, getValidators), "229", false)
+		expectBlock(t, "another connection", other.roundTrip(t, getPool), "228", false)
+		for range 4 { // without a wait
+			expectBlock(t, "cached entry, again", client.roundTrip(t, getValidators), "229", false)
+		}
+		s.chain.growSoon()
+		expectBlock(t, "first key again", client.roundTrip(t, getPool), "229", false)
+	})
 }

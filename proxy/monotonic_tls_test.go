@@ -52,10 +52,7 @@ func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
 			s.chain.setAhead(1)
 			client.expectBlock(t, "entry of another replica", "/staking/validators", "229", false)
 			s.chain.setAhead(0)
-			go func() {
-				time.Sleep(20 * time.Millisecond)
-				s.chain.grow(1)
-			}()
+			s.chain.growSoon()
 			client.expectBlock(t, "first key again", "/staking/pool", "229", false)
 		})
 	}
@@ -79,9 +76,6 @@ func TestUnfinishedResponseDoesNotRaiseTheHeightOfItsConnection(t *testing.T) {
 	s.chain.setAhead(0)
 	client.expectBlock(t, "concurrent request", "/staking/pool", "228", false)
 	expect.Value(io.Copy(io.Discard, unread.Body))(t)
-	go func() {
-		time.Sleep(20 * time.Millisecond)
-		s.chain.grow(1)
-	}()
+	s.chain.growSoon()
 	client.expectBlock(t, "after the long response", "/staking/pool", "229", false)
 }

@@ -13,7 +13,7 @@ import (
 
 func TestNodeShapeReturnsNodesBytes(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
-	for _, r := range recordings(t) {
+	for _, r := range recordings() {
 		if r.Height != "" || strings.Contains(r.Name, "encoded_slash") || r.Status == 0 {
 			continue
 		}

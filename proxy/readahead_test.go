@@ -48,31 +48,25 @@ func waitForReadAhead(t *testing.T, ask, grow func(), reads func() int) {
 
 func TestRequestedKeysAreReadAhead(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T, proxy.Options) *chainService{
-		"with the fast lane":    startChain,
-		"without the fast lane": func(t *testing.T, o proxy.Options) *chainService { return serveChain(t, o) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := start(t, proxy.Options{ReadAhead: readAhead})
-			runServer(t, s.proxy)
-			client := dial(t, s.Listener.Addr())
-			waitForReadAhead(t, func() {
-				for range 4 {
-					client.roundTrip(t, getPool)
-				}
-			}, func() { s.chain.grow(1) }, s.chain.calls)
-			if r := s.chain.lastRequest(); !r.Ahead || r.Path != "/staking/pool" || r.Height != node.AtTip {
-				t.Errorf("node request = %+v, want a read ahead of /staking/pool at the tip", r)
+	withAndWithoutLane(t, proxy.Options{ReadAhead: readAhead}, func(t *testing.T, s *chainService) {
+		runServer(t, s.proxy)
+		client := dial(t, s.Listener.Addr())
+		waitForReadAhead(t, func() {
+			for range 4 {
+				client.roundTrip(t, getPool)
 			}
-			calls, target := s.chain.calls(), "\r\nX-Block-Height: "
-			expect.Eventually(t, "a hit at the tip", func() bool {
-				answer := client.roundTrip(t, getPool)
-				return strings.Contains(answer, "hit") && strings.Contains(answer, target+strconv.FormatInt(s.chain.Tip().Height, 10))
-			})
-			expect.Equal(t, s.chain.calls(), calls, "node requests after the read ahead")
-			expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool"}).ReadAhead, true, "ReadAhead in the explanation")
+		}, func() { s.chain.grow(1) }, s.chain.calls)
+		if r := s.chain.lastRequest(); !r.Ahead || r.Path != "/staking/pool" || r.Height != node.AtTip {
+			t.Errorf("node request = %+v, want a read ahead of /staking/pool at the tip", r)
+		}
+		calls, target := s.chain.calls(), "\r\nX-Block-Height: "
+		expect.Eventually(t, "a hit at the tip", func() bool {
+			answer := client.roundTrip(t, getPool)
+			return strings.Contains(answer, "hit") && strings.Contains(answer, target+strconv.FormatInt(s.chain.Tip().Height, 10))
 		})
-	}
+		expect.Equal(t, s.chain.calls(), calls, "node requests after the read ahead")
+		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool"}).ReadAhead, true, "ReadAhead in the explanation")
+	})
 }
 
 func TestRequestedSDKKeysAreReadAhead(t *testing.T) {

@@ -3,31 +3,18 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"strconv"
-	"strings"
 	"testing"
 
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// metricSum returns the sum of a metric over the lines with all these labels.
-func (r *instance) metricSum(name string, labels ...string) (sum float64) {
+// metricSum returns the sum of a metric over the series with all these labels.
+func (r *instance) metricSum(name string, labels ...string) float64 {
 	r.t.Helper()
-lines:
-	for line := range strings.Lines(r.get(r.admin + "/metrics").body) {
-		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
-			continue
-		}
-		for _, label := range labels {
-			if !strings.Contains(line, label) {
-				continue lines
-			}
-		}
-		sum += expect.Value(strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64))(r.t)
-	}
-	return sum
+	return rig.ParseSamples(r.get(r.admin+"/metrics").body).Sum(name, labels...)
 }
 
 func TestAuditNamesNodeWithForgedResponses(t *testing.T) {

@@ -98,8 +98,7 @@ func TestPagesHaveNoAxeViolations(t *testing.T) {
 	status.value(`document.getElementById('token').value = '` + token + `'; document.getElementById('ask').requestSubmit()`)
 	status.until("drawn", `Number(document.documentElement.dataset.drawn) > 2`)
 	status.expectAccessible(t, "the status page", script)
-	down := devnet.Fault{Outage: devnet.Refuse}
-	expect.NoError(t, d.SetFaults(devnet.Faults{Node: down, Comet: down}))
+	expect.NoError(t, d.SetFaults(nodeDown))
 	status.until("in trouble", `!document.getElementById('problems').hidden`)
 	status.expectAccessible(t, "the status page of a server in trouble", script)
 }

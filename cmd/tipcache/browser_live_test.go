@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,19 +15,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-var listenAddress = regexp.MustCompile(`listen["=:]+([0-9.]+:\d+)`)
-
 // serveAt starts a replica in a process of its own, and returns its address.
 func serveAt(t *testing.T, d *devnet.Devnet, listen string) (p *program, addr string) {
 	t.Helper()
 	p = startProgram(t, nil, "serve", "--listen", listen, "--admin", "127.0.0.1:0", "--node", d.NodeURL(), "--comet", d.CometURL(),
 		"--store", "sqlite::memory:", "--collections-auth", "closed")
-	p.admin()
-	found := listenAddress.FindStringSubmatch(p.output.String())
-	if found == nil {
-		t.Fatalf("output = %s, want the address of the listener", p.output.String())
-	}
-	return p, found[1]
+	return p, p.address("listen")
 }
 
 func TestLivePageShowsEachBlockAndReconnects(t *testing.T) {

@@ -123,8 +123,7 @@ func TestConfiguredButUnusedRedisIsDegraded(t *testing.T) {
 
 func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
 	t.Parallel()
-	down := devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}, Comet: devnet.Fault{Outage: devnet.Refuse}}
-	d := newDevnet(t, devnet.Options{Faults: down})
+	d := newDevnet(t, devnet.Options{Faults: nodeDown})
 	p := startProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--dialect", "story", "--node", d.NodeURL(), "--comet", d.CometURL())
 	admin := p.admin()
 	eventually := func(wantStatus int, wantDegraded bool) {
@@ -137,7 +136,7 @@ func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
 	eventually(http.StatusServiceUnavailable, true)
 	expect.NoError(t, d.SetFaults(devnet.Faults{}))
 	eventually(http.StatusOK, false)
-	expect.NoError(t, d.SetFaults(down))
+	expect.NoError(t, d.SetFaults(nodeDown))
 	eventually(http.StatusOK, true)
 	if status, body := fetch(t, admin+"/readyz?require=nodes"); status != http.StatusServiceUnavailable || !strings.Contains(body, `\"nodes\" is not a part; expected node or store`) {
 		t.Errorf("readyz?require=nodes = %d %s, want 503 with the name", status, body)

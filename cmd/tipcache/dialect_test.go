@@ -23,8 +23,7 @@ const (
 func startWithNodeDown(t *testing.T, dialect devnet.Dialect) *devnet.Devnet {
 	t.Helper()
 	d := newDevnet(t, devnet.Options{Dialect: dialect, Interval: 50 * time.Millisecond})
-	refuse := devnet.Fault{Outage: devnet.Refuse}
-	expect.NoError(t, d.SetFaults(devnet.Faults{Node: refuse, Comet: refuse}))
+	expect.NoError(t, d.SetFaults(nodeDown))
 	return d
 }
 
@@ -67,8 +66,7 @@ func TestReplicaWithoutNodeUsesDialectFromRedis(t *testing.T) {
 	first.eventually("response in Redis", func() bool {
 		return first.get(first.base+sdkPool).status == http.StatusOK && strings.Contains(strings.Join(shared.Keys(), " "), sdkPool)
 	})
-	refuse := devnet.Fault{Outage: devnet.Refuse}
-	expect.NoError(t, d.SetFaults(devnet.Faults{Node: refuse, Comet: refuse}))
+	expect.NoError(t, d.SetFaults(nodeDown))
 	second := startUnready(t, d, sharing)
 	second.eventually("response from Redis", func() bool { return second.get(second.base+sdkPool).status == http.StatusOK })
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -102,16 +101,4 @@ func fetch(t *testing.T, url string) (status int, body string) {
 	defer resp.Body.Close()
 	text := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(text)
-}
-
-// metricValue returns the value of a metric without labels, or "" if it is missing.
-func metricValue(t *testing.T, admin, name string) string {
-	t.Helper()
-	_, metrics := fetch(t, admin+"/metrics")
-	for line := range strings.Lines(metrics) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

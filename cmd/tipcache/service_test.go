@@ -50,6 +50,9 @@ func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
 	return d
 }
 
+// nodeDown makes the node refuse connections.
+var nodeDown = devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}, Comet: devnet.Fault{Outage: devnet.Refuse}}
+
 // startRunning starts a service in front of d and waits until it is ready. The service stops when the test ends. change may alter
 // the configuration of the demo.
 func startRunning(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *instance {

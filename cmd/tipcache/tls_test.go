@@ -14,13 +14,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -163,11 +163,8 @@ func TestExpiringCertificateIsReported(t *testing.T) {
 				return string(text)
 			}
 			expect.Contains(t, read("/readyz"), tt.state, "/readyz")
-			_, value, _ := strings.Cut(read("/metrics"), "\ntipcache_http_certificate_expiry_timestamp_seconds ")
-			value, _, _ = strings.Cut(value, "\n")
-			if got, err := strconv.ParseFloat(value, 64); err != nil || int64(got) != expires.Unix() {
-				t.Errorf("tipcache_http_certificate_expiry_timestamp_seconds = %q, want %d", value, expires.Unix())
-			}
+			const expiry = "tipcache_http_certificate_expiry_timestamp_seconds"
+			expect.Equal(t, int64(rig.ParseSamples(read("/metrics"))[expiry]), expires.Unix(), expiry)
 			if log := p.output.String(); !strings.Contains(log, tt.logged) || tt.logged == "" && strings.Contains(log, "certificate ") {
 				t.Errorf("log = %s, want %q in it, or no certificate", log, tt.logged)
 			}
@@ -203,46 +200,36 @@ func TestUnreadableCertificateIsReported(t *testing.T) {
 	}
 }
 
-func TestServiceManagerIsNotNotifiedOfReadinessWhileStopping(t *testing.T) {
+func TestServiceManagerIsNotifiedOfTheStopAndOfReadinessBeforeIt(t *testing.T) {
 	t.Parallel()
-	socket := expect.Value(net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify")))(t)
-	defer socket.Close()
-	silent := usedAddress(t) // so that serve waits for the newest block
-	p := startProgram(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-		"--node", "http://"+silent, "--comet", "http://"+silent, "--dialect", "story", "--store", "sqlite::memory:", "--collections-auth", "none")
-	p.admin()
-	p.interrupt()
-	stopping := false
-	for buffer := make([]byte, 100); ; {
-		_ = socket.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // everything has been sent
-		n, _, err := socket.ReadFrom(buffer)
-		if err != nil {
-			break
-		}
-		if stopping {
-			t.Errorf("%s after STOPPING=1", buffer[:n])
-		}
-		stopping = string(buffer[:n]) == "STOPPING=1"
+	missing := "http://" + usedAddress(t) // so that serve waits for the newest block
+	for name, tt := range map[string]struct{ flags, want []string }{
+		"ready":     {[]string{"--node", "http://127.0.0.1:1", "--comet", "none"}, []string{"READY=1", "STOPPING=1"}},
+		"not ready": {[]string{"--node", missing, "--comet", missing, "--dialect", "story"}, []string{"STOPPING=1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			socket := expect.Value(net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify")))(t)
+			defer socket.Close()
+			next := func(within time.Duration) string {
+				buffer := make([]byte, 100)
+				_ = socket.SetReadDeadline(time.Now().Add(within))
+				n, _, _ := socket.ReadFrom(buffer)
+				return string(buffer[:n])
+			}
+			p := startProgram(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, append([]string{
+				"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "sqlite::memory:", "--collections-auth", "none",
+			}, tt.flags...)...)
+			p.admin()
+			var got []string
+			if len(tt.want) > 1 {
+				got = append(got, next(time.Minute))
+			}
+			p.interrupt()
+			for text := next(100 * time.Millisecond); text != ""; text = next(100 * time.Millisecond) { // everything has been sent
+				got = append(got, text)
+			}
+			expect.NoDiff(t, got, tt.want, "notifications")
+		})
 	}
-	if !stopping {
-		t.Errorf("last notification is not STOPPING=1: %s", p.output.String())
-	}
-}
-
-func TestServiceManagerIsNotified(t *testing.T) {
-	t.Parallel()
-	socket := expect.Value(net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify")))(t)
-	defer socket.Close()
-	p := startProgram(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-		"--node", "http://127.0.0.1:1", "--comet", "none", "--store", "sqlite::memory:", "--collections-auth", "none")
-	for _, want := range []string{"READY=1", "STOPPING=1"} {
-		buffer := make([]byte, 100)
-		_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
-		n, _, err := socket.ReadFrom(buffer)
-		if err != nil || string(buffer[:n]) != want {
-			t.Fatalf("notification = %q, %v; want %s; output: %s", buffer[:n], err, want, p.output.String())
-		}
-		_ = p.cmd.Process.Signal(os.Interrupt)
-	}
-	p.waitForEnd()
 }
