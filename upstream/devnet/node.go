@@ -1,14 +1,24 @@
 package devnet
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
+	"io"
 	"net/http"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 	"github.com/tipcache/tipcache/upstream/devnet/story"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 // A Node is one node of the chain: a REST server and a CometBFT RPC server.
@@ -151,3 +161,61 @@ func (n *Node) Block(h int64) (at time.Time, hash, appHash []byte) {
 // Restart simulates a restart of the node: in the dialect cosmos, reads of the latest height fail until the next block.
 // The end of an outage does the same.
 func (n *Node) Restart() { n.restartedAt.Store(n.chain.height()) }
+
+// extraHandlers are the handlers that tests add to a server, by path or by JSON-RPC method.
+type extraHandlers struct{ handlers sync.Map }
+
+// Handle adds a path to the node's REST server, or a method to its RPC if name does not begin with a slash, as another
+// release of the node might have. A method's handler gets the request as the client sent it.
+func (n *Node) Handle(name string, h http.HandlerFunc) {
+	n.learned.handlers.Store("/"+strings.TrimPrefix(name, "/"), h)
+}
+
+// before serves the added paths and methods, and everything else by next.
+func (l *extraHandlers) before(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serve := next
+		if h, ok := l.handlers.Load(called(r)); ok {
+			serve = h.(http.HandlerFunc) //nolint:forcetypeassert // Handle stores no others
+		}
+		serve.ServeHTTP(w, r)
+	})
+}
+
+// called returns the path of a request, or the method that it calls by JSON-RPC, after a slash.
+func called(r *http.Request) string {
+	if r.URL.Path != "/" || r.Method != http.MethodPost {
+		return r.URL.Path
+	}
+	body, _ := io.ReadAll(r.Body) // the handler sees a truncated body
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return "/" + gjson.GetBytes(body, "method").Str
+}
+
+const heightHeader = "X-Cosmos-Block-Height"
+
+// serveGRPC serves the methods of abci_query by gRPC, without compression.
+func (n *Node) serveGRPC(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || len(body) < 5 {
+		http.Error(w, "no message", http.StatusBadRequest)
+		return
+	}
+	method, message := r.URL.Path, body[5:]
+	height, _ := strconv.ParseInt(r.Header.Get(heightHeader), 10, 64) // 0 means the newest
+	a := cosmos.Answer{Height: max(height, 1), Value: protofield.Append(nil, 1, protofield.Append(nil, 4, n.chain.id))}
+	if !strings.HasSuffix(method, ".Service/GetNodeInfo") {
+		a = n.chain.cosmos.Query(n, method, message, height)
+		n.asked.Count("grpc "+method+"?"+hex.EncodeToString(message), a.Height)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/grpc")
+	if a.Height > 0 {
+		h.Set(heightHeader, strconv.FormatInt(a.Height, 10))
+	}
+	if a.Code == 0 {
+		_, _ = w.Write(append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(a.Value))), a.Value...)) //nolint:gosec // no answer has 4 GiB
+	}
+	h.Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(a.Status)))
+	h.Set(http.TrailerPrefix+"Grpc-Message", a.Message)
+}

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -64,4 +67,86 @@ func place(item gjson.Result) string {
 		return id
 	}
 	return fmt.Sprintf("%08d", item.Index)
+}
+
+// A Page is the part of a list that a request asks for.
+type Page struct {
+	Key           string // key of the first item; "" means by offset
+	Offset, Limit uint64 // default limit: 100, which also counts the total
+	CountTotal    bool
+	Reverse       bool
+}
+
+// ReadPage reads the parameters pagination.NAME.
+func ReadPage(value func(name string) string) Page {
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(value("pagination."+name), 10, 64)
+		return n
+	}
+	yes := func(name string) bool {
+		b, _ := strconv.ParseBool(value("pagination." + name))
+		return b
+	}
+	return Page{value("pagination.key"), number("offset"), number("limit"), yes("count_total"), yes("reverse")}
+}
+
+// defaultLimit is the page of a request that names none.
+const defaultLimit = 100
+
+// Both is the modules' error for a key together with an offset. Most report it as an internal error.
+const Both = "invalid request, either offset or key is expected, got both"
+
+// List returns the requested page of a list that is ordered by key.
+func List[T any](q *Query, name string, all []T, key, item func(T) string) (string, error) {
+	some, next, total, err := paginate(q.Page, all, key)
+	if err != nil {
+		return "", err
+	}
+	texts := make([]string, len(some))
+	for i, one := range some {
+		texts[i] = item(one)
+	}
+	list := "[" + strings.Join(texts, ",") + "]"
+	if len(some) == 0 {
+		list = q.none(name)
+	}
+	return `{"` + name + `":` + list + `,"pagination":` + q.Pagination(next, total) + "}", nil
+}
+
+// paginate cuts a page out of a list that is ordered by key, as the SDK does. next is "" after the last page, and total
+// is 0 unless it is counted.
+func paginate[T any](p Page, all []T, key func(T) string) (items []T, next string, total uint64, err error) {
+	if p.Key != "" && p.Offset > 0 {
+		return nil, "", 0, status.Error(codes.Internal, Both)
+	}
+	if p.Limit == 0 {
+		p.Limit, p.CountTotal = defaultLimit, true
+	}
+	size := uint64(len(all))
+	all = ordered(p, all, key)
+	left := uint64(len(all))
+	from := min(p.Offset, left)
+	to := from + min(p.Limit, left-from)
+	if to < left {
+		next = key(all[to])
+	}
+	if p.CountTotal && p.Key == "" {
+		total = size
+	}
+	return all[from:to], next, total, nil
+}
+
+// ordered returns the items in the order of the page, starting at its key.
+func ordered[T any](p Page, all []T, key func(T) string) []T {
+	switch {
+	case p.Key != "" && p.Reverse: // starts at the last key that is not above
+		all = all[:sort.Search(len(all), func(i int) bool { return key(all[i]) > p.Key })]
+	case p.Key != "":
+		all = all[sort.Search(len(all), func(i int) bool { return key(all[i]) >= p.Key }):]
+	}
+	if p.Reverse {
+		all = slices.Clone(all)
+		slices.Reverse(all)
+	}
+	return all
 }
