@@ -28,14 +28,15 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	shared, _ := c.o.Shared.Load(ctx, savedNamespace, missing...) // the store counts errors; after one, use what was read before it
 	for key, e := range shared {
 		if !e.pastExpires(c.o.Now) {
-			found[key] = ch.memory.putSaved(key, e)
+			ch.memory.putSaved(key, e)
+			found[key] = e
 		}
 	}
 	return found
 }
 
 // Save stores many entries that belong to no chain, so that SetNamespace keeps them: in memory, and for the duration keep in
-// the shared store. Newer entries there remain.
+// the shared store. They replace the entries there even if those seem newer, because another replica's clock may be ahead.
 func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.Duration) {
 	ch := c.chain.Load()
 	for key, e := range entries {
@@ -46,9 +47,9 @@ func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.D
 	}
 }
 
-// putSaved stores an entry that SetNamespace keeps, and returns the entry of the key.
-func (m *memory) putSaved(key string, e *Entry) *Entry {
-	s := m.put(&Query{Key: key}, e)
+// putSaved stores an entry that SetNamespace keeps.
+func (m *memory) putSaved(key string, e *Entry) {
+	s := &slot{entry: e}
 	s.saved.Store(true)
-	return s.entry
+	m.Set(key, s)
 }

@@ -15,7 +15,7 @@ type Shared interface {
 	// Read is Load for one key; nil means no entry.
 	Read(ctx context.Context, namespace, key string) (*Entry, error)
 
-	// Save stores entries for the duration keep. Newer entries remain. It does not notify other replicas.
+	// Save stores or replaces entries for the duration keep. It does not notify other replicas.
 	Save(ctx context.Context, namespace string, entries map[string]*Entry, keep time.Duration)
 
 	// SaveHotKeys stores some of the keys that a replica uses most.

@@ -246,6 +246,23 @@ func TestSavedEntriesAreLoadedUntilTheyExpire(t *testing.T) {
 	}
 }
 
+func TestSavedEntryReplacesOneOfReplicaWhoseClockIsAhead(t *testing.T) {
+	t.Parallel()
+	store := miniredis.RunT(t)
+	open := func() *cache.Cache { return newReplica(t, store.Addr(), cache.Options{}, redis.Options{}) }
+	ahead, b := open(), open()
+	early := entry(0, "early")
+	early.ReadAt = time.Now().Add(time.Hour)
+	ahead.Save(t.Context(), map[string]*cache.Entry{"one": early}, time.Hour)
+	b.Load(t.Context(), []string{"one"}) // into memory
+	b.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "late")}, time.Hour)
+	for name, c := range map[string]*cache.Cache{"the replica that saved it": b, "a third replica": open()} {
+		if found := c.Load(t.Context(), []string{"one"}); found["one"] == nil || string(found["one"].Body) != "late" {
+			t.Errorf("Load of %s = %v, want the entry saved last", name, found)
+		}
+	}
+}
+
 func TestFailureReportedByOriginIsNotShared(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t).addr

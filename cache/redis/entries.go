@@ -87,7 +87,7 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 		keep, body := s.keepFor(e, keep), s.codec.encodeBody(e.Body)
 		if keep > 0 && body != nil {
 			at := entryKey(namespace, key)
-			writes = append(writes, &entryWrite{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: body, keep: keep})
+			writes = append(writes, &entryWrite{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: body, keep: keep, replaceAbove: -1})
 		}
 	}
 	if len(writes) == 0 {

@@ -119,10 +119,13 @@ const (
 // noRecord is how long the absence of a record is fresh.
 const noRecord = 10 * time.Minute
 
+// maxAhead is how far the clock of another replica may be ahead. A record read later than that is expired.
+const maxAhead = time.Minute
+
 // freshness returns the freshness of an address's record. The zero Record is expired.
 func (o *Options) freshness(address string, r Record, now time.Time) freshness {
 	passed, spread := float64(now.Sub(r.ReadAt)), spread(address)
-	within := func(period time.Duration) bool { return passed <= float64(period)*spread }
+	within := func(period time.Duration) bool { return passed >= -float64(maxAhead) && passed <= float64(period)*spread }
 	switch {
 	case len(r.Body) == 0 && within(noRecord):
 		return fresh

@@ -58,6 +58,35 @@ func TestMetadataIsServedUntilItExpires(t *testing.T) {
 	}
 }
 
+func TestRecordOfReplicaWhoseClockIsAheadIsReadAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		ahead    time.Duration
+		body     string
+		down     bool
+		want     string
+		degraded bool
+	}{
+		"half a minute ahead":             {30 * time.Second, `{"name":"0"}`, false, "0", false},
+		"an hour ahead":                   {hour, `{"name":"0"}`, false, "1", false},
+		"an hour ahead, without a record": {hour, "", false, "1", false},
+		"an hour ahead, provider down":    {hour, `{"name":"0"}`, true, "0", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				provider := &alchemy{}
+				if test.down {
+					provider.fail(status(http.StatusBadGateway))
+				}
+				records := map[string]metadata.Record{one: {Body: []byte(test.body), ReadAt: time.Now().Add(test.ahead)}}
+				s := openAlchemy(t, provider, metadata.Options{Store: &memory{records: records}})
+				for range 2 {
+					wantName(t, s, one, test.want, test.degraded)
+				}
+			})
+		})
+	}
+}
+
 func TestMissingRecordIsCachedForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{fault: text(`[]`)}
