@@ -131,7 +131,7 @@ func (r *indexRun) fill(ctx context.Context, f *filling, follow bool) (err error
 }
 
 // rebuild counts everything again in a second store next to the served one, and swaps the result in once
-// it has caught up. If ctx ends, the next rebuild continues.
+// it has caught up. If ctx ends before that, the next rebuild continues.
 func (r *indexRun) rebuild(ctx context.Context, served *filling, o indexer.Options) error {
 	store := served.store
 	before, err := store.Mark(ctx)
@@ -160,12 +160,13 @@ func (r *indexRun) rebuild(ctx context.Context, served *filling, o indexer.Optio
 	if err == nil {
 		err = checkRebuilt(before.Cursor, second.indexer.Status().Cursor)
 	}
-	if err == nil {
-		r.log.Info("replacing the store")
-		err = store.SwapIn(ctx)
-	}
 	if err != nil {
 		return fmt.Errorf("rebuild: the store is unchanged: %w", err)
+	}
+	r.log.Info("replacing the store")
+	ctx = context.WithoutCancel(ctx) // the replacement ends before an interruption does, so that its result is known
+	if err := store.SwapIn(ctx); err != nil {
+		return fmt.Errorf("rebuild: the store was replaced if the second store is empty now, and is unchanged otherwise: %w", err)
 	}
 	r.log.Info("rebuild swapped into the store", "block", second.indexer.Status().Cursor.Block)
 	return store.DropShadow(ctx)

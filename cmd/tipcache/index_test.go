@@ -26,6 +26,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // expectChain compares a store with the simulated chain at the store's block.
@@ -321,6 +322,42 @@ func TestRebuildThatIsBehindDoesNotReplaceStore(t *testing.T) {
 		expect.NoError(t, store.DropShadow(t.Context()))
 	}
 	expectChain(t, store, d)
+}
+
+// A replacing is the standard error of a rebuild. It calls itself once before the store is replaced.
+type replacing func()
+
+func (r replacing) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("replacing the store")) {
+		r()
+	}
+	return len(p), nil
+}
+
+func TestRebuildInterruptedWhileItReplacesTheStoreEndsReplaced(t *testing.T) {
+	t.Parallel()
+	for name, newURL := range map[string]func(*testing.T) string{"sqlite": sqliteURL, "postgres": postgresURL} {
+		t.Run(name, func(t *testing.T) {
+			d := newDevnet(t, devnet.Options{Interval: -1})
+			url := newURL(t)
+			ctx, interrupt := context.WithCancel(t.Context())
+			log := &logtest.Log{}
+			expect.NoError(t, run(ctx, indexArgs(d, url, "--rebuild"), streams{io.Discard, io.MultiWriter(log, replacing(interrupt))}))
+			if text := log.String(); !strings.Contains(text, "rebuild swapped into the store") || strings.Contains(text, "rebuild interrupted") {
+				t.Errorf("log = %s, want only a finished rebuild", text)
+			}
+			expectChain(t, openURL(t, url), d)
+		})
+	}
+}
+
+func TestFailureWhileTheStoreIsReplacedDoesNotSayThatItIsUnchanged(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	url := sqliteURL(t)
+	fail := replacing(func() { _ = os.Remove(strings.TrimPrefix(url, "sqlite:") + ".rebuild") })
+	err := run(t.Context(), indexArgs(d, url, "--rebuild"), streams{io.Discard, fail})
+	expect.Contains(t, fmt.Sprint(err), "was replaced if the second store is empty now", "error")
 }
 
 // A lockDriver is an empty store with a free lock, and counts how often it was acquired.

@@ -381,6 +381,10 @@ func TestNextRebuildBeginsEmptyIfShadowWasNotDropped(t *testing.T) {
 		expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(10), "cursor after SwapIn")
 		expect.Equal(t, list(t, s, collections.Query{}).Total, 2, "total after SwapIn")
 		rebuildTo(t, s, 20)
+		if err := s.SwapIn(t.Context()); err == nil { // after another rebuild's
+			t.Error("SwapIn of an empty shadow store = nil, want an error")
+		}
+		expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(20), "cursor after SwapIn of an empty shadow store")
 		expect.NoError(t, s.DropShadow(t.Context()))
 	})
 }

@@ -22,10 +22,10 @@ const (
 )
 
 // swapInFormats replace the tables by the shadow store's, whose prefix is the verb. They do not write rows that are equal in
-// both stores.
+// both stores. The first one fails if the shadow store has no cursor, because another rebuild has swapped it in.
 var swapInFormats = []string{
 	`INSERT INTO index_cursor (id, chain_id, block, hash, time, contracts, incomplete)
-	SELECT id, chain_id, block, hash, time, contracts, incomplete FROM %s.index_cursor`,
+	SELECT c.id, c.chain_id, c.block, c.hash, c.time, c.contracts, c.incomplete FROM collections_state LEFT JOIN %s.index_cursor c ON true`,
 	`DELETE FROM index_steps`,
 	`INSERT INTO index_steps SELECT block, hash, from_block, from_hash, from_time FROM %s.index_steps`,
 	`DELETE FROM index_ips WHERE NOT EXISTS (SELECT 1 FROM %s.index_ips n WHERE n.ip = index_ips.ip AND n.collection = index_ips.collection)`,
