@@ -2,6 +2,7 @@ package account
 
 import (
 	"errors"
+	"math"
 	"sync"
 )
 
@@ -34,7 +35,7 @@ func (a *Account) Part(k Kind, limit, share int64) *Part {
 // Upstream returns the part for upstream bodies. It is limited to three quarters, so that memory remains for clients.
 func (a *Account) Upstream() *Part { return a.upstream }
 
-// A Hold is the reserved memory of one body. Only Close is safe for concurrent use.
+// A Hold is the reserved memory of one body or of several answers. It is safe for concurrent use, except while it reads.
 type Hold struct {
 	part   *Part
 	client string
@@ -85,18 +86,22 @@ func (h *Hold) Take(n int) error {
 	return nil
 }
 
-// Close releases the memory.
-func (h *Hold) Close() {
+// Release releases n bytes, or all if fewer are reserved.
+func (h *Hold) Release(n int64) {
 	p := h.part
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.used -= h.held
-	p.account.Release(p.kind, h.held)
-	if p.held[h.client] -= h.held; p.held[h.client] == 0 {
+	n = min(n, h.held)
+	p.used -= n
+	p.account.Release(p.kind, n)
+	if p.held[h.client] -= n; p.held[h.client] == 0 {
 		delete(p.held, h.client)
 	}
-	h.held = 0
+	h.held -= n
 }
+
+// Close releases all bytes.
+func (h *Hold) Close() { h.Release(math.MaxInt64) }

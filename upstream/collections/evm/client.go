@@ -65,12 +65,14 @@ func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) 
 	case errors.Is(err, account.ErrTooLarge):
 		return nil, Refusal("its response exceeds %d bytes", c.maxBody)
 	case errors.Is(err, account.ErrFull):
-		return nil, Refusal("its response exceeds the free memory")
+		return nil, tooLong(err)
 	case err != nil:
 		return nil, c.silence(err)
 	}
 	return answer, nil
 }
+
+func tooLong(err error) *Failure { return Refusal("its response exceeds the free memory: %w", err) }
 
 type request struct {
 	Version string `json:"jsonrpc"`

@@ -98,6 +98,13 @@ func (p *Pool) Try(ctx context.Context, work func(*Session) error) error {
 // have been failing to be the other one for a grace time.
 func (p *Pool) TryOther(ctx context.Context, except *Endpoint, grace time.Duration, work func(*Session) error) error {
 	sessions := map[*Endpoint]*Session{}
+	release := func() {
+		for _, s := range sessions {
+			s.held.Close()
+		}
+		clear(sessions)
+	}
+	defer release()
 	for {
 		e, err := p.pick(ctx, except, grace)
 		if err != nil {
@@ -124,6 +131,9 @@ func (p *Pool) TryOther(ctx context.Context, except *Endpoint, grace time.Durati
 			return ctx.Err()
 		}
 		p.failed(e, f, began)
+		if errors.Is(f, account.ErrFull) {
+			release()
+		}
 	}
 }
 

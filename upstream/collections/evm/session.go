@@ -4,15 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // A Session is the state of a work function at one endpoint. It keeps answers for retries of the work.
 type Session struct {
 	*Endpoint
 	kept    map[string]Answer // by call
+	held    *account.Hold     // memory of the kept answers
 	head    int64             // newest head; -1 if unknown
 	lacking bool              // some calls of this try were not answered
 
@@ -22,7 +26,7 @@ type Session struct {
 }
 
 func newSession(e *Endpoint) *Session {
-	return &Session{Endpoint: e, kept: map[string]Answer{}, head: -1}
+	return &Session{Endpoint: e, kept: map[string]Answer{}, held: e.memory.Open("", true), head: -1}
 }
 
 // try calls work. If all calls were answered but work failed, it drops the doubted answers, because they may come from different
@@ -33,9 +37,12 @@ func (s *Session) try(work func(*Session) error) error {
 	f, failed := errors.AsType[*Failure](err)
 	if failed && len(f.doubted) > 0 {
 		for _, c := range f.doubted {
-			delete(s.kept, c.key())
+			key := c.key()
+			s.held.Release(int64(len(s.kept[key].Result.Raw)))
+			delete(s.kept, key)
 		}
 	} else if err != nil && (!s.lacking || failed && f.Reason == Inconsistent) {
+		s.held.Close()
 		*s = *newSession(s.Endpoint)
 	}
 	return err
@@ -87,8 +94,12 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 		}
 		got, err := s.send(ctx, timeout, block, some)
 		for i, a := range got {
+			a, full := s.keep(keys[left[i]], a)
+			if full != nil {
+				got, err = got[:i], full
+				break
+			}
 			answers[left[i]] = a
-			s.keep(keys[left[i]], a)
 		}
 		left, s.lacking = left[len(got):], s.lacking || err != nil
 		if less := conclude(len(some)+1, err); err != nil && !less {
@@ -120,14 +131,20 @@ func (s *Session) send(ctx context.Context, timeout time.Duration, block int64, 
 	return all[1:], err
 }
 
-// keep keeps an answer, unless it is null or an error other than a revert.
-func (s *Session) keep(key string, a Answer) {
+// keep keeps a copy of an answer without the rest of the response, and returns the copy. It does not keep null, nor an error other
+// than a revert. If the memory for answers is in use, it fails with account.ErrFull.
+func (s *Session) keep(key string, a Answer) (Answer, error) {
 	if a.Err == nil && a.Result.Type == gjson.Null || a.Err != nil && !a.Err.Reverted() {
 		s.lacking = true
-		return
+		return a, nil
 	}
+	if err := s.held.Take(len(a.Result.Raw)); err != nil {
+		return a, tooLong(err)
+	}
+	a.Result = gjson.Parse(strings.Clone(a.Result.Raw))
 	s.kept[key] = a
 	s.RecordSuccess()
+	return a, nil
 }
 
 func (c Call) key() string {

@@ -96,4 +96,8 @@ func (p *Pool) Unreliable() error {
 }
 
 // TryOne calls work once with one endpoint.
-func (p *Pool) TryOne(e *Endpoint, work func(*Session) error) error { return newSession(e).try(work) }
+func (p *Pool) TryOne(e *Endpoint, work func(*Session) error) error {
+	s := newSession(e)
+	defer func() { s.held.Close() }() // of the last session
+	return s.try(work)
+}

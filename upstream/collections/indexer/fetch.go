@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"sort"
 	"time"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -38,7 +40,8 @@ type blocks struct {
 	whole   bool             // headers has all blocks; their blooms, if they have any, show whether logs are missing
 	parts   []span           // that were joined; an endpoint returned the logs of each at once
 
-	compared bool // another endpoint has the same logs
+	compared bool  // another endpoint has the same logs
+	held     int64 // bytes reserved for events
 }
 
 // of returns the events of a span.
@@ -55,12 +58,16 @@ type task struct {
 	whole  bool        // read the header of each block and check the logs against it
 }
 
-// fetch reads a span and sends it in parts, each as long as an endpoint returns at once.
-func (x *Indexer) fetch(ctx context.Context, t task, parts chan<- *blocks) error {
+// fetch reads a span and sends it in parts, each as long as an endpoint returns at once. It reserves memory for the events of a
+// part that waits. It sends a part even if there is too little memory, because others may hold it until this part is applied.
+func (x *Indexer) fetch(ctx context.Context, t task, events *account.Hold, parts chan<- *blocks) error {
 	for t.from <= t.to {
 		part, err := x.fetchPart(ctx, t)
 		if err != nil {
 			return err
+		}
+		if size := cap(part.events) * int(unsafe.Sizeof(Event{})); events.Take(size) == nil {
+			part.held = int64(size)
 		}
 		if err := send(ctx, parts, part); err != nil {
 			return err

@@ -6,10 +6,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A window is a span being fetched. Its parts arrive in order, and then the channel is closed.
+// A window is a span being fetched. Its parts arrive in order, and then the channel is closed. At most one of them waits.
 type window struct {
 	span
 	parts chan *blocks
@@ -18,9 +19,6 @@ type window struct {
 // followed is the maximum distance to the head, in blocks, at which every header is read.
 const followed = 16
 
-// maxParts is the maximum number of parts of a window that wait to be applied.
-const maxParts = 64
-
 // fill advances the store over a span. Windows are fetched concurrently and applied in order.
 func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error {
 	all := task{span: s, parent: cursor.Hash, whole: s.blocks() <= followed}
@@ -28,10 +26,12 @@ func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error 
 	if x.pool.Trusted() > 1 {
 		held = heldParts
 	}
+	events := x.o.Memory.Open("", true) // memory of the events that are not applied yet
+	defer events.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	windows := make(chan window, x.o.Parallel-1) // inOrder holds one more
 	parts, gathered := make(chan *blocks), make(chan *blocks)
-	group.Go(func() error { return x.fetchAhead(ctx, group, all, windows) })
+	group.Go(func() error { return x.fetchAhead(ctx, group, all, events, windows) })
 	group.Go(func() error { return inOrder(ctx, windows, parts) })
 	group.Go(func() error { return x.guard(func() error { return gather(ctx, parts, gathered, held) }) })
 	group.Go(func() error {
@@ -39,6 +39,7 @@ func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error 
 			if err := x.guard(func() error { return x.apply(ctx, cursor, b) }); err != nil {
 				return err
 			}
+			events.Release(b.held)
 			cursor = b.last
 		}
 		return nil
@@ -47,18 +48,18 @@ func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error 
 }
 
 // fetchAhead starts to fetch windows. The channel's capacity limits their number.
-func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, t task, windows chan<- window) error {
+func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, t task, events *account.Hold, windows chan<- window) error {
 	defer close(windows)
 	for t.from <= t.to {
 		size, _ := x.pool.Window()
-		w := window{span{t.from, min(t.to, t.from+size-1)}, make(chan *blocks, maxParts)}
+		w := window{span{t.from, min(t.to, t.from+size-1)}, make(chan *blocks)}
 		part := task{w.span, t.parent, t.whole}
 		if err := send(ctx, windows, w); err != nil {
 			return err
 		}
 		group.Go(func() error {
 			defer close(w.parts)
-			return x.guard(func() error { return x.fetch(ctx, part, w.parts) })
+			return x.guard(func() error { return x.fetch(ctx, part, events, w.parts) })
 		})
 		t.from, t.parent = w.to+1, ledger.Hash{}
 	}
@@ -169,7 +170,7 @@ func (b *blocks) join(next *blocks) bool {
 		return false
 	}
 	b.to, b.last, b.whole = next.to, next.last, b.whole && next.whole
-	b.events, b.parts = append(b.events, next.events...), append(b.parts, next.parts...)
+	b.events, b.parts, b.held = append(b.events, next.events...), append(b.parts, next.parts...), b.held+next.held
 	return true
 }
 

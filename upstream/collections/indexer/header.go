@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -122,8 +123,8 @@ func (x *Indexer) setTimes(ctx context.Context, b *blocks) error {
 			missing = append(missing, event.Block)
 		}
 	}
-	if len(missing) > 0 {
-		if err := x.readTimes(ctx, b, missing); err != nil {
+	for some := range slices.Chunk(missing, headersAtOnce) {
+		if err := x.readTimes(ctx, b, some); err != nil {
 			return err
 		}
 	}
@@ -134,6 +135,9 @@ func (x *Indexer) setTimes(ctx context.Context, b *blocks) error {
 	}
 	return nil
 }
+
+// headersAtOnce limits the headers in memory for readTimes. They may have kilobytes.
+const headersAtOnce = 256
 
 // readTimes adds the headers of blocks to b.
 func (x *Indexer) readTimes(ctx context.Context, b *blocks, numbers []int64) error {

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestSmallWindowsShareRequests(t *testing.T) {
@@ -130,6 +132,28 @@ func TestWaitingWindowsAreMerged(t *testing.T) {
 	if tallies := int(store.tallies.Load()); tallies > fetches()-ahead/2 {
 		t.Errorf("%d tallies, want at most %d of %d windows", tallies, fetches()-ahead/2, fetches())
 	}
+}
+
+func TestEventsAreReservedUntilTheyAreApplied(t *testing.T) {
+	h := newHistory(6, 50)
+	evm := serveEVM(t, h, faults{})
+	memory := account.New(64<<20, nil)
+	reserved := int64(0)
+	store := &slowStore{Store: openMemory(t), wait: func() {
+		for began := time.Now(); evm.called("eth_getLogs") < 10 && time.Since(began) < time.Minute; {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(50 * time.Millisecond) // until the last response is decoded and released
+		reserved = memory.Used()
+	}}
+	o := quick(store.Store, evm)
+	o.Store, o.From, o.Window, o.Memory = store, 1, 5, memory.Upstream()
+	run(t, o)
+	checkStore(t, store.Store, h.count(0))
+	if reserved < 50*100 || reserved > 1<<20 {
+		t.Errorf("reserved bytes while the first events are applied = %d, want about 200 per event", reserved)
+	}
+	expect.Equal(t, memory.Used(), 0, "reserved bytes at the end")
 }
 
 func TestTooLargeResponsesAreRequestedInParts(t *testing.T) {
