@@ -125,8 +125,10 @@ const maxAhead = time.Minute
 // freshness returns the freshness of an address's record. The zero Record is expired.
 func (o *Options) freshness(address string, r Record, now time.Time) freshness {
 	passed, spread := float64(now.Sub(r.ReadAt)), spread(address)
-	within := func(period time.Duration) bool { return passed >= -float64(maxAhead) && passed <= float64(period)*spread }
+	within := func(period time.Duration) bool { return passed <= float64(period)*spread }
 	switch {
+	case passed < -float64(maxAhead):
+		return expired
 	case len(r.Body) == 0 && within(noRecord):
 		return fresh
 	case len(r.Body) == 0:
