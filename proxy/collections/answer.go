@@ -81,6 +81,12 @@ func (h *Handler) edition(generation int64, now time.Time) int64 {
 // generation returns the store's generation in the edition of a page.
 func (h *Handler) generation(e *cache.Entry) int64 { return e.Height - e.ReadAt.UnixNano()/h.term() }
 
+// isMisdated reports whether a page seems to be current although the store has changed since, because the clock of the replica
+// that read it is ahead.
+func (h *Handler) isMisdated(e *cache.Entry, q *cache.Query, p progress) bool {
+	return q.Tip > 0 && e.Height >= q.Tip && h.generation(e) < p.Generation
+}
+
 // term is the maximum time for which a page is served unchanged, in nanoseconds.
 func (h *Handler) term() int64 { return int64(max(h.o.Policy.Stale, time.Second)) }
 
@@ -191,7 +197,7 @@ func (m *repeatedListing) Replay(rec *record.Record, a *respond.Response) bool {
 	}
 	query := m.query(m.listing, p, m.minBlock)
 	res, ok := m.cache.Fresh(query, rec.Start, record.LaneMayServe)
-	if !ok || m.covers(m.minBlock, res, &query, p) != nil {
+	if !ok || m.isMisdated(res.Entry, &query, p) || m.covers(m.minBlock, res, &query, p) != nil {
 		return false
 	}
 	m.answer(a, rec, res, &query, p, m.schemaURL, rec.Start)

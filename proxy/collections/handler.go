@@ -130,6 +130,9 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 		rec.Replayer = &repeatedListing{h, l, minBlock, h.schemaURL(r, PageSchema)}
 	}
 	res, isHit := h.cache.Fresh(query, time.Now(), nil)
+	if isHit && h.isMisdated(res.Entry, &query, progress) {
+		query.MaxHeight, isHit = res.Entry.Height-1, false // replaces the page
+	}
 	if !isHit {
 		if !h.stack.Admission.IsMany(&rec.Client) {
 			query.Client = rec.Client.Name()

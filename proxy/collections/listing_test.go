@@ -76,6 +76,12 @@ func newLister(t *testing.T, o Options, inCache ...func(*cache.Options)) func(me
 	}
 	c := expect.Value(cache.New(ofCache))(t)
 	t.Cleanup(func() { _ = c.Close() })
+	return newListerOf(t, o, c)
+}
+
+// newListerOf is newLister with a cache.
+func newListerOf(t *testing.T, o Options, c *cache.Cache) func(method, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
 	stack := web.New(web.Options{}, c)
 	h := New(o, stack, c)
 	engine := stack.NewEngine(func(c *gin.Context) web.Route {
@@ -329,6 +335,27 @@ func TestPageOfReplacedStoreIsReadAgain(t *testing.T) {
 	ask("POST", "{}")
 	s.total, s.mark = 2, &store.Mark{Generation: 5, Total: 2, Cursor: ledger.Cursor{Chain: 1, Block: 50}}
 	expect.Contains(t, ask("POST", "{}").Body.String(), `"total":2`, "page of the new store")
+}
+
+func TestOutdatedPageOfReplicaWhoseClockIsAheadIsReadAgain(t *testing.T) {
+	c := expect.Value(cache.New(cache.Options{}))(t)
+	defer c.Close()
+	s := &fakeStore{total: 2, mark: &store.Mark{Generation: 6, Total: 2, Cursor: ledger.Cursor{Chain: 1, Block: 60}}, since: 6}
+	ask := newListerOf(t, Options{Store: s, Watch: s, NoAuth: true}, c)
+	ahead := time.Now().Add(10 * time.Minute)
+	minutes := ahead.Unix() / 60
+	page := func(generation int64) *cache.Entry {
+		content := cache.NewContent(http.StatusOK, "application/json", "", []byte(`{"total":1}`), 1)
+		return &cache.Entry{Content: content, Height: generation + minutes, ReadAt: ahead}
+	}
+	key := defaultRequest().listing().Key
+	c.Save(t.Context(), map[string]*cache.Entry{key: page(6)}, 0)
+	expect.Contains(t, ask("POST", "{}").Body.String(), `"total":1`, "page of the store's generation")
+	c.Save(t.Context(), map[string]*cache.Entry{key: page(5)}, 0)
+	for range 2 {
+		expect.Contains(t, ask("POST", "{}", "X-Min-Evm-Block", "60").Body.String(), `"total":2`, "page after the store has changed")
+	}
+	expect.Equal(t, len(s.queries), 1, "reads of the store")
 }
 
 func TestRequestWaitsForRequiredBlock(t *testing.T) {
