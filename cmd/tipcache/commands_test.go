@@ -202,12 +202,12 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 	execution := func(address, network string) []string {
 		return []string{"--node", d.NodeURL(), "--comet", d.CometURL(), "--index", "--evm", address, "--network", network, "--store", sqliteURL(t), "--collections-auth", "none"}
 	}
-	readOnly := miniredis.RunT(t)
-	readOnly.Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
-		if cmd == "SET" {
-			peer.WriteError("READONLY You can't write against a read only replica.")
+	withoutScripts := miniredis.RunT(t)
+	withoutScripts.Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
+		if cmd == "EVAL" {
+			peer.WriteError("NOPERM this user has no permissions to run the 'eval' command")
 		}
-		return cmd == "SET"
+		return cmd == "EVAL"
 	})
 	comet := func(address string) []string { return []string{"--node", d.NodeURL(), "--comet", address} }
 	for _, tt := range []struct {
@@ -217,7 +217,7 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 		{"no execution client", "execution", "FAILED: it answered 404", execution(start(http.NotFound), "aeneid")},
 		{"silent execution client", "execution", "FAILED: no answer in time", execution(silent, "aeneid")},
 		{"execution client of another chain", "execution", "FAILED: another chain: its chain id is 1315, the network's is 1514, and index.network is story", execution(d.EVMURL(), "story")},
-		{"read-only Redis", "redis", "FAILED: it refuses writes: READONLY", []string{"--config", configWithRedisTimeout(t), "--node", d.NodeURL(), "--comet", d.CometURL(), "--redis", "redis://" + readOnly.Addr()}},
+		{"Redis without scripts", "redis", "FAILED: it refuses scripts, writes or messages: NOPERM", []string{"--config", configWithRedisTimeout(t), "--node", d.NodeURL(), "--comet", d.CometURL(), "--redis", "redis://" + withoutScripts.Addr()}},
 		{"no CometBFT", "comet", "FAILED: status: status 404", comet(start(http.NotFound))},
 		{"silent CometBFT", "comet", "FAILED: no answer in time", comet(silent)},
 		{"CometBFT without an envelope for URIs", "comet", "ok: chain " + d.ChainID(), comet(withoutEnvelope)},

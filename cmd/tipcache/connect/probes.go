@@ -78,8 +78,9 @@ func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
 		return "", err
 	}
 	took := time.Since(began)
-	if err := client.Set(ctx, "tipcache:check", "", time.Second).Err(); err != nil {
-		return "", fmt.Errorf("it refuses writes: %w", err)
+	const write = `redis.call('SET', KEYS[1], '', 'EX', 1) return redis.call('PUBLISH', KEYS[1], '')`
+	if err := client.Eval(ctx, write, []string{"tipcache:check"}).Err(); err != nil {
+		return "", fmt.Errorf("it refuses scripts, writes or messages: %w", err)
 	}
 	about, _ := client.Info(ctx, "server", "memory").Result() // an ACL may forbid it
 	text := fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond))
