@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -48,23 +47,6 @@ func TestKeyNeedsName(t *testing.T) {
 			t.Errorf("%v = %q, %v; want an error alone", args, out, err)
 		}
 	}
-}
-
-func TestReplicasShareLimitInRedis(t *testing.T) {
-	t.Parallel()
-	address, _ := realRedis(t)
-	d := newDevnet(t, devnet.Options{})
-	withRate := func(c *config.Config) { c.Redis.URL, c.Collections.Rate = "redis://"+address, "20/h" }
-	a, b := startRunning(t, d, withRate), startRunning(t, d, withRate)
-	allowed := 0
-	for range 15 {
-		for _, r := range []*instance{a, b} {
-			if r.list(`{}`).status == http.StatusOK {
-				allowed++
-			}
-		}
-	}
-	expect.Equal(t, allowed, 20, "allowed requests")
 }
 
 func TestConfigPrintsReference(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 // serveAt starts a replica in a process of its own, and returns its address.
@@ -25,7 +25,7 @@ func serveAt(t *testing.T, d *devnet.Devnet, listen string) (p *program, addr st
 
 func TestLivePageShowsEachBlockAndReconnects(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond})
-	replica, addr := serveAt(t, d, rig.FreeAddr()) // the address of the restarted replica, too
+	replica, addr := serveAt(t, d, porttest.Address(t)) // the address of the restarted replica, too
 	page := openTab(t, "http://"+addr+"/docs/live")
 	const shown = `document.querySelector('article')?.dataset.changes`
 	page.until("changed by three blocks", shown+` >= 3`)

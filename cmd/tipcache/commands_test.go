@@ -146,7 +146,7 @@ func configWithRedisTimeout(t *testing.T) string {
 func TestCheckDescribesUpstreams(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
-	address, _ := realRedis(t)
+	address := realRedis(t)
 	const down = "http://127.0.0.1:1"
 	all := func(node string) []string {
 		return []string{

@@ -69,7 +69,7 @@ func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T)
 
 func TestEntriesOfAnotherChainInRedisAreNotServed(t *testing.T) {
 	t.Parallel()
-	address, _ := realRedis(t)
+	address := realRedis(t)
 	options := func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "redis://"+address }
 	old := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond, StartHeight: 5000})
 	t.Run("before", func(t *testing.T) {
