@@ -1,11 +1,18 @@
 package proxy_test
 
 import (
+	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func TestMalformedParametersAreRefusedWithoutNodeRequest(t *testing.T) {
@@ -61,5 +68,137 @@ func TestProbableTyposOfParametersAreNamedInHeader(t *testing.T) {
 		for range 4 { // the fast lane must not serve repeated requests
 			s.get(t, "/staking/validators?"+query).expectHeader(t, "X-Unknown-Parameters", want)
 		}
+	}
+}
+
+func TestAnswerThatCannotBeShapedIsABadGateway(t *testing.T) {
+	const rewards, periods = "/distribution/delegators/" + del0 + "/rewards", "/staking/validators/" + val5 + "/delegators/" + del1 + "/period_delegations"
+	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
+	tests := []struct{ name, target, msg string }{
+		{"validators without an address", longPath, `{"validators":` + list("{}", 350_001) + `}`},
+		{"one validator without an address", longPath, `{"validators":[{"operator_address":"0x01"},{}]}`},
+		{"validators that are null", longPath, `{"validators":[null]}`},
+		{"delegations of no delegator", "/staking/delegations/" + del0, `{"delegation_responses":[{"delegation":{"validator_address":"x"}}]}`},
+		{"period delegations without an id", periods, `{"period_delegation_responses":[{"period_delegation":{"delegator_address":"x","validator_address":"y"}}]}`},
+		{"rewards of no validator", rewards, `{"rewards":[{"reward":[]}]}`},
+		{"validators with an empty address only", longPath, `{"validators":` + list(`{"operator_address":""}`, 5000) + `}`},
+		{"rewards in thousands of denoms", rewards, `{"rewards":[{"validator_address":"x","note":"` + strings.Repeat("x", 10_000) + `","reward":` + list("{}", 10_000) + `}]}`},
+		{"empty periods", "/staking/params", `{"params":{"periods":` + list("{}", 50_000) + `}}`},
+	}
+	s := startChain(t, proxy.Options{})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s.chain.reply(http.StatusOK, `{"code":200,"msg":`+tt.msg+`,"error":""}`)
+			s.chain.grow(1000)
+			s.get(t, tt.target).expectRefusal(t, http.StatusBadGateway, `{"code":502,"msg":{},"error":"the chain node's answer cannot be understood"}`+"\n")
+		})
+	}
+}
+
+func TestNodeGetsUnescapedPaths(t *testing.T) {
+	tests := []struct{ name, target, want string }{
+		{"an escaped plus sign", "/upgrade/applied_plan/%2Bb", "/upgrade/applied_plan/+b"},
+		{"an escaped percent sign", "/upgrade/applied_plan/%252Bb", "/upgrade/applied_plan/%2Bb"},
+		{"a space", "/upgrade/applied_plan/a%20b", "/upgrade/applied_plan/a b"},
+		{"a question mark", "/upgrade/applied_plan/a%3Fb", "/upgrade/applied_plan/a?b"},
+		{"a name of three dots", "/upgrade/applied_plan/...", "/upgrade/applied_plan/..."},
+	}
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
+		for _, tt := range tests {
+			t.Run(fmt.Sprintf("%s, %s", tt.name, shape), func(t *testing.T) {
+				s.chain.grow(1000)
+				s.get(t, tt.target)
+				expect.Equal(t, s.chain.lastRequest().Path, tt.want, "path of the node request")
+			})
+		}
+	}
+}
+
+func TestDotSegmentsNeverReachTheNode(t *testing.T) {
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
+		for _, target := range []string{
+			"/upgrade/applied_plan/..", "/upgrade/applied_plan/.", "/upgrade/applied_plan/%2e%2E", "/staking/validators/../delegations", "/staking/../staking/pool", "/../x",
+			"/staking/validators/" + val5 + "/delegations/%2e.",
+		} {
+			got := s.get(t, target)
+			got.expect(t, http.StatusNotFound)
+			if strings.Contains(got.body, string(shape)+"/") {
+				t.Errorf("%s, %s: body = %q, want no cache prefix in it", shape, target, got.body)
+			}
+		}
+		expect.Equal(t, s.chain.calls(), 0, "%s: node requests", shape)
+	}
+}
+
+const newPath = "/dkg/committee/history"
+
+// startNewer starts a proxy whose node has newPath, which no row describes.
+func startNewer(t *testing.T, o story.Options) *chainService {
+	t.Helper()
+	s := startChain(t, proxy.Options{Chain: o})
+	s.chain.byTarget[newPath+"?"] = recording{Status: 200, Raw: `{"code":200,"msg":{"b":1,"a":null},"error":""}` + "\n"}
+	return s
+}
+
+func TestUnknownPathIsReadOncePerBlock(t *testing.T) {
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startNewer(t, story.Options{Shape: shape})
+		for range 2 {
+			got := s.get(t, newPath)
+			got.expect(t, http.StatusOK, `{"code":200,"msg":{"b":1,"a":null},"error":""}`+"\n")
+			got.expectHeader(t, "X-Block-Height", "")
+		}
+		s.chain.grow(1)
+		s.get(t, newPath)
+		expect.Equal(t, s.chain.calls(), 2, "%s: node requests in two blocks", shape)
+		if r := s.chain.lastRequest(); r.Cost != node.Unknown || !r.Unpinned || r.Post != nil || r.Ahead || r.Background {
+			t.Errorf("%s: node request = %+v, want an unpinned foreground GET of cost unknown", shape, r)
+		}
+	}
+}
+
+func TestUnknownPathIsNeitherStreamedNorPolledNorBatched(t *testing.T) {
+	s := startNewer(t, story.Options{})
+	streamed, polled := s.get(t, newPath, "Accept", "text/event-stream"), s.get(t, newPath+"?since=0")
+	streamed.expect(t, http.StatusOK)
+	streamed.expectHeader(t, "Content-Type", "application/json")
+	polled.expect(t, http.StatusOK)
+	polled.expectHeader(t, "Link", "")
+	for _, target := range []string{"/live?path=" + newPath, "/batch?path=" + newPath} {
+		s.get(t, target).expect(t, http.StatusBadRequest, "this server does not know "+newPath+", and passes it to a node only if it is requested alone")
+	}
+}
+
+// With a row, the responses of a path are the state at a block, and its parameters are read like those of other rows.
+func TestRowOfOperatorMakesPathKnown(t *testing.T) {
+	rows := []dialect.Row{
+		{Name: "history", Pattern: newPath, Class: blocks.Live, Cost: node.Cheap, Query: "round delegator_addr kind pagination"},
+		{Name: "prices", Pattern: "/oracle/{path=**}", Class: blocks.Never, Cost: node.Cheap, Query: "*"},
+	}
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startNewer(t, story.Options{Shape: shape, Rows: rows})
+		for range 2 {
+			s.get(t, newPath).expectHeader(t, "X-Block-Height", "228")
+			s.get(t, newPath, "X-Block-Height", "100").expectHeader(t, "X-Block-Height", "100")
+		}
+		s.get(t, newPath+"?kind=b&round=7&other=1&pagination.key=MTAxNA==")
+		if r := s.chain.lastRequest(); s.chain.calls() != 3 || r.Query != "round=7&kind=b&pagination.key=MTAxNA%3D%3D" || r.Unpinned || r.Cost != node.Cheap {
+			t.Errorf("%s: node requests = %d, the last %+v; want 3, the last with the named parameters", shape, s.chain.calls(), r)
+		}
+		s.chain.reply(http.StatusOK, `{"code":200,"msg":{},"error":""}`)
+		for range 2 {
+			s.get(t, "/oracle/a/b?x=2&x=1").expectHeader(t, "Cache-Status", "tipcache; fwd=bypass")
+		}
+		if r := s.chain.lastRequest(); s.chain.calls() != 5 || r.Path != "/oracle/a/b" || r.Query != "x=2&x=1" {
+			t.Errorf("%s: node requests = %d, the last %+v; want 5, the last with all parameters", shape, s.chain.calls(), r)
+		}
+	}
+	s := startNewer(t, story.Options{Rows: rows})
+	s.get(t, newPath+"?delegator_addr=nope").expect(t, http.StatusBadRequest)
+	s.get(t, "/openapi.json").expect(t, http.StatusOK, `"`+newPath+`"`)
+	if !slices.ContainsFunc(story.Rows(rows), func(r dialect.Row) bool { return r.Name == "history" }) {
+		t.Error("story.Rows has no row history, want the operator's rows in it")
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
@@ -254,5 +253,20 @@ func TestImportLogsCreationOfSchema(t *testing.T) {
 		if got := strings.Contains(log.String(), "created the store's schema"); got != want {
 			t.Errorf("import %d logs the creation = %t, want %t: %s", i+1, got, want, &log)
 		}
+	}
+}
+
+func TestEveryCommandHasManualPage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man1")
+	expect.Value(runCommand(t, "man", dir))(t)
+	for file, want := range map[string]string{
+		"tipcache.1":         "tipcache-serve(1)",
+		"tipcache-serve.1":   "TIPCACHE_CHAIN_ID",
+		"tipcache-key-new.1": "tipcache key new NAME",
+		"tipcache-man.1":     "tipcache man /usr/local/share/man/man1",
+	} {
+		page := strings.ReplaceAll(string(expect.Value(os.ReadFile(filepath.Join(dir, file)))(t)), `\`, "")
+		expect.Contains(t, page, ".TH", "%s", file)
+		expect.Contains(t, page, want, "%s", file)
 	}
 }

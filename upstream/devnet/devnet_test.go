@@ -1,6 +1,7 @@
 package devnet_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -47,4 +48,141 @@ func fetch(t testing.TB, target string, height int64) (status int, body string) 
 	defer resp.Body.Close()
 	raw := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(raw)
+}
+
+const (
+	v5 = "0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0" // a popular validator
+	d0 = "0x243b338be72573f04688f16dbc05e281517330d0" // delegates to 61 validators
+	d1 = "0xa82f5d1f204b382d90ca549b695aedb7fde14817" // has 129 period delegations to v5
+)
+
+// paths has a path of each kind.
+var paths = []string{
+	"/staking/validators?pagination.limit=500&pagination.count_total=true",
+	"/staking/validators/" + v5,
+	"/staking/validators/" + v5 + "/delegations?pagination.limit=1000",
+	"/staking/delegations/" + d0,
+	"/staking/delegators/" + d0 + "/redelegations",
+	"/staking/delegators/" + d0 + "/unbonding_delegations",
+	"/staking/validators/" + v5 + "/delegators/" + d1 + "/period_delegations",
+	"/distribution/delegators/" + d0 + "/rewards",
+	"/distribution/validators/" + v5,
+	"/staking/historical_info/890",
+	"/staking/pool",
+	"/bank/supply/by_denom?denom=stake",
+	"/evmstaking/withdrawal_queue",
+	"/staking/params",
+}
+
+func TestTwoDevnetsWithOneSeedAgree(t *testing.T) {
+	a := start(t, devnet.Options{Seed: 7, Interval: -1})
+	b := start(t, devnet.Options{Seed: 7, Interval: -1, StartHeight: 1500})
+	other := start(t, devnet.Options{Seed: 8, Interval: -1})
+	a.Advance(500)
+	for _, q := range paths {
+		expect.NoDiff(t, get(t, b, q, 0), get(t, a, q, 0), "%s", q)
+	}
+	if get(t, a, paths[2], 900) == get(t, other, paths[2], 900) {
+		t.Error("delegations of two seeds are equal")
+	}
+}
+
+func TestPinnedAnswersStayTheSame(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	before := map[string]string{}
+	for _, q := range paths {
+		before[q] = get(t, d, q, 1000)
+	}
+	d.Advance(400)
+	for _, q := range paths {
+		expect.NoDiff(t, get(t, d, q, 1000), before[q], "%s", q)
+	}
+}
+
+func TestSomethingChangesWithTheBlocks(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	changes, last := map[string]int{}, map[string]string{}
+	for _, q := range paths {
+		last[q] = get(t, d, q, 900)
+	}
+	for h := int64(901); h <= 980; h++ {
+		for _, q := range paths {
+			answer := get(t, d, q, h)
+			if answer != last[q] {
+				changes[q]++
+			}
+			last[q] = answer
+		}
+	}
+	for q, want := range map[string][2]int{
+		"/distribution/delegators/" + d0 + "/rewards": {80, 80},
+		paths[0]:                         {12, 20},
+		"/staking/validators/" + v5:      {4, 6},
+		"/staking/delegations/" + d0:     {1, 12},
+		"/staking/params":                {0, 0},
+		"/staking/historical_info/890":   {0, 0},
+		"/distribution/validators/" + v5: {80, 80},
+	} {
+		if got := changes[q]; got < want[0] || got > want[1] {
+			t.Errorf("changes of %s in 80 blocks = %d, want %d to %d", q, got, want[0], want[1])
+		}
+	}
+}
+
+func TestSamplesExist(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Delegators: 50})
+	expect.Equal(t, len(d.Validators()), 71, "validators")
+	expect.Equal(t, len(d.Delegators()), 50, "delegators")
+	for _, uri := range []string{
+		"/staking/validators/" + devnet.PopularValidator,
+		"/staking/delegators/" + devnet.WideDelegator + "/validators/" + devnet.PopularValidator,
+		"/staking/validators/" + devnet.PopularValidator + "/delegations/" + d1,
+	} {
+		get(t, d, uri, 0)
+	}
+}
+
+// get reads a response at a height, 0 being the latest, and stops the test unless it is a success.
+func get(t testing.TB, d *devnet.Devnet, uri string, height int64) string {
+	t.Helper()
+	status, body := fetch(t, d.NodeURL()+uri, height)
+	if status != http.StatusOK {
+		t.Fatalf("%s = %d %s, want 200", uri, status, body)
+	}
+	return body
+}
+
+func decode(t testing.TB, body string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), into); err != nil {
+		t.Fatalf("decode %.200s: %v", body, err)
+	}
+}
+
+func TestDelegationIsPartOfTheStateAfterItsExecutionBlock(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Delegators: 50})
+	const tokens = 1e16 // more than all events add
+	path := "/staking/validators/" + devnet.PopularValidator + "/delegations/" + d1
+	read := func(height int64) (tokens float64) {
+		var answer struct {
+			Msg struct {
+				Response struct {
+					Balance struct {
+						Amount float64 `json:",string"`
+					}
+				} `json:"delegation_response"`
+			}
+		}
+		decode(t, get(t, d, path, height), &answer)
+		return answer.Msg.Response.Balance.Amount
+	}
+	before, height := read(0), d.Height()
+	block := d.Delegate(d1, tokens)
+	if want := d.EVM().Height() + 1; block != want {
+		t.Errorf("execution block = %d, want the next one, %d", block, want)
+	}
+	d.Advance(2)
+	for at, want := range map[int64]bool{height: false, height + 1: false, height + 2: true} {
+		expect.Equal(t, read(at) >= before+tokens, want, "state at block %d includes the delegation", at)
+	}
 }
