@@ -377,7 +377,7 @@ func (d *lockDriver) Lead(ctx context.Context, work func(context.Context) error)
 func TestIndexerThatMakesNoProgressReleasesLockAndKeepsItsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &lockDriver{}
-		store := expect.Value(collections.New("lock", d, collections.Options{}))(t)
+		store := collections.New("lock", d, collections.Options{})
 		o := indexer.Options{Network: indexer.Networks()["story"], Store: store, Follow: true}
 		o.Endpoints = []string{"http://127.0.0.1:1"} // refuses connections
 		x := expect.Value(indexer.New(o))(t)

@@ -65,7 +65,7 @@ func (s *Store) Shadow(ctx context.Context) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(name, driver, Options{Timeout: s.timeout})
+	return New(name, driver, Options{Timeout: s.timeout}), nil
 }
 
 // SwapIn replaces the store's content, including the cursor, by the shadow store's in one transaction, and empties the shadow

@@ -37,7 +37,7 @@ func (d *slowDriver) Owners(ctx context.Context, _ []ledger.Address, _ []ledger.
 
 func TestOwnersMayTakeLongerThanPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := expect.Value(collections.New("slow", &slowDriver{}, collections.Options{}))(t)
+		s := collections.New("slow", &slowDriver{}, collections.Options{})
 		_, err := s.Owners(t.Context(), []ledger.Address{{1}}, nil)
 		expect.NoError(t, err)
 	})
@@ -45,7 +45,7 @@ func TestOwnersMayTakeLongerThanPages(t *testing.T) {
 
 func TestOneSlowQueryIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := expect.Value(collections.New("slow", &slowDriver{}, collections.Options{}))(t)
+		s := collections.New("slow", &slowDriver{}, collections.Options{})
 		_, err := s.List(t.Context(), collections.Query{})
 		wantSilence(t, err, upstream.Timeout)
 		expect.NoError(t, s.Outage().Cause())
@@ -61,7 +61,7 @@ func TestOneSlowQueryIsNoOutage(t *testing.T) {
 func TestCallsOfPingWithinASecondShareOneCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		driver := &slowDriver{}
-		s := expect.Value(collections.New("slow", driver, collections.Options{}))(t)
+		s := collections.New("slow", driver, collections.Options{})
 		for second := range 3 {
 			for range 20 {
 				go func() { expect.NoError(t, s.Ping(t.Context())) }()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -81,19 +82,15 @@ type Store struct {
 }
 
 // New returns a Store with a driver. The name is for logs and contains no credentials.
-func New(name string, d Driver, o Options) (*Store, error) {
+func New(name string, d Driver, o Options) *Store {
 	o = o.WithDefaults()
-	s := &Store{
+	return &Store{
 		name: name, driver: d, timeout: o.Timeout, outage: upstream.NewOutage(o.Logger, "collection store "+name),
+		seconds: promauto.With(o.Registerer).NewHistogramVec(upstream.Durations("tipcache_collections_list_duration_seconds",
+			"Duration of page queries to the collection store in seconds, by result.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}), []string{"result"}),
 		pinging: make(chan struct{}, 1),
 	}
-	s.seconds = prometheus.NewHistogramVec(upstream.Durations("tipcache_collections_list_duration_seconds",
-		"Duration of page queries to the collection store in seconds, by result.",
-		[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}), []string{"result"})
-	if err := cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()).Register(s.seconds); err != nil {
-		return nil, fmt.Errorf("collections: register metrics: %w", err)
-	}
-	return s, nil
 }
 
 // Outage returns the outage of the store.

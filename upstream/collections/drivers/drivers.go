@@ -36,10 +36,7 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 	if err != nil {
 		return nil, err
 	}
-	s, err := collections.New(name, driver, o)
-	if err != nil {
-		return nil, errors.Join(err, driver.Close())
-	}
+	s := collections.New(name, driver, o)
 	if strings.HasPrefix(name, "postgres") {
 		_ = s.Ping(ctx) // logs if the server does not respond
 	}

@@ -49,9 +49,7 @@ func New(o Options) (*Indexer, error) {
 	if x.pool, err = evm.NewPool(o.Options); err != nil {
 		return nil, fmt.Errorf("indexer: %w", err)
 	}
-	if x.metrics, err = newMetrics(o.Registerer, x); err != nil {
-		return nil, fmt.Errorf("indexer: register metrics: %w", err)
-	}
+	x.metrics = newMetrics(o.Registerer, x)
 	return x, nil
 }
 

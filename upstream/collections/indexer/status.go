@@ -1,7 +1,6 @@
 package indexer
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"sync"
@@ -96,17 +95,18 @@ type metrics struct {
 	requests *prometheus.CounterVec
 }
 
-func newMetrics(r prometheus.Registerer, x *Indexer) (*metrics, error) {
-	own := prometheus.NewRegistry()
-	own.MustRegister(gauges{x.Status})
+func newMetrics(r prometheus.Registerer, x *Indexer) *metrics {
+	if r != nil {
+		r.MustRegister(gauges{x.Status})
+	}
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		return promauto.With(own).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_indexer_" + name, Help: help}, []string{label})
+		return promauto.With(r).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_indexer_" + name, Help: help}, []string{label})
 	}
 	return &metrics{
 		logs:     counter("logs_total", "Logs applied to the store, by event.", "event"),
 		ignored:  counter("ignored_total", "Applied logs that belong to no known collection, by event.", "event"),
 		requests: counter("requests_total", "Requests to execution clients, by result.", "result"),
-	}, cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry()).Register(own)
+	}
 }
 
 func (m *metrics) countLogs(events []Event, ignored [kinds]int) {

@@ -131,22 +131,6 @@ func TestBreakerOpensAndRecovers(t *testing.T) {
 	})
 }
 
-func TestSecondServiceInOneRegistryIsRefused(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry})
-	if s, err := metadata.Open("alchemy:https://host/"+key, metadata.Options{Store: &memory{}, Registerer: registry}); err == nil {
-		s.Close()
-		t.Error("second Open = nil, want an error")
-	}
-}
-
-func TestClosedServiceReleasesItsMetrics(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	for range 2 {
-		openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry}).Close()
-	}
-}
-
 func TestAnswersOfUpToEightMiBAreRead(t *testing.T) {
 	for size, readable := range map[int]bool{8 << 20: true, 8<<20 + 1: false} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

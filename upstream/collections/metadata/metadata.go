@@ -17,7 +17,6 @@ package metadata
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -82,9 +81,7 @@ func Open(spec string, o Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{o: o, provider: p, health: newHealth(p.name, o), queue: newQueue(o.Queue)}
-	if s.metrics, err = newMetrics(o.Registerer, p.name, s.health.breaker.State); err != nil {
-		return nil, err
-	}
+	s.metrics = newMetrics(o.Registerer, p.name, s.health.breaker.State)
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	for range o.InFlight {
@@ -93,8 +90,8 @@ func Open(spec string, o Options) (*Service, error) {
 	return s, nil
 }
 
-// Close cancels the lookups in progress, waits for them, and releases the connections and metrics. Afterwards Lookup serves only
-// records of the Store. The error is always nil.
+// Close cancels the lookups in progress, waits for them, and releases the connections. Afterwards Lookup serves only records of
+// the Store. The error is always nil.
 func (s *Service) Close() error {
 	if s == nil {
 		return nil
@@ -103,7 +100,6 @@ func (s *Service) Close() error {
 	s.stop()
 	s.workers.Wait()
 	s.provider.http.CloseIdleConnections()
-	s.metrics.registerer.Unregister(s.metrics.own)
 	return nil
 }
 
@@ -129,34 +125,24 @@ type metrics struct {
 	seconds   prometheus.Histogram
 	contracts *prometheus.CounterVec
 	degraded  prometheus.Counter
-
-	own        *prometheus.Registry // contains all of them
-	registerer prometheus.Registerer
 }
 
-func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreaker.State) (*metrics, error) {
-	own := prometheus.NewRegistry()
-	f := promauto.With(own)
+func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreaker.State) *metrics {
+	f := promauto.With(prometheus.WrapRegistererWith(prometheus.Labels{"provider": provider}, r))
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return f.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_metadata_" + name, Help: help}, labels)
 	}
-	m := &metrics{
-		own:        own,
-		registerer: prometheus.WrapRegistererWith(prometheus.Labels{"provider": provider}, cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())),
-		requests:   counter("requests_total", "Batch requests to the metadata provider, by outcome.", "outcome"),
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tipcache_metadata_breaker_state", Help: "Circuit breaker of the metadata provider: 0 closed, 1 half-open, 2 open.",
+	}, func() float64 { return float64(breaker()) })
+	return &metrics{
+		requests: counter("requests_total", "Batch requests to the metadata provider, by outcome.", "outcome"),
 		seconds: f.NewHistogram(upstream.Durations("tipcache_metadata_request_duration_seconds",
 			"Duration of batch requests to the metadata provider, in seconds.",
 			[]float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10})),
 		contracts: counter("contracts_total", "Contracts looked up, by cache result: hit, stale or miss.", "cache"),
 		degraded:  counter("degraded_lookups_total", "Pages sent without metadata that the provider may have.").WithLabelValues(),
 	}
-	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "tipcache_metadata_breaker_state", Help: "Circuit breaker of the metadata provider: 0 closed, 1 half-open, 2 open.",
-	}, func() float64 { return float64(breaker()) })
-	if err := m.registerer.Register(own); err != nil {
-		return nil, fmt.Errorf("metadata: register metrics: %w", err)
-	}
-	return m, nil
 }
 
 func outcome(err error) string {
