@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"iter"
 
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -25,48 +24,48 @@ ON CONFLICT (key) DO UPDATE SET (` + values + `) = ` + valuesOf("excluded") + `
 WHERE ` + valuesOf("old") + ` <> ` + valuesOf("excluded")
 
 func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, error]) error {
-	return s.connect(ctx, s.beforeImport, func(w *sql.Conn) error {
+	return s.connect(ctx, s.beforeImport, func(w *writer) {
 		var indexed bool
-		err := whileLocked(ctx, func() (err error) {
+		w.err = whileLocked(ctx, func() (err error) {
 			indexed, err = hasCursor(ctx, w)
 			return err
 		})
-		if err != nil {
-			return err
+		if w.err != nil {
+			return
 		}
-		defer cleanUp(ctx, w, s.dropStaged) // the table may exist even if creating it was interrupted
-		if err := whileLocked(ctx, func() error { return exec(ctx, w, createStaged) }); err != nil {
-			return err
+		defer cleanUp(ctx, w.Conn, s.dropStaged) // the table may exist even if creating it was interrupted
+		w.err = whileLocked(ctx, func() error { return exec(ctx, w.Conn, createStaged) })
+		if w.err == nil {
+			w.err = s.stage(ctx, w, all)
 		}
-		if err := s.stage(ctx, w, all); err != nil {
-			return err
+		if w.err != nil {
+			return
 		}
-		err = s.transact(ctx, w, func() error {
-			if err := exec(ctx, w, s.lockRows); err != nil {
-				return err
+		s.transact(ctx, w, func() {
+			if w.exec(ctx, s.lockRows); w.err != nil {
+				return
 			}
 			if now, err := hasCursor(ctx, w); err != nil || now && !indexed {
-				return cmp.Or(err, ledger.ErrCursorMoved)
+				w.err = cmp.Or(err, ledger.ErrCursorMoved)
 			}
-			return exec(ctx, w, mergeStaged)
+			w.exec(ctx, mergeStaged)
 		})
-		if err == nil {
-			_ = exec(ctx, w, s.afterImport) // the import has succeeded even if this fails
+		if w.err == nil {
+			_ = exec(ctx, w.Conn, s.afterImport) // the import has succeeded even if this fails
 		}
-		return err
 	})
 }
 
-func hasCursor(ctx context.Context, w *sql.Conn) (has bool, err error) {
+func hasCursor(ctx context.Context, w *writer) (has bool, err error) {
 	err = w.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM index_cursor)").Scan(&has)
 	return has, err
 }
 
 // stage writes the sequence to the table staged.
-func (s *store) stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collections.Collection, error]) error {
+func (s *store) stage(ctx context.Context, w *writer, all iter.Seq2[collections.Collection, error]) error {
 	n, some := 0, make([]collections.Collection, 0, atOnce)
 	write := func() error {
-		err := exec(ctx, w, insertStaged+s.collectionRows(), s.encodeCollections(some, n))
+		err := exec(ctx, w.Conn, insertStaged+s.collectionRows(), s.encodeCollections(some, n))
 		n, some = n+len(some), some[:0]
 		return err
 	}

@@ -68,61 +68,50 @@ func (s *store) owners(ctx context.Context, kind string, ids [][]string, found f
 // Apply waits for the disk. With synchronous_commit off nothing would count twice after a crash, but generations that
 // readers have seen could occur again with other pages.
 func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
-	return s.connect(ctx, s.beforeTally, func(w *sql.Conn) error {
-		return s.transact(ctx, w, func() error {
+	return s.connect(ctx, s.beforeTally, func(w *writer) {
+		s.transact(ctx, w, func() {
 			if t.OnlyEmpty {
-				if err := s.expectEmpty(ctx, w); err != nil {
-					return err
-				}
+				s.expectEmpty(ctx, w)
 			}
-			if err := s.moveCursor(ctx, w, prev, t.Cursor); err != nil {
-				return err
-			}
-			if err := s.recordStep(ctx, w, prev, t); err != nil {
-				return err
-			}
-			if err := s.learn(ctx, w, "ip", pairs(t.Learned.IPs)); err != nil {
-				return err
-			}
-			if err := s.learn(ctx, w, "dispute", pairs(t.Learned.Disputes)); err != nil {
-				return err
-			}
-			return s.count(ctx, w, t.Changes)
+			s.moveCursor(ctx, w, prev, t.Cursor)
+			s.recordStep(ctx, w, prev, t)
+			s.learn(ctx, w, "ip", pairs(t.Learned.IPs))
+			s.learn(ctx, w, "dispute", pairs(t.Learned.Disputes))
+			s.count(ctx, w, t.Changes)
 		})
 	})
 }
 
-// expectEmpty returns ledger.ErrCursorMoved if the store has collections, and makes imports wait.
-func (s *store) expectEmpty(ctx context.Context, w *sql.Conn) error {
-	if err := exec(ctx, w, s.lockRows); err != nil {
-		return err
-	}
+// expectEmpty fails with ledger.ErrCursorMoved if the store has collections, and makes imports wait.
+func (s *store) expectEmpty(ctx context.Context, w *writer) {
 	var total int64
-	err := w.QueryRowContext(ctx, selectTotal).Scan(&total)
-	if err == nil && total > 0 {
-		err = ledger.ErrCursorMoved
+	if w.exec(ctx, s.lockRows); w.err == nil {
+		w.err = w.QueryRowContext(ctx, selectTotal).Scan(&total)
 	}
-	return err
+	if w.err == nil && total > 0 {
+		w.err = ledger.ErrCursorMoved
+	}
 }
 
 // moveCursor moves the cursor, which locks out other indexers until the transaction ends. It fails with
 // ledger.ErrCursorMoved if the cursor is not prev.
-func (s *store) moveCursor(ctx context.Context, w *sql.Conn, prev, next ledger.Cursor) error {
+func (s *store) moveCursor(ctx context.Context, w *writer, prev, next ledger.Cursor) {
+	if w.err != nil {
+		return
+	}
 	c := next.Contracts
 	contracts := slices.Concat(c.Registry[:], c.Licensing[:], c.Disputes[:])
 	statement, args := insertCursor, []any{next.Chain, next.Block, next.Hash[:], s.time(next.Time), contracts}
 	if prev != (ledger.Cursor{}) {
 		statement, args = updateCursor, append(args, prev.Chain, prev.Block, prev.Hash[:])
 	}
-	result, err := w.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return err
+	var result sql.Result
+	if result, w.err = w.ExecContext(ctx, statement, args...); w.err != nil {
+		return
 	}
-	rows, err := result.RowsAffected()
-	if err == nil && rows != 1 {
-		err = ledger.ErrCursorMoved
+	if rows, _ := result.RowsAffected(); rows != 1 { // both drivers know it
+		w.err = ledger.ErrCursorMoved
 	}
-	return err
 }
 
 // digits returns a list of the hex digits of ids, without 0x.
@@ -148,24 +137,19 @@ func pairs[ID interface {
 }
 
 // learn stores owners. kind selects the table.
-func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, pairs [][]string) error {
+func (s *store) learn(ctx context.Context, w *writer, kind string, pairs [][]string) {
 	statement := fmt.Sprintf("INSERT INTO index_%ss SELECT %s, %s FROM %s WHERE true ON CONFLICT DO NOTHING", kind,
 		fmt.Sprintf(s.bytes, "value->>0"), fmt.Sprintf(s.bytes, "value->>1"), s.list)
 	for some := range slices.Chunk(pairs, atOnce) {
-		if err := exec(ctx, w, statement, encodeList(some)); err != nil {
-			return err
-		}
+		w.exec(ctx, statement, encodeList(some))
 	}
-	return nil
 }
 
-func (s *store) count(ctx context.Context, w *sql.Conn, changes []ledger.Change) error {
+func (s *store) count(ctx context.Context, w *writer, changes []ledger.Change) {
 	if len(changes) == 0 {
-		return nil
+		return
 	}
-	if err := exec(ctx, w, s.lockRows); err != nil {
-		return err
-	}
+	w.exec(ctx, s.lockRows)
 	for some := range slices.Chunk(changes, atOnce) {
 		rows := make([]collections.Collection, len(some))
 		for i, c := range some {
@@ -175,11 +159,8 @@ func (s *store) count(ctx context.Context, w *sql.Conn, changes []ledger.Change)
 				CreatedAt: c.First, UpdatedAt: c.Last,
 			}
 		}
-		if err := exec(ctx, w, fmt.Sprintf(countFormat, s.collectionRows()), s.encodeCollections(rows, 0)); err != nil {
-			return err
-		}
+		w.exec(ctx, fmt.Sprintf(countFormat, s.collectionRows()), s.encodeCollections(rows, 0))
 	}
-	return nil
 }
 
 const (
@@ -191,15 +172,14 @@ const (
 
 // recordStep records a move of the cursor. If anything was counted, it deletes all moves instead, because counts cannot be
 // undone.
-func (s *store) recordStep(ctx context.Context, w *sql.Conn, prev ledger.Cursor, t ledger.Tally) error {
+func (s *store) recordStep(ctx context.Context, w *writer, prev ledger.Cursor, t ledger.Tally) {
 	if len(t.Changes)+len(t.Learned.IPs)+len(t.Learned.Disputes) > 0 || prev == (ledger.Cursor{}) {
-		return exec(ctx, w, "DELETE FROM index_steps")
+		w.exec(ctx, "DELETE FROM index_steps")
+		return
 	}
 	at := t.Cursor
-	if err := exec(ctx, w, insertStep, at.Block, at.Hash[:], prev.Block, prev.Hash[:], s.time(prev.Time)); err != nil {
-		return err
-	}
-	return exec(ctx, w, trimSteps)
+	w.exec(ctx, insertStep, at.Block, at.Hash[:], prev.Block, prev.Hash[:], s.time(prev.Time))
+	w.exec(ctx, trimSteps)
 }
 
 func (s *store) Trail(ctx context.Context, from ledger.Cursor) (trail []ledger.Cursor, err error) {
@@ -226,16 +206,14 @@ func (s *store) Trail(ctx context.Context, from ledger.Cursor) (trail []ledger.C
 }
 
 func (s *store) MarkIncomplete(ctx context.Context) error {
-	return s.connect(ctx, "", func(w *sql.Conn) error { return exec(ctx, w, "UPDATE index_cursor SET incomplete = true") })
+	return s.connect(ctx, "", func(w *writer) { w.exec(ctx, "UPDATE index_cursor SET incomplete = true") })
 }
 
 func (s *store) StepBack(ctx context.Context, from, to ledger.Cursor) error {
-	return s.connect(ctx, s.beforeTally, func(w *sql.Conn) error {
-		return s.transact(ctx, w, func() error {
-			if err := s.moveCursor(ctx, w, from, to); err != nil {
-				return err
-			}
-			return exec(ctx, w, "DELETE FROM index_steps WHERE block > $1", to.Block)
+	return s.connect(ctx, s.beforeTally, func(w *writer) {
+		s.transact(ctx, w, func() {
+			s.moveCursor(ctx, w, from, to)
+			w.exec(ctx, "DELETE FROM index_steps WHERE block > $1", to.Block)
 		})
 	})
 }

@@ -58,20 +58,17 @@ func (s *store) Shadow(ctx context.Context) (string, collections.Driver, error) 
 }
 
 func (s *store) SwapIn(ctx context.Context) error {
-	return s.connect(ctx, s.beforeImport, func(w *sql.Conn) error {
-		prefix, detach, err := s.attach(ctx, s, w)
-		if err != nil {
-			return err
+	return s.connect(ctx, s.beforeImport, func(w *writer) {
+		var prefix, detach string
+		if prefix, detach, w.err = s.attach(ctx, s, w.Conn); w.err != nil {
+			return
 		}
-		defer cleanUp(ctx, w, detach)
-		return s.transact(ctx, w, func() error {
+		defer cleanUp(ctx, w.Conn, detach)
+		s.transact(ctx, w, func() {
 			// The cursor comes first, so that this waits for a tally in progress, and the next tally finds another cursor.
 			for _, format := range append([]string{"DELETE FROM index_cursor", s.lockRows}, swapInFormats...) {
-				if err := exec(ctx, w, strings.ReplaceAll(format, "%s", prefix)); err != nil {
-					return err
-				}
+				w.exec(ctx, strings.ReplaceAll(format, "%s", prefix))
 			}
-			return nil
 		})
 	})
 }

@@ -31,31 +31,29 @@ func (s *store) ready(ctx context.Context) error {
 
 // createSchema creates the tables in one transaction, unless they exist. Several processes may call it at the same time.
 func (s *store) createSchema(ctx context.Context) error {
-	w, err := s.writer.Conn(ctx)
+	conn, err := s.writer.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	defer w.Close()
-	exists, err := s.hasSchema(ctx, w)
+	defer conn.Close()
+	exists, err := s.hasSchema(ctx, conn)
 	if err != nil || exists {
 		return err
 	}
-	err = s.transact(ctx, w, func() error {
-		if err := exec(ctx, w, s.lockSchema); err != nil {
-			return err
+	w := &writer{Conn: conn}
+	s.transact(ctx, w, func() {
+		if w.exec(ctx, s.lockSchema); w.err == nil {
+			exists, w.err = s.hasSchema(ctx, conn)
 		}
-		if exists, err = s.hasSchema(ctx, w); err != nil || exists {
-			return err
+		if !exists {
+			w.exec(ctx, s.schema)
+			w.exec(ctx, s.setVersion)
 		}
-		if err := exec(ctx, w, s.schema); err != nil {
-			return fmt.Errorf("create the schema: %w", err)
-		}
-		return exec(ctx, w, s.setVersion)
 	})
-	if err == nil && !exists {
+	if w.err == nil && !exists {
 		s.log.Info("created the store's schema", "store", s.name, "version", schemaVersion)
 	}
-	return err
+	return w.err
 }
 
 // hasSchema reports whether the database has the schema. It fails with collections.ErrSchemaVersion if the version differs.

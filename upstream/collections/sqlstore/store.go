@@ -191,40 +191,53 @@ func (s *store) query(ctx context.Context, statement string, args []any, scan fu
 	return rows.Err()
 }
 
+// A writer is a connection for writing. After an error it executes nothing more.
+type writer struct {
+	*sql.Conn
+	err error
+}
+
+// exec executes a statement unless it is empty.
+func (w *writer) exec(ctx context.Context, statement string, args ...any) {
+	if w.err == nil && statement != "" {
+		w.err = exec(ctx, w.Conn, statement, args...)
+	}
+}
+
 // connect runs the statement before, and then work, on a connection for writing.
-func (s *store) connect(ctx context.Context, before string, work func(w *sql.Conn) error) error {
+func (s *store) connect(ctx context.Context, before string, work func(w *writer)) error {
 	if err := s.ready(ctx); err != nil {
 		return s.failed(err)
 	}
-	w, err := s.writer.Conn(ctx)
+	conn, err := s.writer.Conn(ctx)
 	if err != nil {
 		return s.failed(err)
 	}
-	defer w.Close()
-	if err = exec(ctx, w, before); err == nil {
-		err = work(w)
+	defer conn.Close()
+	w := &writer{Conn: conn}
+	if w.exec(ctx, before); w.err == nil {
+		work(w)
 	}
-	if errors.Is(err, ledger.ErrCursorMoved) {
+	if errors.Is(w.err, ledger.ErrCursorMoved) {
 		return ledger.ErrCursorMoved
 	}
-	return s.failed(err)
+	return s.failed(w.err)
 }
 
 // transact runs work in a transaction. If SQLite is locked, it waits to begin for at most patience.
-func (s *store) transact(ctx context.Context, w *sql.Conn, work func() error) error {
+func (s *store) transact(ctx context.Context, w *writer, work func()) {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	err := whileLocked(waiting, func() error { return exec(ctx, w, s.begin) })
-	if err == nil {
-		err = work()
+	w.err = whileLocked(waiting, func() error { return exec(ctx, w.Conn, s.begin) })
+	if w.err == nil {
+		work()
 	}
-	if err == nil {
-		err = whileLocked(ctx, func() error { return exec(ctx, w, "COMMIT") })
+	if w.err == nil {
+		w.err = whileLocked(ctx, func() error { return exec(ctx, w.Conn, "COMMIT") })
 	}
-	if err != nil {
-		cleanUp(ctx, w, "ROLLBACK") // even if BEGIN failed, as it may have been interrupted
+	if w.err != nil {
+		cleanUp(ctx, w.Conn, "ROLLBACK") // even if BEGIN failed, as it may have been interrupted
 	}
-	return err
 }
 
 // cleanUp runs a statement that prepares the connection for reuse. If it fails, cleanUp closes the connection. The caller's
@@ -232,15 +245,15 @@ func (s *store) transact(ctx context.Context, w *sql.Conn, work func() error) er
 func cleanUp(ctx context.Context, w *sql.Conn, statement string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	defer cancel()
-	if exec(ctx, w, statement) != nil {
+	if statement != "" && exec(ctx, w, statement) != nil {
 		_ = w.Raw(func(any) error { return driver.ErrBadConn })
 	}
 }
 
-// exec runs a statement unless it is empty. It does not begin after the context has ended, because this would close the
-// connection to PostgreSQL.
+// exec executes a statement. It does not begin after the context has ended, because this would close the connection to
+// PostgreSQL.
 func exec(ctx context.Context, w *sql.Conn, statement string, args ...any) error {
-	if statement == "" || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	_, err := w.ExecContext(ctx, statement, args...)
