@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,8 +21,7 @@ import (
 // Limits of a request body, which also limit keys and responses.
 const (
 	maxListBody    = 1 << 20
-	maxListMembers = 200      // members of one object; at most five are documented
-	maxAllocated   = 16 << 10 // bytes allocated at once for an announced length, enough for 200 addresses
+	maxListMembers = 200 // members of one object; at most five are documented
 )
 
 // readRequest returns the requested listing, and the block of the execution chain that the client requires; 0 requires none. It
@@ -56,7 +54,7 @@ func readListBody(w http.ResponseWriter, r *http.Request, held *conn.RequestBody
 		return nil, tooLarge(maxListBody)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(deadline) // reads of bodies have no context; fails only without a connection
-	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength, held)
+	body, err := held.ReadAll(http.MaxBytesReader(w, r.Body, maxListBody), maxListBody)
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -66,19 +64,6 @@ func readListBody(w http.ResponseWriter, r *http.Request, held *conn.RequestBody
 // isPlain reports whether a body has no content coding.
 func isPlain(codings []string) bool {
 	return len(codings) == 0 || len(codings) == 1 && (codings[0] == "" || strings.EqualFold(codings[0], "identity"))
-}
-
-// readAll reads a body to its end. It allocates a short announced length at once; -1 means unknown.
-func readAll(r io.Reader, announced int64, held *conn.RequestBody) ([]byte, error) {
-	if announced < 0 || announced > maxAllocated {
-		return held.ReadAll(r, maxListBody)
-	}
-	if err := held.Take(int(announced)); err != nil {
-		return nil, err
-	}
-	body := make([]byte, announced)
-	_, err := io.ReadFull(r, body)
-	return body, err
 }
 
 // isJSON accepts a missing type and ignores parameters, because clients send malformed ones such as "application/json;

@@ -63,18 +63,14 @@ func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
 	}
 }
 
-func parseLine(line []byte) (Collection, error) {
-	if !json.Valid(line) {
-		return Collection{}, errors.New("not valid JSON")
-	}
+func parseLine(line []byte) (c Collection, err error) {
 	object := gjson.ParseBytes(line)
-	if !object.IsObject() {
-		return Collection{}, errors.New("not a JSON object")
+	switch {
+	case !json.Valid(line):
+		return c, errors.New("not valid JSON")
+	case !object.IsObject():
+		return c, errors.New("not a JSON object")
 	}
-	return parseObject(object)
-}
-
-func parseObject(object gjson.Result) (c Collection, err error) {
 	targets := c.targets()
 	var seen [len(fields)]bool
 	object.ForEach(func(name, value gjson.Result) bool {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
@@ -61,5 +62,6 @@ func (o Options) WithDefaults() Options {
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.Doubt = cmp.Or(o.Doubt, time.Minute)
+	o.Tracing = cmp.Or[trace.TracerProvider](o.Tracing, noop.NewTracerProvider())
 	return o
 }

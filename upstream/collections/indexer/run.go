@@ -12,7 +12,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
@@ -278,9 +277,6 @@ func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, cause erro
 
 // startTrace starts a trace of work on a span. Fetching and applying have separate traces, because windows are joined.
 func (x *Indexer) startTrace(ctx context.Context, name string, s span) (context.Context, trace.Span) {
-	if x.o.Tracing == nil {
-		return ctx, noop.Span{}
-	}
 	return x.o.Tracing.Tracer("tipcache/indexer").Start(ctx, name,
 		trace.WithAttributes(attribute.Int64("tipcache.from", s.from), attribute.Int64("tipcache.to", s.to)))
 }

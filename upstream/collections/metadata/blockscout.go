@@ -22,27 +22,23 @@ const (
 // fetchBlockscout reads contracts from a Blockscout explorer. It has no batches, so each contract takes up to three requests.
 // If one fails, the others are still read, unless the explorer limits the rate.
 func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, learn func(int, *Contract)) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var group errgroup.Group
+	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(blockscoutParallel)
 	errs := make([]error, len(addresses))
 	for i, address := range addresses {
 		group.Go(func() error {
 			c, err := readContract(ctx, explorer, address)
-			switch {
-			case err == nil:
-				learn(i, c)
-			case upstream.KindOf(err) == upstream.Overloaded:
-				stop(err)
+			if errs[i] = err; upstream.KindOf(err) == upstream.Overloaded {
+				return err // cancels the others
 			}
-			errs[i] = err
+			if err == nil {
+				learn(i, c)
+			}
 			return nil
 		})
 	}
-	_ = group.Wait() // errs has them all
-	if cause := context.Cause(ctx); upstream.KindOf(cause) == upstream.Overloaded {
-		return cause
+	if limited := group.Wait(); limited != nil {
+		return limited
 	}
 	return worst(errs)
 }
