@@ -211,7 +211,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.source.SetReadDeadl
 // sends the collected records.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	if c.records != nil && !t.After(time.Now()) {
-		_ = c.records.send(c.socket) // fails only if the client has disconnected
+		c.records.sendLast(c.socket)
 	}
 	return c.socket.SetWriteDeadline(t)
 }

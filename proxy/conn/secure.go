@@ -20,9 +20,8 @@ type secureConn struct {
 // ConnectionState sets http.Request.TLS.
 func (c *secureConn) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
-// Secure does the TLS handshake on a connection without a lane, and returns the connection for http.Server. c then closes
-// it without an alert, which could block. The zero deadline means none. A plain HTTP request gets a 400. After an error
-// the connection is closed.
+// Secure does the TLS handshake on a connection without a lane, and returns the connection for http.Server. The zero
+// deadline means none. A plain HTTP request gets a 400. After an error the connection is closed.
 func Secure(ctx context.Context, c *Conn, config *tls.Config, lane Lane, deadline time.Time) (net.Conn, error) {
 	c.carriesTLS, c.records = true, &records{}
 	over := tls.Server(c, config)
@@ -61,6 +60,16 @@ func (t *tlsTransport) Write(p []byte) (int, error) {
 	t.below.records.collect()
 	n, err := t.Conn.Write(p)
 	return n, errors.Join(err, t.below.records.send(t.below.socket))
+}
+
+// Close never blocks, because http.Server.Shutdown and the listener close one connection after the other. It sends TLS's
+// alert only if no write is in progress and the socket has room.
+func (t *tlsTransport) Close() error {
+	if t.below.writing.Load() != 0 {
+		return t.below.socket.Close()
+	}
+	t.below.records.collect()
+	return t.Conn.Close()
 }
 
 func (t *tlsTransport) WriteBuffers(pieces *net.Buffers) (n int64, err error) {
@@ -149,6 +158,16 @@ func (r *records) send(to *socket) error {
 	r.pool().Put(r.text)
 	r.text = nil
 	return err
+}
+
+// sendLast sends the records that crypto/tls writes before it closes the connection. For HTTP/1 that is only an alert.
+func (r *records) sendLast(to *socket) {
+	if r.mu.Lock(); !r.isHTTP2 && r.text != nil {
+		writeAtOnce(to, *r.text)
+		*r.text = (*r.text)[:0]
+	}
+	r.mu.Unlock()
+	_ = r.send(to) // fails only if the client has disconnected
 }
 
 func (r *records) flush(to *socket) error {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/conn"
@@ -73,5 +74,32 @@ func TestClosingHTTP2SendsCollectedRecords(t *testing.T) {
 		if got, err := io.ReadAll(client); string(got) != "last" || err != nil {
 			t.Fatalf("client read %q, %v; want %q and the end of TLS", got, err, "last")
 		}
+	}
+}
+
+// http.Server.Shutdown would wait for each client that does not read.
+func TestClosingTLSDoesNotWaitForClient(t *testing.T) {
+	certificates := certificates()
+	for name, isWriting := range map[string]bool{"idle": false, "with a blocked write": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				serverEnd, clientEnd := net.Pipe()
+				client := tls.Client(clientEnd, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // of this test
+				done := make(chan error, 1)
+				go func() { done <- client.Handshake() }()
+				config := &tls.Config{Certificates: certificates, SessionTicketsDisabled: true} //nolint:gosec // of this test
+				server, err := conn.Secure(t.Context(), conn.New(serverEnd, nil, nil, nil), config, nil, time.Time{})
+				expect.NoError(t, errors.Join(err, <-done))
+				if isWriting {
+					go func() { _, _ = server.Write([]byte("unread")) }()
+					synctest.Wait()
+				}
+				start := time.Now()
+				expect.NoError(t, server.Close())
+				if took := time.Since(start); took > 0 {
+					t.Errorf("Close took %v, want no time", took)
+				}
+			})
+		})
 	}
 }

@@ -49,6 +49,7 @@ func (s *opener) open(slot *slot) {
 			l.o.Logger.Debug("TLS handshake failed", "client", slot.client, "error", err)
 			return
 		}
+		l.setConn(slot, conn.Accepted(secured))
 		opened = secured
 	}
 	if !s.send(accepted{opened, nil}) {
