@@ -163,6 +163,13 @@ func TestChartPassesLint(t *testing.T) {
 	helm(t, "lint", "helm/tipcache")
 }
 
+func TestLabelsOmitTheDigestOfTheImage(t *testing.T) {
+	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml", "--set", "image.tag=1.0.0@sha256:"+strings.Repeat("0f", 32))
+	if got := at(manifests["Deployment test-tipcache"], "metadata", "labels", "app.kubernetes.io/version"); got != "1.0.0" {
+		t.Errorf("version label = %v, want 1.0.0", got)
+	}
+}
+
 func TestChartBringsAlertsDashboardAndIngress(t *testing.T) {
 	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml")
 	alerts := at(read(t, "prometheus/alerts.yaml"), "groups", "rules", "alert")

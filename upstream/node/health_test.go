@@ -194,3 +194,14 @@ func TestMetricsOfEachNode(t *testing.T) {
 		t.Errorf("metrics after Close = %d, %v; want 0", len(families), err)
 	}
 }
+
+func TestWithoutNodesNoMetricSaysThatTheTipIsUnknown(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	p := expect.Value(New(Options{Registerer: registry}))(t)
+	defer p.Close()
+	for _, family := range expect.Value(registry.Gather())(t) {
+		if family.GetName() == "tipcache_node_tip_known" {
+			t.Errorf("metric = %v, want none: it raises an alert", family)
+		}
+	}
+}

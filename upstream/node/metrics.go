@@ -88,7 +88,7 @@ var (
 	queueDesc    = desc("queue_length", "Requests queued for a node.", "node")
 	lagDesc      = desc("lag_blocks", "Number of blocks that a node is behind the tip.", "node")
 	wrongDesc    = desc("wrong_chain", "1 while a node is not used because it serves another chain or is on another fork.", "node")
-	knownDesc    = desc("tip_known", "1 while a height source answers, so that freshness is measured in blocks.")
+	knownDesc    = desc("tip_known", "1 while a height source answers, so that freshness is measured in blocks. Absent without nodes.")
 	ageDesc      = desc("block_age_seconds", "Age of the newest block header of a node, in seconds.", "node")
 	heightDesc   = desc("height", "Height of the newest block of a node.", "node")
 	lowestDesc   = desc("lowest_height", "Reads below this block prefer other nodes, because the node may have pruned them. 0 means unknown.", "node")
@@ -125,11 +125,14 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	tip := g.Tip()
 	gauge(ch, tipDesc, float64(tip.Height))
 	gauge(ch, intervalDesc, tip.Interval.Seconds())
-	flag(ch, knownDesc, tip.Known)
+	nodes := g.endpoints()
+	if len(nodes) > 0 {
+		flag(ch, knownDesc, tip.Known)
+	}
 	flag(ch, doubtDesc, tip.Unconfirmed)
 	flag(ch, keysDesc, g.MixedKeys())
 	var newest int64 // newest height of all nodes
-	for _, e := range g.endpoints() {
+	for _, e := range nodes {
 		v := e.snapshot()
 		g.collect(ch, e, v, tip)
 		if !v.Foreign() {
