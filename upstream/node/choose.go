@@ -30,12 +30,13 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		case v.Foreign() || serves == otherChain || !f.allows(e):
 		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
+		case f.pruned != nil && !f.pool.awaits(e, &v): // it does not delay the refusal
 		case e.serverOf(f.request).isOpen():
 			f.broken = true
 		case serves == unknownChain:
 			f.broken = f.broken || e.grpc.maySoonBeKnown(f.pool.options.patience)
 		case v.Unseen:
-			hope, f.broken = true, f.broken || time.Since(e.added) < f.pool.options.patience
+			hope, f.broken = true, true
 		case slices.Contains(f.lagging, e):
 			hope = true
 		case reach == behind && height <= tip.Height: // a height above the tip is sent, so that the node refuses it
@@ -54,6 +55,11 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		return nil, hope
 	}
 	return best, hope
+}
+
+// awaits reports whether an endpoint has been added or has responded recently enough that it may soon answer.
+func (p *Pool) awaits(e *endpoint, v *view) bool {
+	return min(time.Since(e.added), time.Since(v.answered)) < p.options.patience
 }
 
 // serves returns whether the server for a request serves a chain. That of the REST and RPC servers is the node's.

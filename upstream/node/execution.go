@@ -51,7 +51,7 @@ func (p *Pool) fetchExecuted(ctx context.Context, client string, epoch, height i
 	if height == p.Tip().Height {
 		client = executionReader
 	}
-	found := p.execution.flights.DoChan(fmt.Sprint(epoch, height), func() (any, error) {
+	found := p.execution.flights.DoChan(fmt.Sprintf("%d %d %s", epoch, height, client), func() (any, error) {
 		number, err := p.executionBlock(context.WithoutCancel(ctx), client, height)
 		if err == nil {
 			p.execution.add(epoch, execution{height, number - 1})

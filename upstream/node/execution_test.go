@@ -157,20 +157,20 @@ func TestFloodOfReadsOfExecutionBlocksDelaysNoOtherClient(t *testing.T) {
 	}
 }
 
-func TestReadOfExecutionBlockIsNotSharedByEpochs(t *testing.T) {
+func TestReadOfExecutionBlockIsNotSharedByEpochsOrClients(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	n.executionAhead = 1000
 	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	slots, turn := occupy(t, p, 0)
 	var all sync.WaitGroup
-	for _, epoch := range []int64{0, 1} {
-		all.Go(func() { _, _ = p.fetchExecuted(within(t, time.Minute), "client", epoch, 90) })
+	for epoch, client := range []string{"client", "client", "another"} {
+		all.Go(func() { _, _ = p.fetchExecuted(within(t, time.Minute), client, int64(epoch%2), 90) })
 	}
-	expect.Eventually(t, "two reads to wait", func() bool { return slots.Load().Waiting >= 2 })
+	expect.Eventually(t, "three reads to wait", func() bool { return slots.Load().Waiting >= 3 })
 	turn.End(false)
 	all.Wait()
-	expect.NoDiff(t, n.blocks, []int64{90, 90}, "blocks read")
+	expect.NoDiff(t, n.blocks, []int64{90, 90, 90}, "blocks read")
 }
 
 // occupy acquires a slot of the n-th endpoint. No endpoint is probed from then on.

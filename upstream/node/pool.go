@@ -30,7 +30,7 @@ type Options struct {
 	maxBody  int64         // maximum size of a response in bytes; default 64 MiB, changed only by tests
 	InFlight int           // maximum number of concurrent requests per endpoint; 0 adapts it to the endpoint's capacity
 	retry    time.Duration // between two probes of a server after a failed request; default 1s, changed only by tests
-	patience time.Duration // how long a node that is not known yet counts as one that may have a pruned height; default 10 min, changed only by tests
+	patience time.Duration // how long a new or silent node counts as one that may have a pruned height; default 10 min, changed only by tests
 	Queue    time.Duration // how long a foreground request waits for its turn; default 2s
 
 	VerbatimKeys bool // page keys are sent as clients send them; the pool keeps testing which form each node reads, so that Request.Keys can select one

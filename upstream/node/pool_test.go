@@ -209,6 +209,7 @@ func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
 	}{
 		"gRPC server down": {func(n *fakeNode) { n.grpc = porttest.Address(t) }, 1000, Request{Invoke: &Invocation{Method: aMethod}}, upstream.Unreachable},
 		"not called yet":   {func(n *fakeNode) { n.front, n.frontRPC = stall, true }, 0, Request{Path: "/x"}, upstream.Unreachable},
+		"off":              {func(n *fakeNode) { n.address = porttest.Address(t) }, 0, Request{Path: "/x"}, upstream.Unreachable},
 		"far behind":       {func(n *fakeNode) { n.height = 900 }, 900, Request{Path: "/x"}, upstream.Overloaded},
 	} {
 		t.Run(name, func(t *testing.T) {

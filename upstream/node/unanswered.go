@@ -33,7 +33,7 @@ var (
 )
 
 // exhausted returns the result if no endpoint is left. It reports a height as pruned only if every endpoint that may
-// have it was tried.
+// have it was tried, except those that have been silent for long (Pool.awaits).
 func (f *fetch) exhausted() (*Answer, error) {
 	switch {
 	case f.failure != nil:
