@@ -45,31 +45,17 @@ func (h *Handler) progress() (p progress) {
 const maxAhead = 1000
 
 // query returns the cache query for a page. If the store's generation is known, a page is fresh until the store changes, and
-// its edition takes the place of the height of other entries. The query excludes pages that have not counted minBlock of the
-// execution chain; 0 excludes none.
-func (h *Handler) query(l listing, p progress, minBlock int64) cache.Query {
+// its edition takes the place of the height of other entries.
+func (h *Handler) query(l listing, p progress) cache.Query {
 	q := cache.Query{Key: l.Key, Policy: h.o.Policy}
 	q.Policy.StalePastExpires = true // a degraded page is better than an error
 	if p.Generation > 0 && !l.Nothing {
 		q.Tip = h.edition(p.Generation, time.Now())
 		// A read of the store takes milliseconds, so an outdated page is served only while reads fail.
 		q.Policy.FreshBlocks, q.Policy.StaleBlocks, q.Policy.ErrorBlocks = 0, 0, math.MaxInt64
-		q.MinHeight = h.minEdition(q.Tip, minBlock)
 		q.MaxHeight = q.Tip + maxAhead
 	}
 	return q
-}
-
-// minEdition returns the first edition whose pages have counted a block, or tip if it is unknown. It can be wrong for a page
-// that another replica read within the difference of the two clocks, so covers checks the page itself.
-func (h *Handler) minEdition(tip, block int64) int64 {
-	if block == 0 {
-		return 0
-	}
-	if generation, seen := h.o.Watch.Since(block); generation > 0 {
-		return h.edition(generation, seen)
-	}
-	return tip
 }
 
 // edition returns a number for the content of a page. It grows with the store's generation and, because pages contain
@@ -147,16 +133,20 @@ func (h *Handler) holdsAt(e *cache.Entry, q *cache.Query, p progress) int64 {
 	return h.o.Watch.Counted(h.generation(e))
 }
 
-// covers refuses a page that has not counted the block that the client requires although the store has: an outdated page, or a
-// page from a lagging standby database.
+// covers refuses a page that has not counted the block that the client requires although the store has: an outdated page while
+// the store fails, or a page from a lagging standby database.
 func (h *Handler) covers(minBlock int64, res cache.Result, q *cache.Query, p progress) error {
-	if block := h.holdsAt(res.Entry, q, p); block < minBlock {
-		return &failure.Failure{
-			Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: res.Err,
-			Public: fmt.Sprintf("the page has counted block %d, not %d", block, minBlock),
-		}
+	block := h.holdsAt(res.Entry, q, p)
+	switch {
+	case block >= minBlock:
+		return nil
+	case res.Err != nil:
+		return res.Err
 	}
-	return nil
+	return &failure.Failure{
+		Status: http.StatusServiceUnavailable, RetryAfter: time.Second,
+		Public: fmt.Sprintf("the page has counted block %d, not %d", block, minBlock),
+	}
 }
 
 // answer sets a to the response with the result of a query at the progress.
@@ -195,7 +185,7 @@ func (m *repeatedListing) Replay(rec *record.Record, a *respond.Response) bool {
 	if p.Block < m.minBlock {
 		return false
 	}
-	query := m.query(m.listing, p, m.minBlock)
+	query := m.query(m.listing, p)
 	res, ok := m.cache.Fresh(query, rec.Start, record.LaneMayServe)
 	if !ok || m.isMisdated(res.Entry, &query, p) || m.covers(m.minBlock, res, &query, p) != nil {
 		return false

@@ -45,7 +45,6 @@ type finder interface {
 type watch interface {
 	Mark() *store.Mark                                   // returns nil until it is known
 	Counted(generation int64) (block int64)              // returns the last block counted in a generation; 0 if unknown
-	Since(block int64) (generation int64, at time.Time)  // returns the earliest generation that has counted block, and when it was first seen; 0 if unknown
 	Await(ctx context.Context, block int64) (late error) // waits until the store has counted a block or ctx ends
 }
 
@@ -125,7 +124,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if err != nil {
 		return err
 	}
-	query := h.query(l, progress, minBlock)
+	query := h.query(l, progress)
 	if rec.LaneSlot != nil {
 		rec.Replayer = &repeatedListing{h, l, minBlock, h.schemaURL(r, PageSchema)}
 	}
@@ -154,9 +153,9 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 }
 
 func (h *Handler) plan(r *http.Request) (web.Plan, error) {
-	l, minBlock, err := h.readRequest(nil, r, h.stack.Admission.ClientOf(r), h.stack.Deadline(time.Now()))
+	l, _, err := h.readRequest(nil, r, h.stack.Admission.ClientOf(r), h.stack.Deadline(time.Now()))
 	if err != nil {
 		return web.Plan{}, err
 	}
-	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + l.String(), Origin: "the store", Query: h.query(l, h.progress(), minBlock)}, nil
+	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + l.String(), Origin: "the store", Query: h.query(l, h.progress())}, nil
 }

@@ -29,7 +29,6 @@ import (
 type fakeStore struct {
 	mark      *store.Mark
 	next      *store.Mark // replaces mark when a request waits for a block
-	since     int64       // the generation that first counted a block
 	total     int64
 	queries   []store.Query
 	described json.RawMessage
@@ -41,7 +40,6 @@ type fakeStore struct {
 
 func (s *fakeStore) Mark() *store.Mark              { return s.mark }
 func (s *fakeStore) Counted(generation int64) int64 { return 10 * generation }
-func (s *fakeStore) Since(int64) (int64, time.Time) { return s.since, time.Now() }
 func (s *fakeStore) Await(ctx context.Context, block int64) error {
 	isCounted := func() bool { return s.mark != nil && s.mark.Cursor.Block >= block }
 	if !isCounted() && s.next != nil {
@@ -267,9 +265,7 @@ func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 		expect.Equal(t, w.Header().Get("Retry-After"), "1", "Retry-After")
 		s.mark, s.err = mark(7, 70), errors.New("gone")
 		check("while the store fails", ask("POST", "{}"), 200, 3, "60")
-		s.since = 6
 		check("while the store fails, at a block of the page", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 3, "60")
-		s.since = 0
 		if w := ask("POST", "{}", "X-Min-Evm-Block", "65"); w.Code == 200 {
 			t.Errorf("while the store fails, at a later block: status = %d, want an error", w.Code)
 		}
@@ -317,13 +313,12 @@ func TestPageBelowRequestedBlockIsNeverServed(t *testing.T) {
 				}
 			}
 			check("", http.StatusOK, "50")
-			s.mark, s.since = mark(6), 6
+			s.mark = mark(6)
 			tt.change(s)
 			for range 3 {
 				check("60", tt.status, "")
 			}
 			check("", http.StatusOK, "50")
-			s.since = 5
 			check("50", http.StatusOK, "50") // the page has counted it
 		})
 	}
@@ -340,7 +335,7 @@ func TestPageOfReplacedStoreIsReadAgain(t *testing.T) {
 func TestOutdatedPageOfReplicaWhoseClockIsAheadIsReadAgain(t *testing.T) {
 	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
-	s := &fakeStore{total: 2, mark: &store.Mark{Generation: 6, Total: 2, Cursor: ledger.Cursor{Chain: 1, Block: 60}}, since: 6}
+	s := &fakeStore{total: 2, mark: &store.Mark{Generation: 6, Total: 2, Cursor: ledger.Cursor{Chain: 1, Block: 60}}}
 	ask := newListerOf(t, Options{Store: s, Watch: s, NoAuth: true}, c)
 	ahead := time.Now().Add(10 * time.Minute)
 	minutes := ahead.Unix() / 60

@@ -34,7 +34,7 @@ type Watch struct {
 	moved atomic.Pointer[chan struct{}] // closed, and replaced, when the mark has changed
 
 	mu      sync.Mutex
-	history []pastMark // the last mark of each of the latest generations, in their order
+	history []Mark // the last mark of each of the latest generations, in their order
 }
 
 // NewWatch returns a Watch and registers its metrics.
@@ -56,7 +56,7 @@ func (w *Watch) Run(ctx context.Context) {
 		if err != nil && !errors.Is(err, ErrNotIndexed) {
 			continue // an outage is logged
 		}
-		w.add(m, time.Now())
+		w.add(m)
 		if before := w.mark.Swap(&m); before == nil || *before != m {
 			moved := make(chan struct{})
 			close(*w.moved.Swap(&moved))
@@ -105,13 +105,8 @@ func (w *Watch) Collect(samples chan<- prometheus.Metric) {
 // maxHistory is the number of generations that a Watch remembers.
 const maxHistory = 1024
 
-type pastMark struct {
-	Mark
-	seen time.Time // when the generation was first seen
-}
-
 // add adds a mark. A lower generation than before means that the store was replaced.
-func (w *Watch) add(m Mark, now time.Time) {
+func (w *Watch) add(m Mark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := len(w.history) - 1
@@ -119,10 +114,10 @@ func (w *Watch) add(m Mark, now time.Time) {
 		w.history, last = nil, -1
 	}
 	if last >= 0 && m.Generation == w.history[last].Generation {
-		w.history[last].Mark = m
+		w.history[last] = m
 		return
 	}
-	if w.history = append(w.history, pastMark{m, now}); len(w.history) > maxHistory {
+	if w.history = append(w.history, m); len(w.history) > maxHistory {
 		w.history = slices.Delete(w.history, 0, len(w.history)-maxHistory)
 	}
 }
@@ -137,18 +132,4 @@ func (w *Watch) Counted(generation int64) (block int64) {
 		}
 	}
 	return 0
-}
-
-// Since returns the earliest known generation that has counted a block, and when the Watch first saw it. The generation is 0
-// if the store has not counted the block.
-func (w *Watch) Since(block int64) (generation int64, seen time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, m := range slices.Backward(w.history) {
-		if m.Cursor.Block < block {
-			break
-		}
-		generation, seen = m.Generation, m.seen
-	}
-	return generation, seen
 }
