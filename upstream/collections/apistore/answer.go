@@ -4,49 +4,58 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
-// A listAnswer is the documented response. Other members are ignored.
-type listAnswer struct {
-	Data       []collections.Collection `json:"data"`
-	Pagination *struct {
-		Total *int64 `json:"total"`
-	} `json:"pagination"`
+// parsePage decodes a response with at most limit items. It counts them first, because empty collections need much more memory than
+// their text.
+func parsePage(body []byte, limit int) (page collections.Page, err error) {
+	if !jsontext.Valid(body) {
+		return page, errors.New("response is not a page: invalid JSON")
+	}
+	data, total := gjson.GetBytes(body, "data"), gjson.GetBytes(body, "pagination.total")
+	if !data.IsArray() || total.Type != gjson.Number || total.Int() < 0 {
+		return page, errors.New("response has no data or no valid pagination.total")
+	}
+	n := 0
+	if data.ForEach(func(_, _ gjson.Result) bool { n++; return true }); n > limit {
+		return page, fmt.Errorf("response has %d collections, want at most %d", n, limit)
+	}
+	page = collections.Page{Items: make([]collections.Collection, 0, limit), Total: total.Int()}
+	data.ForEach(func(_, item gjson.Result) bool {
+		var c collections.Collection
+		if c, err = parseItem(item.Raw); err == nil {
+			page.Items = append(page.Items, c)
+		}
+		return err == nil
+	})
+	return page, err
 }
 
-// parsePage decodes a response with at most limit items.
-func parsePage(body []byte, limit int) (collections.Page, error) {
-	var answer listAnswer
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return collections.Page{}, fmt.Errorf("response is not a page: %w", err)
+func parseItem(text string) (c collections.Collection, err error) {
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return c, fmt.Errorf("collection of the response: %w", err)
 	}
-	if answer.Data == nil || answer.Pagination == nil || answer.Pagination.Total == nil || *answer.Pagination.Total < 0 {
-		return collections.Page{}, fmt.Errorf("response has no data or no valid pagination.total")
+	switch {
+	case !collections.IsAddress(c.Address):
+		return c, errors.New("a collection of the response has no address")
+	case !collections.IsTime(c.CreatedAt) || !collections.IsTime(c.UpdatedAt):
+		return c, fmt.Errorf("times of %s are not in the years 1 to 9999", c.Address)
 	}
-	if len(answer.Data) > limit {
-		return collections.Page{}, fmt.Errorf("response has %d collections, want at most %d", len(answer.Data), limit)
+	if c.Metadata, err = parseMetadata(c.Metadata); err != nil {
+		return c, fmt.Errorf("metadata of %s: %w", c.Address, err)
 	}
-	for i := range answer.Data {
-		c := &answer.Data[i]
-		if !collections.IsAddress(c.Address) {
-			return collections.Page{}, fmt.Errorf("collection %d of the response has no address", i)
-		}
-		if !collections.IsTime(c.CreatedAt) || !collections.IsTime(c.UpdatedAt) {
-			return collections.Page{}, fmt.Errorf("times of %s are not in the years 1 to 9999", c.Address)
-		}
-		var err error
-		if c.Metadata, err = parseMetadata(c.Metadata); err != nil {
-			return collections.Page{}, fmt.Errorf("metadata of %s: %w", c.Address, err)
-		}
-		c.CreatedAt, c.UpdatedAt = c.CreatedAt.UTC().Truncate(time.Microsecond), c.UpdatedAt.UTC().Truncate(time.Microsecond)
-	}
-	return collections.Page{Items: answer.Data, Total: *answer.Pagination.Total}, nil
+	c.CreatedAt, c.UpdatedAt = c.CreatedAt.UTC().Truncate(time.Microsecond), c.UpdatedAt.UTC().Truncate(time.Microsecond)
+	return c, nil
 }
 
 // parseMetadata converts a collectionMetadata to the documented form. Story's API names marketplaceMetadata

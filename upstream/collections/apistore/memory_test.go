@@ -2,8 +2,11 @@ package apistore_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/account"
@@ -22,5 +25,23 @@ func TestAnswerBeyondFreeMemoryIsRefused(t *testing.T) {
 	expect.NoError(t, err)
 	if _, err := driver.List(t.Context(), collections.Query{Limit: 10}); !errors.Is(err, account.ErrFull) || memory.Used() != 0 {
 		t.Errorf("error = %v with %d bytes reserved, want %v and 0", err, memory.Used(), account.ErrFull)
+	}
+}
+
+func TestEmptyCollectionsUseLittleMemory(t *testing.T) {
+	const most = 4 << 20
+	body := `{"data":[` + strings.Repeat(`{},`, most/3) + `{}],"pagination":{"total":1}}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+	defer server.Close()
+	_, driver, err := apistore.Open(t.Context(), server.URL, collections.Options{})
+	expect.NoError(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := driver.List(t.Context(), collections.Query{Limit: 10}); err == nil {
+		t.Error("error of a page with too many collections = nil, want one")
+	}
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16*most {
+		t.Errorf("allocated bytes = %d for %d bytes of collections, want at most %d", allocated, len(body), 16*most)
 	}
 }

@@ -6,35 +6,47 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // fetchAlchemy reads all contracts from version 3 of Alchemy's NFT API in one request. The last path element of its URL is
-// the key: https://story-mainnet.g.alchemy.com/nft/v3/<key>.
+// the key: https://story-mainnet.g.alchemy.com/nft/v3/<key>. The response is an array of contracts, or an object with this array.
 func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func(int, *Contract)) error {
 	body, _ := json.Marshal(map[string][]string{"contractAddresses": addresses}) // texts always encode
-	var answer alchemyAnswer
+	var answer json.RawMessage
 	if err := c.do(ctx, http.MethodPost, body, &answer, "getContractMetadataBatch"); err != nil {
 		return err
 	}
-	switch {
-	case len(answer.Error) > 0 && string(answer.Error) != "null":
-		return c.bad(errors.New("response has status 200 but contains an error"))
-	case answer.Contracts == nil:
+	list := gjson.ParseBytes(answer)
+	if list.IsObject() {
+		if failed := list.Get("error"); failed.Exists() && failed.Type != gjson.Null {
+			return c.bad(errors.New("response has status 200 but contains an error"))
+		}
+		list = list.Get("contracts")
+	}
+	if !list.IsArray() {
 		return c.bad(errors.New("response has no contracts"))
 	}
-	known := answer.known()
+	requested := make(map[string]int, len(addresses))
 	for i, address := range addresses {
-		if c, listed := known[address]; listed {
-			learn(i, c)
+		requested[address] = i
+	}
+	known, valid := map[int]*Contract{}, true // only these are decoded, because empty contracts need much more memory than their text
+	list.ForEach(func(_, item gjson.Result) bool {
+		if i, ok := requested[strings.ToLower(item.Get("address").Str)]; ok {
+			known[i] = parseAlchemy(item)
 		}
+		valid = item.IsObject() || item.Type == gjson.Null
+		return valid
+	})
+	if !valid {
+		return c.bad(errors.New("response is not the expected JSON"))
+	}
+	for i, contract := range known {
+		learn(i, contract)
 	}
 	return nil
-}
-
-// An alchemyAnswer is a response: an array of contracts, or an object with this array.
-type alchemyAnswer struct {
-	Contracts []alchemyContract `json:"contracts"`
-	Error     json.RawMessage   `json:"error"`
 }
 
 // An alchemyContract is a contract in Alchemy's form. Names match case-insensitively, so openseaMetadata matches as well.
@@ -43,25 +55,14 @@ type alchemyContract struct {
 	OpenSea Marketplace `json:"openSeaMetadata"`
 }
 
-func (a *alchemyAnswer) UnmarshalJSON(text []byte) error {
-	if text[0] == '[' {
-		return json.Unmarshal(text, &a.Contracts)
+// parseAlchemy parses a contract. It returns nil if Alchemy has no record of it.
+func parseAlchemy(item gjson.Result) *Contract {
+	var from alchemyContract
+	_ = json.Unmarshal([]byte(item.Raw), &from) // skips members of unexpected types
+	c := from.Contract
+	c.Marketplace = from.OpenSea
+	if c.blank() || c.TokenType == "NOT_A_CONTRACT" {
+		return nil
 	}
-	type object alchemyAnswer // without this method
-	return json.Unmarshal(text, (*object)(a))
-}
-
-// known returns the listed contracts by lower-case address. The value is nil if Alchemy has no record of the contract.
-func (a *alchemyAnswer) known() map[string]*Contract {
-	contracts := make(map[string]*Contract, len(a.Contracts))
-	for _, from := range a.Contracts {
-		c := from.Contract
-		c.Marketplace = from.OpenSea
-		listed := &c
-		if c.blank() || c.TokenType == "NOT_A_CONTRACT" {
-			listed = nil
-		}
-		contracts[strings.ToLower(string(c.Address))] = listed
-	}
-	return contracts
+	return &c
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,19 @@ func TestBreakerOpensAndRecovers(t *testing.T) {
 			expect.Equal(t, log.Count(line), 1, "log lines with %q (%s)", line, log)
 		}
 	})
+}
+
+func TestEmptyContractsUseLittleMemory(t *testing.T) {
+	const most = 4 << 20
+	body := `[` + strings.Repeat(`{},`, most/3) + `{"address":"` + one + `","name":"N"}]`
+	s := openAlchemy(t, &alchemy{fault: text(body)}, unhurried(metadata.Options{}))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	wantName(t, s, one, "N", false)
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16*most {
+		t.Errorf("allocated bytes = %d for %d bytes of contracts, want at most %d", allocated, len(body), 16*most)
+	}
 }
 
 func TestAnswersOfUpToEightMiBAreRead(t *testing.T) {
