@@ -65,6 +65,8 @@ func (s *settingFlags) load() (config.Config, error) {
 
 // loadForStore loads the configuration for commands that serve no API. It requires neither API keys nor an admin token.
 func (s *settingFlags) loadForStore() (config.Config, error) {
-	s.values["admin"], s.values["collections-auth"] = []string{"none"}, []string{"none"}
+	for _, flag := range []string{"admin", "chain-auth", "collections-auth"} {
+		s.values[flag] = []string{"none"}
+	}
 	return s.load()
 }

@@ -64,7 +64,7 @@ func TestIndexCommandFillsStore(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: 200 * time.Millisecond})
 	d.Halt()
 	url := sqliteURL(t)
-	command := indexArgs(d, url, "--admin", "127.0.0.1:0")
+	command := indexArgs(d, url, "--admin", "127.0.0.1:0", "--config", writeFile(t, "keys.yaml", "chain: {auth: keys}\n")) // it serves no API, so it needs no key
 	store := openURL(t, url)
 	for _, maxRange := range []int64{300, 7, 10_000} {
 		d.EVM().SetRange(maxRange)
