@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -22,10 +23,10 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	if compared == nil {
 		compared = func(body []byte) []byte { return body }
 	}
-	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.readsState, Indexed: q.Kind.Class == Found, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q, tip.Epoch), ComparedBody: compared}
+	f := web.Feed{Key: q.key(), Undated: !q.Kind.readsState, Indexed: q.Kind.Class == Found, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q, tip.Epoch), ComparedBody: compared}
 	if at, ok := r.snapshot(ctx, rec, q, tip); ok {
-		f.Key, f.Height = "walk "+at.key(), at.Pinned // unlike a feed of that height, it may continue at the tip
-		f.Read = walked(r.newest(at, tip.Epoch), f.Read)
+		f.Key = fmt.Sprintf("walk %d %s", tip.Epoch, at.key()) // unlike a feed of that height, it may continue at the tip
+		f.Read = r.walked(r.newest(at, tip.Epoch), f.Read, tip.Epoch)
 	}
 	return f, nil
 }
@@ -34,7 +35,7 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 // the entry is negative and past its Expires. The block that q requires belongs to an epoch. After a rollback, it does not
 // limit the entries.
 func (r *Reader) newest(q *Query, epoch int64) readFunc {
-	return func(ctx context.Context, client string) (cache.Result, error) {
+	return func(ctx context.Context, client string) (cache.Result, int64, error) {
 		ctx, cancel := context.WithDeadline(ctx, r.Stack.Deadline(time.Now()))
 		defer cancel()
 		tip := r.Nodes.Tip()
@@ -46,7 +47,8 @@ func (r *Reader) newest(q *Query, epoch int64) readFunc {
 			limitAge(&query, 0)
 		}
 		query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
-		return (&originRead{Reader: r, q: q, client: client, many: true}).get(ctx, query)
+		res, err := (&originRead{Reader: r, q: q, client: client, many: true}).get(ctx, query)
+		return res, q.Pinned, err
 	}
 }
 

@@ -413,7 +413,8 @@ func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 		"stream with block events": func(t *testing.T, d *frontend) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			feed := expect.Value(d.Feed(r, d.query(blocks.Heights{}, never)()))(t)
-			expect.Value(feed.Read(web.AtEachBlock(t.Context()), ""))(t)
+			_, _, err := feed.Read(web.AtEachBlock(t.Context()), "")
+			expect.NoError(t, err)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -448,7 +449,8 @@ func TestFeedUsesMemoryBelowItsMinimumBlockAfterRollback(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		feed := expect.Value(d.Feed(r, d.query(blocks.Heights{Min: 100}, blocks.Snapshot{})()))(t)
 		read := func() outcome {
-			res := expect.Value(feed.Read(t.Context(), ""))(t)
+			res, _, err := feed.Read(t.Context(), "")
+			expect.NoError(t, err)
 			return outcome{res.Entry.Height, res.Outcome.String()}
 		}
 		expect.Equal(t, read(), outcome{100, "miss"}, "outcome before the rollback")
@@ -456,6 +458,26 @@ func TestFeedUsesMemoryBelowItsMinimumBlockAfterRollback(t *testing.T) {
 		d.nodes.tip.Height, d.nodes.tip.Epoch = 50, 2
 		expect.Equal(t, read(), outcome{50, "miss"}, "outcome after the rollback")
 		expect.Equal(t, read(), outcome{50, "hit"}, "outcome of the second read after the rollback")
+	})
+}
+
+func TestFeedOfWalkIsPinnedUntilRollback(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		feed := expect.Value(d.Feed(r, d.query(blocks.Heights{}, blocks.Snapshot{Height: 97, Epoch: 1})()))(t)
+		check := func(when string, wantHeight, wantPinned int64) {
+			t.Helper()
+			res, pinned, err := feed.Read(t.Context(), "")
+			expect.NoError(t, err)
+			expect.Equal(t, res.Entry.Height, wantHeight, "height %s", when)
+			expect.Equal(t, pinned, wantPinned, "pinned block %s", when)
+		}
+		check("of the walk", 97, 97)
+		d.cache.SetNamespace("test-1#2")
+		d.nodes.tip.Height, d.nodes.tip.Epoch = 97, 2
+		check("after the rollback", 97, 0)
+		d.nodes.grow(1)
+		check("at the next block", 98, 0)
 	})
 }
 

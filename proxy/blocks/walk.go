@@ -64,20 +64,20 @@ func (q *Query) at(height int64) *Query {
 	return &pinned
 }
 
-// readFunc reads an entry through the cache.
-type readFunc = func(ctx context.Context, client string) (cache.Result, error)
+// readFunc is the Read of a [web.Feed].
+type readFunc = func(ctx context.Context, client string) (cache.Result, int64, error)
 
-// walked returns a function that reads a later page at the block of its walk while a node has that block, and then
-// at the tip.
-func walked(atBlock, atTip readFunc) readFunc {
-	pruned := false
-	return func(ctx context.Context, client string) (cache.Result, error) {
-		if !pruned {
-			res, err := atBlock(ctx, client)
+// walked returns a function that reads a later page at the block of its walk until a rollback ends the epoch or no node has
+// that block, and then at the tip.
+func (r *Reader) walked(atBlock, atTip readFunc, epoch int64) readFunc {
+	ended := false
+	return func(ctx context.Context, client string) (cache.Result, int64, error) {
+		if ended = ended || r.Nodes.Tip().Epoch != epoch; !ended {
+			res, pinned, err := atBlock(ctx, client)
 			if err != nil || !isOutOfReach(res) {
-				return res, err
+				return res, pinned, err
 			}
-			pruned = true
+			ended = true
 		}
 		return atTip(ctx, client)
 	}

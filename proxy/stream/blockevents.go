@@ -59,7 +59,7 @@ func (n *topicState) retainPast(old *topicState, framed bool) {
 // answerAt returns the answer that state n holds at height; its event is nil if there is none.
 func (s *subscription) answerAt(n *topicState, height int64) blockAnswer {
 	switch {
-	case n.failure == nil && n.answer != nil && (n.height == height || s.source.at > 0 || n.height == 0 || s.undated && n.height <= height):
+	case n.failure == nil && n.answer != nil && (n.height == height || n.pinned > 0 || n.height == 0 || s.undated && n.height <= height):
 		return blockAnswer{n.answer, n.height}
 	case n.past.height == height || s.undated:
 		return n.past
@@ -69,7 +69,7 @@ func (s *subscription) answerAt(n *topicState, height int64) blockAnswer {
 
 // answerHeights returns the heights of the two answers that state n holds; 0 means none.
 func (s *subscription) answerHeights(n *topicState) (newest, past int64) {
-	if n.failure == nil && n.answer != nil && s.source.at == 0 && !s.undated {
+	if n.failure == nil && n.answer != nil && n.pinned == 0 && !s.undated {
 		newest = n.height
 	}
 	return newest, n.past.height

@@ -213,7 +213,7 @@ func (cl *client) writeTopic(ctx context.Context, s *subscription) (wait time.Du
 	if n.answer == nil && n.failure == nil { // not read yet, or not since a rollback
 		return 0
 	}
-	if n.answer != nil && s.source.at == 0 && !s.undated {
+	if n.answer != nil && n.pinned == 0 && !s.undated {
 		if wait = cl.waitForSession(n.height); wait > 0 {
 			return wait
 		}

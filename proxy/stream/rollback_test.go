@@ -91,5 +91,12 @@ func TestAnswerAtHeightIsReadAgainAfterRollback(t *testing.T) {
 		s.rollBack(100)
 		time.Sleep(time.Second)
 		expect.Equal(t, strings.Join(summarize(f.events()), " "), "a@1.100", "events after a rollback")
+		s.chain.pinned = 0 // as for a walk, which ends with the epoch
+		s.rollBack(100)
+		time.Sleep(time.Second)
+		expect.Equal(t, strings.Join(summarize(f.events()), " "), "a@2.100", "events after the next rollback")
+		s.setAnswers(nil)
+		time.Sleep(time.Second)
+		expect.Equal(t, strings.Join(summarize(f.events()), " "), "a@2.101", "events of the next block")
 	})
 }

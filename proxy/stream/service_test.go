@@ -105,7 +105,7 @@ type chain struct {
 	answers  map[string]string
 	read     func(path string, height int64) (string, error) // used instead of answers, without the lock
 	readers  []string                                        // clients on whose behalf it was read
-	pinned   int64                                           // the height of all answers; 0 for the newest
+	pinned   int64                                           // the block that all answers are pinned to; 0 for none
 	executed func(ctx context.Context)                       // runs before Executed returns
 	indexed  bool                                            // the answers are from the nodes' index
 }
@@ -145,7 +145,7 @@ func (c *chain) Replaced(height int64, prefix string) bool {
 // reply answers a request once.
 func (c *chain) reply(stack *web.Stack) web.Handler {
 	return func(g *gin.Context, rec *record.Record) error {
-		res, err := c.feed(g.Request.URL.Path).Read(g.Request.Context(), "")
+		res, _, err := c.feed(g.Request.URL.Path).Read(g.Request.Context(), "")
 		if err != nil {
 			return err
 		}
@@ -187,23 +187,23 @@ const missing = "missing"
 var errUnreadable = &failure.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
-	return web.Feed{Key: path, Height: c.pinned, Indexed: c.indexed, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {
+	return web.Feed{Key: path, Indexed: c.indexed, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, int64, error) {
 		if c.read != nil {
 			height := c.Tip().Height
 			text, err := c.read(path, height)
-			return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, respond.JSON, "", []byte(text), 0), Height: height, ReadAt: time.Now()}}, err
+			return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, respond.JSON, "", []byte(text), 0), Height: height, ReadAt: time.Now()}}, c.pinned, err
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.readers = append(c.readers, client)
 		if c.answers[path] == unreadable {
-			return cache.Result{}, errUnreadable
+			return cache.Result{}, 0, errUnreadable
 		}
 		status := http.StatusOK
 		if c.answers[path] == missing {
 			status = http.StatusNotFound
 		}
-		return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(status, respond.JSON, "", []byte(c.answers[path]), 0), Height: c.tip.Height, ReadAt: time.Now()}}, nil
+		return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(status, respond.JSON, "", []byte(c.answers[path]), 0), Height: c.tip.Height, ReadAt: time.Now()}}, c.pinned, nil
 	}}
 }
 

@@ -47,47 +47,47 @@ type topic struct {
 // A source is what a topic reads.
 type source struct {
 	key     string                       // identifies the source
-	at      int64                        // height at which the answer never changes; 0 for the newest
 	fresh   time.Duration                // between two reads while no tip is known
 	undated bool                         // its answers belong to no height
 	indexed bool                         // its answers are from the nodes' index
 	item    *atomic.Pointer[cache.Entry] // answer of the last read of an indexed source; nil if that failed
 	free    bool                         // reads are charged to nobody
-	// read returns the current event and its height on behalf of a client. before is the last event, nil if unknown. With an
-	// error, the event may be before, nil, or that of an older answer. read holds a new event for the caller.
-	read func(ctx context.Context, before *event, client string) (now *event, height int64, err error)
+	// read returns the current event, its height and the block that it is pinned to (0 for none) on behalf of a client.
+	// before is the last event, nil if unknown. With an error, the event may be before, nil, or that of an older answer.
+	// read holds a new event for the caller.
+	read func(ctx context.Context, before *event, client string) (now *event, height, pinned int64, err error)
 }
 
 // feedSource returns the source of a feed's answers.
 func (ts *topics) feedSource(f web.Feed) source {
 	item := new(atomic.Pointer[cache.Entry])
-	return source{key: "answer " + f.Key, at: f.Height, fresh: f.Fresh, undated: f.Undated, indexed: f.Indexed, item: item, read: func(ctx context.Context, before *event, client string) (*event, int64, error) {
-		res, err := f.Read(ctx, client)
+	return source{key: "answer " + f.Key, fresh: f.Fresh, undated: f.Undated, indexed: f.Indexed, item: item, read: func(ctx context.Context, before *event, client string) (*event, int64, int64, error) {
+		res, pinned, err := f.Read(ctx, client)
 		if f.Indexed && res.Err == nil {
 			item.Store(res.Entry) // nil if the read failed
 		}
 		if err != nil {
-			return before, 0, err
+			return before, 0, pinned, err
 		}
 		if before != nil && before.tag == tagOf(res.Entry) {
-			return before, res.Entry.Height, res.Err
+			return before, res.Entry.Height, pinned, res.Err
 		}
 		now, err := ts.answerEvent(res.Entry, f.ComparedBody(res.Entry.Body))
 		if err != nil {
-			return before, 0, err
+			return before, 0, pinned, err
 		}
-		return now, res.Entry.Height, res.Err
+		return now, res.Entry.Height, pinned, res.Err
 	}}
 }
 
 // blockSource returns the source of the chain's blocks. It reads a block's execution block once for all clients.
 func blockSource(heights heights) source {
-	return source{key: "blocks", free: true, read: func(ctx context.Context, _ *event, _ string) (*event, int64, error) {
+	return source{key: "blocks", free: true, read: func(ctx context.Context, _ *event, _ string) (*event, int64, int64, error) {
 		ctx, cancel := context.WithTimeout(ctx, retryInterval)
 		defer cancel()
 		height := heights.Tip().Height
 		_, executed, _ := heights.Executed(ctx, "", height, math.MaxInt64) // 0 if the chain has none or no node says it in time
-		return blockEvent(height, executed, heights), height, nil
+		return blockEvent(height, executed, heights), height, 0, nil
 	}}
 }
 
@@ -96,6 +96,7 @@ type topicState struct {
 	epoch   int64       // epoch in which it was read; a rollback makes older states invalid
 	answer  *event      // nil if there is none yet
 	height  int64       // newest block at which the answer is known to be valid
+	pinned  int64       // block that the answer is pinned to; 0 if later blocks may change it
 	past    blockAnswer // answer at an earlier block, for frames; held
 	failure *event      // error of the last read; nil if it succeeded
 }
@@ -188,19 +189,20 @@ func (ts *topics) follow(ctx context.Context, t *topic) {
 			t.wait(ctx, tip, tip.Height, true)
 			continue
 		}
-		height, err := ts.refresh(ctx, t, client, tip.Epoch)
-		if err == nil && t.at > 0 && height == t.at {
+		n := ts.refresh(ctx, t, client, tip.Epoch)
+		if n.failure == nil && n.pinned > 0 && n.height == n.pinned {
 			t.await(ctx, func(now node.Tip) bool { return now.Epoch != tip.Epoch })
 		} else {
-			t.wait(ctx, tip, max(tip.Height, height), err != nil)
+			t.wait(ctx, tip, max(tip.Height, n.height), n.failure != nil)
 		}
 	}
 }
 
-// refresh reads a topic's source on behalf of a client during an epoch and publishes a change. It keeps nothing
-// from another epoch.
-func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch int64) (height int64, err error) {
-	old, next := t.state.Load(), &topicState{epoch: epoch}
+// refresh reads a topic's source on behalf of a client during an epoch, publishes a change and returns the new state. It
+// keeps nothing from another epoch.
+func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch int64) (next *topicState) {
+	old := t.state.Load()
+	next = &topicState{epoch: epoch}
 	framed := t.framed.Load() > 0
 	if framed {
 		ctx = web.AtEachBlock(ctx)
@@ -209,11 +211,10 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 	if before.epoch != epoch {
 		before = topicState{}
 	}
-	err = upstream.Guard(ts.log, "stream", func() (err error) {
-		next.answer, height, err = t.read(ctx, before.answer, client)
+	err := upstream.Guard(ts.log, "stream", func() (err error) {
+		next.answer, next.height, next.pinned, err = t.read(ctx, before.answer, client)
 		return err
 	})
-	next.height = height
 	if err != nil {
 		next.height, next.failure = before.height, failureEvent(err)
 	}
@@ -226,7 +227,7 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 	if ctx.Err() == nil && (!same || framed || t.pollsAhead.Load() > 0) {
 		ts.publish(t)
 	}
-	return height, err
+	return next
 }
 
 // spendForTopic charges one of a topic's subscribers for the next read and its event, and returns the client's

@@ -42,14 +42,13 @@ type Handler func(c *gin.Context, rec *record.Record) error
 // A Feed is a response that changes with the chain's blocks.
 type Feed struct {
 	Key     string        // equal for requests with the same meaning
-	Height  int64         // at which it is read and never changes; 0 for the newest block
 	Undated bool          // its responses do not depend on the state at a block
 	Indexed bool          // its responses are items of the nodes' index, such as a transaction
 	Fresh   time.Duration // how long a response is fresh if no tip is known
-	// Read returns the entry at Height, or at the newest block if no node has that height, on behalf of a client, by
-	// whose name clients take turns. If it fails, the result may have an older entry and the error. Calls must not
+	// Read returns the entry on behalf of a client, by whose name clients take turns, and the block that it is pinned to,
+	// 0 if later blocks may change it. If it fails, the result may have an older entry and the error. Calls must not
 	// overlap.
-	Read func(ctx context.Context, client string) (cache.Result, error)
+	Read func(ctx context.Context, client string) (res cache.Result, pinned int64, err error)
 	// ComparedBody returns the part of a body whose change makes a stream send it. It may return the body itself.
 	ComparedBody func(body []byte) []byte
 }
