@@ -21,7 +21,7 @@ const (
 	Streams  Kind = iota // open streams of HTTP/2 and gRPC connections
 	Unread               // responses that clients have not read
 	Requests             // request bodies
-	Upstream             // bodies of upstreams, while they are read
+	Upstream             // bodies of upstreams, while they are read, and data of execution clients until it is stored
 	Events               // answers held by event streams, and unread events of WebSockets
 	Lane                 // requests remembered by the fast lane
 	kinds
