@@ -15,10 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/story"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -93,60 +89,6 @@ const (
 	getPool     = "GET /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n"
 	manyHeaders = "Host: x\r\nUser-Agent: a browser\r\nAccept: application/json, text/plain, */*\r\n"
 )
-
-// repeated are requests that a test sends several times.
-var repeated = []string{
-	getPool,
-	"GET //staking//pool/?x=1 HTTP/1.1\r\nHost: x\r\n\r\n",
-	"HEAD /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n",
-	"GET /staking/params HTTP/1.1\r\n" + manyHeaders + "Origin: https://a.example\r\n\r\n",
-	"GET /staking/params HTTP/1.1\r\n" + manyHeaders + "Origin: https://b.example\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "Accept-Encoding: gzip\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "Accept-Encoding: gzip, deflate, br, zstd\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "Accept-Encoding: zstd;q=1, identity;q=0\r\n\r\n",
-	"HEAD /staking/validators HTTP/1.1\r\n" + manyHeaders + "Accept-Encoding: gzip\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "If-None-Match: *\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "If-None-Match: \"a\", W/\"b\"\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Block-Height: 200\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Min-Block-Height: 200\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Block-Height: 20000\r\n\r\n",
-	"GET /staking/validators?x-block-height=200&x=1 HTTP/1.1\r\n" + manyHeaders + "\r\n",
-	"GET /staking/validators?x-block-height=200 HTTP/1.1\r\n" + manyHeaders + "X-Block-Height: 200\r\n\r\n",
-	"GET /staking/validators?x-min-block-height=200 HTTP/1.1\r\n" + manyHeaders + "\r\n",
-	"GET /staking/validators?pagination.limit=x HTTP/1.1\r\n" + manyHeaders + "\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Request-Id: mine\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Request-Id: not harmless\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "x-request-id: one\r\nx-request-id: two\r\n\r\n",
-	"GET /staking/validators/" + nobody + " HTTP/1.1\r\nHost: x\r\n\r\n",
-	"GET /staking/validators HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx",
-	"GET /no/such/path HTTP/1.1\r\nHost: x\r\n\r\n",
-	"DELETE /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n",
-	"OPTIONS /staking/pool HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n\r\n",
-	"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n",
-}
-
-func TestLaneAnswersAsTheHandlerDoes(t *testing.T) {
-	t.Parallel()
-	for name, o := range map[string]proxy.Options{
-		"any origin":            {},
-		"one origin":            {Web: web.Options{CORSOrigins: []string{"https://a.example"}}},
-		"no origin":             {Web: web.Options{CORSOrigins: []string{"none"}}},
-		"the shape of the node": {Chain: story.Options{Shape: story.Node}},
-		"a limit":               {Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			without, with := dial(t, serveChain(t, o).Listener.Addr()), dial(t, startChain(t, o).Listener.Addr())
-			for _, request := range repeated {
-				var want, got string
-				for range 5 { // often enough for the lane to serve it
-					want, got = without.roundTrip(t, request), with.roundTrip(t, request)
-				}
-				expect.NoDiff(t, comparableLines(got), comparableLines(want), "response with the lane to %s", request)
-			}
-		})
-	}
-}
 
 // post returns a request for a listing.
 func post(body string, headers ...string) string {
