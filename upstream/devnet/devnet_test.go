@@ -87,18 +87,6 @@ func TestTwoDevnetsWithOneSeedAgree(t *testing.T) {
 	}
 }
 
-func TestPinnedAnswersStayTheSame(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1})
-	before := map[string]string{}
-	for _, q := range paths {
-		before[q] = get(t, d, q, 1000)
-	}
-	d.Advance(400)
-	for _, q := range paths {
-		expect.NoDiff(t, get(t, d, q, 1000), before[q], "%s", q)
-	}
-}
-
 func TestSomethingChangesWithTheBlocks(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	changes, last := map[string]int{}, map[string]string{}

@@ -60,19 +60,6 @@ func TestRestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
 	expect.Equal(t, resp.StatusCode, http.StatusOK, "status after a block (%s)", body)
 }
 
-func TestRolledBackCosmosChainHasOtherBlocks(t *testing.T) {
-	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
-	d.Advance(5)
-	_, before := sdk(t, d, "/cosmos/mint/v1beta1/inflation", "1004")
-	d.RollBack(3)
-	resp, _ := sdk(t, d, pool, "1004")
-	expect.Equal(t, resp.StatusCode, http.StatusInternalServerError, "status at a height that was rolled back")
-	d.Advance(3)
-	if _, after := sdk(t, d, "/cosmos/mint/v1beta1/inflation", "1004"); after == before {
-		t.Errorf("inflation at 1004 of the new chain = %s, want another than before", after)
-	}
-}
-
 func TestUnknownDialectIsRefused(t *testing.T) {
 	if _, err := devnet.New(devnet.Options{Dialect: "bitcoin"}); err == nil {
 		t.Error("New with the dialect bitcoin = nil, want an error")
