@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -154,4 +155,17 @@ func TestForkIsFollowedWhenNoOtherNodeHasTheChain(t *testing.T) {
 			t.Errorf("tip = %d in epoch %d with Fork = %d, want %d in the second epoch with 0\n%s", got.Height, got.Epoch, c.known[1].State().Fork, other.newest(), c.log)
 		}
 	}, ours, other)
+}
+
+func TestForkIsFollowedAtOnceIfTheOtherNodeIsDownForLong(t *testing.T) {
+	down, other := newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		down.change(func() { down.hangs, down.silent = true, true })
+		c.wait(2 * time.Hour)
+		other.change(func() { other.height, other.hash = other.height-5, func(height int64) string { return fmt.Sprint("F", height) } })
+		c.blocks(3)
+		if got := c.epochs.Load(); got != 1 {
+			t.Errorf("new epochs = %d, want 1\n%s", got, c.log)
+		}
+	}, down, other)
 }

@@ -113,17 +113,22 @@ func (f *rpcFollower) rejoin() {
 	f.node.update(func(v *State) { v.Fork = 0 })
 }
 
+// longSilence is the time after which a node that does not respond is not awaited.
+const longSilence = time.Hour
+
 // othersHave reports whether a node other than except has a block with this hash. If none has, silent reports whether one of
-// them did not respond.
+// them did not respond, and has not been silent for longSilence.
 func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash string) (has, silent bool) {
 	for _, m := range c.all() {
-		if v := m.node.State(); m.node == except || v.Foreign() {
+		v := m.node.State()
+		if m.node == except || v.Foreign() {
 			continue
 		}
 		got, err := m.node.hash(ctx, height)
 		switch {
 		case err == nil && got == hash:
 			return true, false
+		case time.Since(v.Heard) > longSilence:
 		case err == nil:
 			silent = silent || got == "" && m.node.Comet != nil // CometBFT does not respond, and the REST server has no hashes
 		default:
