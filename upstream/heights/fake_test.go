@@ -38,6 +38,7 @@ type fakeNode struct {
 	hash        func(height int64) string // returns the hash of a block
 	old         time.Duration             // age of headers on arrival
 	polled      bool                      // subscriptions fail
+	chain       string                    // chain id that the REST server names; "" means none
 	restOnly    bool                      // there is no CometBFT
 	reports     bool                      // a read of the latest block has its height, to which lie is added
 	hashless    bool                      // the REST server has no hashes
@@ -183,6 +184,15 @@ func (n *fakeNode) BlockHash(_ context.Context, height int64) (string, error) {
 		return "", heights.ErrNoHash
 	}
 	return n.hash(height), nil
+}
+
+func (n *fakeNode) ChainID(context.Context) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.silent {
+		return "", errors.New("timeout")
+	}
+	return n.chain, nil
 }
 
 // readsSince returns the delays of the reads after t.

@@ -162,10 +162,37 @@ func TestForkIsFollowedAtOnceIfTheOtherNodeIsDownForLong(t *testing.T) {
 	runChain(t, func(t *testing.T, c *followed) {
 		down.change(func() { down.hangs, down.silent = true, true })
 		c.wait(2 * time.Hour)
-		other.change(func() { other.height, other.hash = other.height-5, func(height int64) string { return fmt.Sprint("F", height) } })
+		other.change(func() {
+			other.height, other.hash = other.height-5, func(height int64) string { return fmt.Sprint("F", height) }
+		})
 		c.blocks(3)
 		if got := c.epochs.Load(); got != 1 {
 			t.Errorf("new epochs = %d, want 1\n%s", got, c.log)
 		}
 	}, down, other)
+}
+
+func TestRESTServerOfAnotherChainIsNotFollowed(t *testing.T) {
+	ours, other := newFakeNode(990), newFakeNode(5000)
+	ours.restOnly, other.restOnly, ours.reports, other.reports = true, true, true, true
+	ours.chain, other.chain = "story-1", "story-2"
+	runChain(t, func(t *testing.T, c *followed) {
+		if v := c.known[1].State(); !v.Foreign() || v.ChainID != "story-2" || c.Tip().Height > 1010 {
+			t.Errorf("state = %+v with tip %d, want the node refused and the tip of the other one\n%s", v, c.Tip().Height, c.log)
+		}
+		other.change(func() { other.silent = true })
+		c.wait(time.Minute)
+		other.change(func() { other.silent, other.chain, other.height = false, "story-1", ours.newest() })
+		c.blocks(5)
+		if v := c.known[1].State(); v.Foreign() || v.Height == 0 {
+			t.Errorf("state = %+v, want the node used once it serves the chain\n%s", v, c.log)
+		}
+		other.change(func() { other.silent = true })
+		c.wait(time.Minute)
+		other.change(func() { other.silent, other.chain, other.height = false, "story-2", 5000 })
+		c.blocks(5)
+		if v := c.known[1].State(); !v.Foreign() || c.Tip().Height > 1100 {
+			t.Errorf("state = %+v with tip %d, want the replaced node refused\n%s", v, c.Tip().Height, c.log)
+		}
+	}, ours, other)
 }

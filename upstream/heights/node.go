@@ -28,6 +28,8 @@ type reader interface {
 	// BlockHash returns the hash in hex of a block that is not the newest, or "" if REST servers of the dialect have no
 	// hashes. The error is ErrNoHash if the node responds without it.
 	BlockHash(ctx context.Context, height int64) (string, error)
+	// ChainID reads the chain's id. It returns "" if the server does not name it.
+	ChainID(ctx context.Context) (string, error)
 }
 
 // ErrNoHash is the error of a node that responds without the hash of a block.
@@ -68,7 +70,7 @@ type Node struct {
 // State describes a node and its blocks.
 type State struct {
 	Unseen     bool      // CometBFT has not been called yet
-	ChainID    string    // from CometBFT; "" if unknown
+	ChainID    string    // from the node; "" if unknown
 	Refused    bool      // the node serves another chain
 	Fork       int64     // a block that differs from the chain's, as the node is on another fork; 0 if it is not
 	Height     int64     // newest committed block; 0 if unknown

@@ -29,6 +29,7 @@ type restFollower struct {
 	known   int64 // newest height that was read
 	polls   int   // those with a known height, since CometBFT last provided heights
 	claimed bool  // it has made claims since then
+	checked bool  // the node serves the chain; false after a failure, because the node may have been replaced
 }
 
 func (f *restFollower) run(ctx context.Context) {
@@ -39,6 +40,13 @@ func (f *restFollower) run(ctx context.Context) {
 // poll polls once if needed, and returns the time until the next poll.
 func (f *restFollower) poll(ctx context.Context) time.Duration {
 	defer f.polled.take()()
+	if f.node.Comet == nil && !f.checked {
+		id, err := f.node.Reader.ChainID(ctx)
+		if err != nil {
+			return maxPollInterval
+		}
+		f.checked = id != "" && f.chain.admit(f.node, id)
+	}
 	if v := f.node.State(); !f.isNeeded(v) {
 		if f.claimed { // CometBFT provides heights again
 			f.chain.tip.Retire(f.source)
@@ -47,6 +55,7 @@ func (f *restFollower) poll(ctx context.Context) time.Duration {
 	} else if err := f.check(ctx); errors.Is(err, errNoHeights) {
 		return maxSilence
 	} else if err != nil {
+		f.checked = false
 		return maxPollInterval
 	}
 	return min(f.pollInterval()/2, maxPollInterval)

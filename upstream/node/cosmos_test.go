@@ -195,3 +195,12 @@ func TestDetectReturnsTheNodesDialect(t *testing.T) {
 		}
 	}
 }
+
+func TestSDKNodeOfAnotherChainIsRefusedWithoutCometBFT(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, Cosmos, devnet.Options{})
+	p := runPool(t, Options{Dialect: Cosmos, ChainID: "another-1", Endpoints: []Endpoint{{REST: d.NodeURL()}}, BlockInterval: 100 * time.Millisecond})
+	expect.Eventually(t, "the node to be refused", func() bool { h := p.Health()[0]; return h.WrongChain && h.ChainID != "" })
+	_, err := p.Fetch(within(t, time.Second), Request{Path: "/cosmos/auth/v1beta1/params", Height: AtTip})
+	wantKind(t, err, upstream.Unreachable)
+}

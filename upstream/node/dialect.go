@@ -24,6 +24,7 @@ type protocol struct {
 	height   string // request header for the height
 	probe    string // path of a cheap read of the state
 	keyProbe string // path of a list whose pages reveal the form of page keys; "" if all nodes use the same form
+	nodeInfo string // path of the node's description, which names the chain; "" if there is none
 	blocks   string // path of a block up to its height, which is appended; "" if there is none
 	// read interprets a response to a request at the height asked. ok is false if it did not come from a node.
 	read     func(r *http.Response, body []byte, asked int64) (a *Answer, ok bool)
@@ -37,7 +38,7 @@ func (d Dialect) protocol() (*protocol, error) {
 	case Story, "":
 		return &protocol{height: "X-Block-Height", probe: "/auth/params", keyProbe: "/staking/validators", executes: true, read: readStory}, nil
 	case Cosmos:
-		return &protocol{height: heightHeader, probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, hasHeights: true}, nil
+		return &protocol{height: heightHeader, probe: "/cosmos/auth/v1beta1/params", nodeInfo: "/cosmos/base/tendermint/v1beta1/node_info", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, hasHeights: true}, nil
 	}
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
 }

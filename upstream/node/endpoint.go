@@ -274,6 +274,22 @@ func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) 
 	return fmt.Sprintf("%X", hash), err
 }
 
+// ChainID reads the chain's id from the node's description, for [heights.Node].Reader.
+func (e *endpoint) ChainID(ctx context.Context) (string, error) {
+	path := e.client.protocol.nodeInfo
+	if path == "" {
+		return "", nil
+	}
+	a, err := e.readREST(ctx, Request{Path: path, Unpinned: true, Cost: Page}, 0)
+	switch {
+	case upstream.KindOf(err) == upstream.BadAnswer: // a server in front of the node refuses the path
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return gjson.GetBytes(a.Body, "default_node_info.network").Str, nil
+}
+
 // reading returns what an answer reveals about its endpoint's blocks.
 func (a *Answer) reading() heights.Reading {
 	r := heights.Reading{Height: a.Height, Latest: a.Latest}
