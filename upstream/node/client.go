@@ -44,7 +44,6 @@ func newClient(base *url.URL, headers http.Header, o Options, p *protocol) *clie
 		Dial:    min(o.Timeout, maxDial),
 		Idle:    idleClose,
 		MaxIdle: cmp.Or(o.InFlight, queue.MaxRequests), // the maximum number of concurrent requests
-		MaxHead: 64 << 10,
 	})
 	hide := upstream.NewRedactor(base, upstream.HeaderValues(headers)...)
 	return &client{

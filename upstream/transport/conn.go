@@ -59,7 +59,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // exchange closes the connection.
 func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
-	c.answered, c.head = false, c.owner.maxHead
+	c.answered, c.head = false, maxHead
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(past) })
 	response, err := c.roundTrip(r)
 	if err != nil {

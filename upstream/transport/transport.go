@@ -18,12 +18,11 @@ type Options struct {
 	Dial    time.Duration // timeout for connecting, including the TLS handshake
 	Idle    time.Duration // idle connections are closed after this time
 	MaxIdle int           // maximum number of idle connections
-	MaxHead int64         // maximum size of a response head in bytes; 0 means 1 MiB
 }
 
 const (
-	// maxHead is the default of Options.MaxHead.
-	maxHead = 1 << 20
+	// maxHead is the maximum size of a response head in bytes.
+	maxHead = 64 << 10
 
 	// maxSent is the maximum size of a request body that is sent before the response is read. It fits into the
 	// kernel's buffers, so a server that does not read the body does not block the request.
@@ -35,7 +34,6 @@ type Transport struct {
 	host    string // with the port
 	tls     *tls.Config
 	dialer  net.Dialer
-	maxHead int64
 	idle    idle
 	long    *http.Transport
 	proxied bool
@@ -44,16 +42,15 @@ type Transport struct {
 // New returns a transport to the server at a base URL, whose scheme is http or https.
 func New(base *url.URL, o Options) *Transport {
 	t := &Transport{
-		dialer:  net.Dialer{Timeout: o.Dial},
-		maxHead: cmp.Or(o.MaxHead, maxHead),
-		idle:    idle{maxConns: o.MaxIdle, timeout: o.Idle},
+		dialer: net.Dialer{Timeout: o.Dial},
+		idle:   idle{maxConns: o.MaxIdle, timeout: o.Idle},
 		long: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: o.Dial}).DialContext,
 			TLSHandshakeTimeout:    o.Dial,
 			IdleConnTimeout:        o.Idle,
 			MaxIdleConnsPerHost:    o.MaxIdle,
-			MaxResponseHeaderBytes: o.MaxHead,
+			MaxResponseHeaderBytes: maxHead,
 			DisableCompression:     true,
 		},
 	}

@@ -23,7 +23,7 @@ const patience = time.Minute // longer than any step of a test takes
 func newTransport(t testing.TB, base string, idle time.Duration) *Transport {
 	t.Helper()
 	u := expect.Value(url.Parse(base))(t)
-	tr := New(u, Options{Dial: patience, Idle: idle, MaxIdle: 4, MaxHead: 8 << 10})
+	tr := New(u, Options{Dial: patience, Idle: idle, MaxIdle: 4})
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr
 }
@@ -286,7 +286,7 @@ func TestBodyClosedBetweenChunksClosesTheConnection(t *testing.T) {
 
 func TestFaultyResponsesAreErrors(t *testing.T) {
 	for name, answer := range map[string]string{
-		"head too long":             "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n",
+		"head too long":             "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 65<<10) + "\r\n\r\n",
 		"interim responses forever": strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 100),
 		"not HTTP":                  "SSH-2.0-OpenSSH\r\n",
 		"nothing":                   "",
