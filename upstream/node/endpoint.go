@@ -237,20 +237,22 @@ func endSpan(span trace.Span, answer *Answer, err error) {
 	upstream.EndSpan(span, err)
 }
 
-// Read sends the probe of the dialect, for [heights.Node].Reader. A failure of the node is an error.
+// Read sends the probe of the dialect, for [heights.Node].Reader.
 func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, error) {
 	a, err := e.readREST(ctx, Request{Path: e.client.protocol.probe}, height)
-	if err == nil && a.Reason == Other {
-		err = fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)
-	}
 	if err != nil {
 		return heights.Reading{}, err
 	}
 	return a.reading(), nil
 }
 
+// readREST sends a request of the pool. A failure of the node is an error.
 func (e *endpoint) readREST(ctx context.Context, r Request, height int64) (*Answer, error) {
-	return e.inTurn(ctx, r, func() (*Answer, error) { return e.send(ctx, r, height) })
+	a, err := e.inTurn(ctx, r, func() (*Answer, error) { return e.send(ctx, r, height) })
+	if err == nil && a.Reason == Other {
+		err = fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)
+	}
+	return a, err
 }
 
 // BlockHash reads the hash of a block from the next block, for [heights.Node].Reader.
@@ -265,10 +267,7 @@ func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) 
 		return "", err
 	}
 	hash, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "block.header.last_block_id.hash").Str)
-	switch {
-	case a.Reason == Other:
-		err = fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)
-	case a.Reason != OK || len(hash) == 0:
+	if a.Reason != OK || len(hash) == 0 {
 		err = fmt.Errorf("%s: %w", r.Path, heights.ErrNoHash)
 	}
 	return fmt.Sprintf("%X", hash), err

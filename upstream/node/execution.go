@@ -40,10 +40,7 @@ func (p *Pool) Executed(ctx context.Context, client string, height, number int64
 	if newest < number {
 		return 0, newest, nil
 	}
-	if since = p.execution.since(epoch, number); 0 < since && since <= height {
-		return since, newest, nil
-	}
-	return height, newest, nil // the node contradicts the known blocks, so its result was not kept
+	return height, newest, nil
 }
 
 // fetchExecuted reads the newest execution block included at a height.
