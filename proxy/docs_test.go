@@ -65,6 +65,11 @@ func TestRecordedResponsesMatchTheDocument(t *testing.T) {
 func TestRecordedSDKResponsesMatchTheDocument(t *testing.T) {
 	t.Parallel()
 	d := readContract(t, newSDK(t, devnet.Options{}, nil).proxy)
+	for _, name := range []string{"NotFound", "InternalServerError"} {
+		if d.at(d.doc, "components", "responses", name) == nil {
+			t.Errorf("document lacks the node's response %s", name)
+		}
+	}
 	checked := map[string]bool{}
 	for _, x := range nodetest.Exchanges(t, "../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		op, ok := d.findOperation(x.Path)

@@ -54,12 +54,15 @@ func (r refusalText) component() string {
 
 // Refusals returns the error statuses of the chain API.
 func (d *description) Refusals() []refusalText {
+	never := http.StatusInternalServerError // Story's REST API answers 500 instead of 404, and the documented shape the reverse
+	if d.o.Chain.Shape == story.Node {
+		never = http.StatusNotFound
+	}
 	var all []refusalText
 	for _, r := range d.parts.Statuses {
 		switch {
 		case r.Status == http.StatusUnauthorized && !d.o.Chain.Auth:
-		case r.Status == http.StatusNotFound && d.o.Chain.Shape == story.Node: // a node answers 500 instead
-		case r.Status == http.StatusInternalServerError && d.o.Chain.Shape != story.Node:
+		case r.Status == never && d.o.Cosmos == nil:
 		default:
 			all = append(all, r)
 		}
