@@ -34,7 +34,7 @@ type client struct {
 	paymentTimer   *time.Timer // until the limits allow the next event
 	blockEvents    blockEvents // used if the client asked for block events
 
-	minHeight int64     // block that the client has seen in its session; 0 for none or after giveUp
+	minHeight int64     // block that the client has seen in its session or requires; 0 for none or after giveUp
 	giveUp    time.Time // when answers before minHeight are sent nevertheless
 }
 
@@ -48,7 +48,7 @@ func (cl *client) serve(r *http.Request, rec *record.Record, sources []Source) e
 		return err
 	}
 	setHeaders(cl.w.Header(), cl.out.gzip)
-	if cl.resumeSession(r) {
+	if cl.resumeSession(r, sources) {
 		cl.w.Header().Set(session.ResetHeader, "true")
 	}
 	cl.w.WriteHeader(http.StatusOK)

@@ -199,6 +199,26 @@ func TestBlockEventsStartAtSessionBlock(t *testing.T) {
 	})
 }
 
+func TestStreamStartsAtTheMinimumBlock(t *testing.T) {
+	for _, target := range []string{"/a", live("/a"), live("/a") + "&stream.blocks=true"} {
+		inBubble(t, stream.Options{}, func(s *service) {
+			s.chain.read = func(_ string, height int64) (string, error) {
+				time.Sleep(300 * time.Millisecond)
+				return strconv.FormatInt(height, 10), nil
+			}
+			s.follow(live("/a"))
+			time.Sleep(time.Second) // so that there is an answer
+			s.setAnswers(nil)
+			s.chain.min = 101
+			f := s.follow(target)
+			time.Sleep(time.Second)
+			if got := strings.Join(f.events(), " "); !strings.Contains(got, "id: 101.") || strings.Contains(got, "id: 100.") {
+				t.Errorf("%s: events = %q, want block 101 only", target, got)
+			}
+		})
+	}
+}
+
 func TestStreamWaitsForSessionBlock(t *testing.T) {
 	for _, target := range []string{"/a", live("/a"), live("/a", "/b") + "&stream.blocks=true", "/a?stream.session=102.00000000"} {
 		inBubbleWith(t, stream.Options{}, web.Options{SessionCookie: true}, func(s *service) {

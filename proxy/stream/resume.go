@@ -72,21 +72,28 @@ func parseDigest(text string) (d digest, ok bool) {
 	return digest(binary.BigEndian.Uint64(sum[:])), err == nil
 }
 
-// resumeSession reads the client's session. It reports whether the session's block was rolled back.
-func (cl *client) resumeSession(r *http.Request) (reset bool) {
+// resumeSession sets the block at which the stream starts: that of the client's session, or a later one that the sources
+// require. It reports whether the session's block was rolled back.
+func (cl *client) resumeSession(r *http.Request, sources []Source) (reset bool) {
 	tip := cl.h.o.Heights.Tip()
 	seen, _ := session.ParseToken(r.Header.Get(session.Header))
 	if seen.Height == 0 {
 		seen = cl.h.stack.CookieSession(r, cl.h.o.Heights.ChainID(), tip)
 	}
-	if seen.Height == 0 || seen.Replaced(cl.h.o.Heights) {
-		return seen.Height > 0
+	if reset = seen.Replaced(cl.h.o.Heights); !reset {
+		cl.minHeight = seen.Height
 	}
-	cl.minHeight, cl.blockEvents.epoch, cl.blockEvents.sentHeight = seen.Height, tip.Epoch, seen.Height-1
-	if tip.Known && (tip.Limit == 0 || seen.Height <= tip.Limit) { // otherwise the tip is unknown, or the block is implausibly high
+	for i := range sources {
+		cl.minHeight = max(cl.minHeight, sources[i].Min)
+	}
+	if cl.minHeight == 0 {
+		return reset
+	}
+	cl.blockEvents.epoch, cl.blockEvents.sentHeight = tip.Epoch, cl.minHeight-1
+	if tip.Known && (tip.Limit == 0 || cl.minHeight <= tip.Limit) { // otherwise the tip is unknown, or the block is implausibly high
 		cl.giveUp = time.Now().Add(cache.Patience(cl.h.o.Patience, tip.Interval))
 	}
-	return false
+	return reset
 }
 
 // waitForSession returns how long an answer at height must wait for one at the session's block. It is 0 if the

@@ -105,6 +105,7 @@ type chain struct {
 	answers  map[string]string
 	read     func(path string, height int64) (string, error) // used instead of answers, without the lock
 	readers  []string                                        // clients on whose behalf it was read
+	min      int64                                           // the block that requests require; 0 for none
 	pinned   int64                                           // the block that all answers are pinned to; 0 for none
 	executed func(ctx context.Context)                       // runs before Executed returns
 	indexed  bool                                            // the answers are from the nodes' index
@@ -187,7 +188,7 @@ const missing = "missing"
 var errUnreadable = &failure.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
-	return web.Feed{Key: path, Indexed: c.indexed, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, int64, error) {
+	return web.Feed{Key: path, Min: c.min, Indexed: c.indexed, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, int64, error) {
 		if c.read != nil {
 			height := c.Tip().Height
 			text, err := c.read(path, height)

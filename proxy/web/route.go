@@ -42,6 +42,7 @@ type Handler func(c *gin.Context, rec *record.Record) error
 // A Feed is a response that changes with the chain's blocks.
 type Feed struct {
 	Key     string        // equal for requests with the same meaning
+	Min     int64         // the first response must not be older than this block; 0 for none
 	Undated bool          // its responses do not depend on the state at a block
 	Indexed bool          // its responses are items of the nodes' index, such as a transaction
 	Fresh   time.Duration // how long a response is fresh if no tip is known
