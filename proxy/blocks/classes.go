@@ -97,7 +97,7 @@ func (r *Reader) SetClasses(classes Classes, overrides map[string]cache.Policy) 
 		switch {
 		case !ok:
 			policy = classes.of(k.Class)
-		case k.fixed:
+		case k.Class.Fixed():
 			policy = classes.fixed(policy)
 		}
 		k.setPolicy(policy)
@@ -107,7 +107,7 @@ func (r *Reader) SetClasses(classes Classes, overrides map[string]cache.Policy) 
 }
 
 func (k *Kind) setPolicy(p cache.Policy) {
-	p.StalePastExpires = k.readsState // of state, only "not found" has Expires, and may be served stale like other state
+	p.StalePastExpires = k.Class.ReadsState() // of state, only "not found" has Expires, and may be served stale like other state
 	k.policy.Store(&p)
 }
 

@@ -23,7 +23,7 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	if compared == nil {
 		compared = func(body []byte) []byte { return body }
 	}
-	f := web.Feed{Key: q.key(), Min: q.Min, Undated: !q.Kind.readsState, Indexed: q.Kind.Class == Found, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q, tip.Epoch), ComparedBody: compared}
+	f := web.Feed{Key: q.key(), Min: q.Min, Undated: !q.Kind.Class.ReadsState(), Indexed: q.Kind.Class == Found, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q, tip.Epoch), ComparedBody: compared}
 	if at, ok := r.snapshot(ctx, rec, q, tip); ok {
 		f.Key = fmt.Sprintf("walk %d %s", tip.Epoch, at.key()) // unlike a feed of that height, it may continue at the tip
 		f.Read = r.walked(r.newest(at, tip.Epoch), f.Read, tip.Epoch)

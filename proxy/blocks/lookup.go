@@ -82,7 +82,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Rec
 		}
 	}
 	a, err := r.get(ctx, from, rec, q, tip)
-	if err != nil || q.Kind.fixed && a.Entry.Status == http.StatusOK {
+	if err != nil || q.Kind.Class.Fixed() && a.Entry.Status == http.StatusOK {
 		return a, err
 	}
 	return a, r.CheckHeight(a.Entry.Height, q.Min)
@@ -104,7 +104,7 @@ func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 		policy = r.classes.Load().Pinned
 	}
 	query := cache.Query{
-		Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.readsState,
+		Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.Class.ReadsState(),
 		Ahead: q.Pinned == 0 && q.Cost < node.Scan, Confined: q.Kind.Class == Unknown,
 	}
 	if tip.Known {

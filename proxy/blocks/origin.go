@@ -96,7 +96,7 @@ func (a *originRead) Expected(background bool) time.Duration {
 
 // request returns the request to a node; the origin adds the path.
 func (a *originRead) request() node.Request {
-	return node.Request{Height: cmp.Or(a.q.Pinned, node.AtTip), Unpinned: !a.q.Kind.readsState, Cost: a.q.Cost, Client: a.name()}
+	return node.Request{Height: cmp.Or(a.q.Pinned, node.AtTip), Unpinned: !a.q.Kind.Class.ReadsState(), Cost: a.q.Cost, Client: a.name()}
 }
 
 func (a *originRead) name() string {

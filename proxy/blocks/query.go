@@ -17,8 +17,7 @@ type Kind struct {
 	Headers      func(e *cache.Entry, key string) ResponseHeaders // headers specific to the interface; nil for none
 	ComparedBody func(body []byte) []byte                         // part of a body that streams compare to detect a change; nil means all of it
 
-	readsState, fixed bool                         // derived from Class
-	policy            atomic.Pointer[cache.Policy] // for reads at the newest block
+	policy atomic.Pointer[cache.Policy] // for reads at the newest block
 }
 
 // ResponseHeaders are headers specific to the interface, as in [respond.Response].

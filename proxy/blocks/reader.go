@@ -71,7 +71,6 @@ func New(o Options, stack *web.Stack, c *cache.Cache) (*Reader, error) {
 // Add adds a kind of reads. It must be called before the configured classes are set, and before the Reader is used.
 func (r *Reader) Add(k *Kind) *Kind {
 	r.kinds = append(r.kinds, k)
-	k.readsState, k.fixed = k.Class.ReadsState(), k.Class.Fixed()
 	k.setPolicy(r.classes.Load().of(k.Class))
 	return k
 }

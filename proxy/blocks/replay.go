@@ -35,5 +35,3 @@ func (m *repeatedQuery) Replay(rec *record.Record, res *respond.Response) (ok bo
 	}
 	return ok
 }
-
-var _ record.Replayer = (*repeatedQuery)(nil)

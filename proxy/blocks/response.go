@@ -59,7 +59,7 @@ func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Query, a
 	res.Now, res.Until = now, a.freshUntil(now)
 	res.CatchingUp, res.Seconds = a.Tip.CatchingUp && !immutable, !a.Tip.Known && !immutable
 	res.Unconfirmed = a.Tip.Unconfirmed
-	res.Private, res.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.fixed
+	res.Private, res.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.Class.Fixed()
 	if !immutable {
 		res.SharedUntil = a.sharedUntil(now)
 	}

@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/tipcache/tipcache/cache"
@@ -19,7 +20,7 @@ func (r *Reader) rolledBack(q *Query) error {
 		return nil
 	}
 	return &failure.Failure{Status: http.StatusConflict, Expected: true,
-		Public: "block " + session.Token{Height: q.required.Height}.String() + " was rolled back, so a transaction in it may be lost: look for it, and repeat the request without this block"}
+		Public: fmt.Sprintf("block %d was rolled back, so a transaction in it may be lost: look for it, and repeat the request without this block", q.required.Height)}
 }
 
 // awaitSeen waits briefly for the newest block that the client has seen, by its session or on its connection,

@@ -62,7 +62,6 @@ const MaxMessage = 64 << 20
 type Feed struct {
 	o       Options
 	hub     *hub
-	memory  *account.Part // of unread events; nil has no limit
 	metrics *metrics
 
 	// Only Run uses these.
@@ -81,9 +80,8 @@ func New(o Options) *Feed {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	f := &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
 	if o.Memory != nil {
-		f.memory = o.Memory.Part(account.Events, o.Memory.Limit()/4, 0)
+		f.hub.memory = o.Memory.Part(account.Events, o.Memory.Limit()/4, 0)
 	}
-	f.hub.memory = f.memory
 	return f
 }
 

@@ -206,7 +206,7 @@ func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 		s.cancelLocked(sub)
 		return false
 	}
-	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v, held: e.hold(s.feed.memory)}
+	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v, held: e.hold(s.feed.hub.memory)}
 	if m.held {
 		s.bytes += e.weight
 	} else if len(s.queue) > 0 { // only a client that has read all others gets it in any case

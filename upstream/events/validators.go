@@ -31,33 +31,29 @@ func (u *validatorUpdate) key() (kind string, key []byte) {
 	return u.PubKey.Sum.Type, key
 }
 
-// A keyKind is a kind of validator keys.
-type keyKind struct {
-	name    string // in events
-	address func(key []byte) []byte
-}
-
-// CometBFT's kinds of keys.
-var (
-	ed25519   = keyKind{"tendermint/PubKeyEd25519", truncatedHash}
-	secp256k1 = keyKind{"tendermint/PubKeySecp256k1", func(key []byte) []byte {
-		sum, hash := sha256.Sum256(key), ripemd160.New()
-		hash.Write(sum[:])
-		return hash.Sum(nil)
-	}}
-	bls12381 = keyKind{"cometbft/PubKeyBls12_381", truncatedHash}
+// The kinds of validator keys in events.
+const (
+	ed25519   = "tendermint/PubKeyEd25519"
+	secp256k1 = "tendermint/PubKeySecp256k1"
+	bls12381  = "cometbft/PubKeyBls12_381"
 )
 
-func truncatedHash(key []byte) []byte {
-	sum := sha256.Sum256(key)
-	return sum[:20]
-}
-
-// keyKinds holds the kinds by their names before CometBFT 1.0 and since.
-var keyKinds = map[string]keyKind{
+// keyKinds holds the kinds by their names in block_results, before CometBFT 1.0 and since.
+var keyKinds = map[string]string{
 	"tendermint.crypto.PublicKey_Ed25519": ed25519, "ed25519": ed25519,
 	"tendermint.crypto.PublicKey_Secp256K1": secp256k1, "secp256k1": secp256k1,
 	"tendermint.crypto.PublicKey_Bls12381": bls12381, "bls12_381": bls12381,
+}
+
+// addressOf returns the address of the validator with a key.
+func addressOf(kind string, key []byte) []byte {
+	sum := sha256.Sum256(key)
+	if kind != secp256k1 {
+		return sum[:20]
+	}
+	hash := ripemd160.New()
+	hash.Write(sum[:])
+	return hash.Sum(nil)
 }
 
 // validatorSetUpdates returns the value of the event ValidatorSetUpdates for the updates in block_results.
@@ -77,7 +73,7 @@ func validatorSetUpdates(updates json.RawMessage) ([]byte, error) {
 			return nil, fmt.Errorf("unknown type %q of a validator's public key", name)
 		}
 		text, _ := json.Marshal(key) // bytes always encode
-		value = fmt.Appendf(value, `{"address":"%X","pub_key":{"type":"%s","value":%s},"voting_power":"%d","proposer_priority":"0"}`, kind.address(key), kind.name, text, u.Power)
+		value = fmt.Appendf(value, `{"address":"%X","pub_key":{"type":"%s","value":%s},"voting_power":"%d","proposer_priority":"0"}`, addressOf(kind, key), kind, text, u.Power)
 	}
 	return append(value, "]}"...), nil
 }
