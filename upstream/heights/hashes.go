@@ -10,8 +10,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// rememberedHashes is the number of hashes kept per epoch.
-const rememberedHashes = 4096
+const (
+	rememberedHashes = 4096 // number of hashes kept per epoch
+	maxHash          = 64   // length of a hash in hex; a node could fill the memory with longer ones
+)
 
 // A hashTable holds the hashes of the newest blocks of the current and the previous epoch. Reads take no lock.
 type hashTable struct {
@@ -55,7 +57,7 @@ func (t *hashTable) addAll(hashes map[int64]string, isCurrent func() bool) {
 
 // add adds the hash of a block. The caller must hold mu.
 func (t *hashTable) add(height int64, hash string) {
-	if hash == "" || height <= max(0, t.high-rememberedHashes) {
+	if hash == "" || len(hash) > maxHash || height <= max(0, t.high-rememberedHashes) {
 		return
 	}
 	if t.current.Load() == nil {

@@ -2,6 +2,7 @@ package heights_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,6 +105,15 @@ func TestForkOfOneNodeBeginsNoEpoch(t *testing.T) {
 			t.Errorf("new epochs = %d, want 0\n%s", c.epochs.Load(), c.log)
 		}
 	}, a, b)
+}
+
+func TestLongHashesAreNotKept(t *testing.T) {
+	n := newFakeNode(990)
+	n.hash = func(int64) string { return strings.Repeat("A", 65) }
+	runChain(t, func(t *testing.T, c *followed) {
+		c.current(3)
+		expect.Equal(t, c.HashOf(c.Tip().Height-1), "", "HashOf the last block with a header")
+	}, n)
 }
 
 func TestNodeIsUsedAgainAfterItsForkEnds(t *testing.T) {
