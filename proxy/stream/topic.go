@@ -46,59 +46,58 @@ type topic struct {
 
 // A source is what a topic reads.
 type source struct {
-	key     string                       // identifies the source
-	fresh   time.Duration                // between two reads while no tip is known
-	undated bool                         // its answers belong to no height
-	indexed bool                         // its answers are from the nodes' index
-	item    *atomic.Pointer[cache.Entry] // answer of the last read of an indexed source; nil if that failed
-	free    bool                         // reads are charged to nobody
-	// read returns the current event, its height and the block that it is pinned to (0 for none) on behalf of a client.
-	// before is the last event, nil if unknown. With an error, the event may be before, nil, or that of an older answer.
-	// read holds a new event for the caller.
-	read func(ctx context.Context, before *event, client string) (now *event, height, pinned int64, err error)
+	key     string        // identifies the source
+	fresh   time.Duration // between two reads while no tip is known
+	undated bool          // its answers belong to no height
+	indexed bool          // its answers are from the nodes' index
+	free    bool          // reads are charged to nobody
+	// read returns the current answer on behalf of a client. before is the last one, nil if unknown. With an error, the
+	// answer may be before, nil, or an older one. read holds a new answer for the caller.
+	read func(ctx context.Context, before *event, client string) (topicState, error)
 }
 
 // feedSource returns the source of a feed's answers.
 func (ts *topics) feedSource(f web.Feed) source {
-	item := new(atomic.Pointer[cache.Entry])
-	return source{key: "answer " + f.Key, fresh: f.Fresh, undated: f.Undated, indexed: f.Indexed, item: item, read: func(ctx context.Context, before *event, client string) (*event, int64, int64, error) {
+	return source{key: "answer " + f.Key, fresh: f.Fresh, undated: f.Undated, indexed: f.Indexed, read: func(ctx context.Context, before *event, client string) (topicState, error) {
 		res, pinned, err := f.Read(ctx, client)
-		if f.Indexed && res.Err == nil {
-			item.Store(res.Entry) // nil if the read failed
-		}
+		now := topicState{answer: before, pinned: pinned}
 		if err != nil {
-			return before, 0, pinned, err
+			return now, err
 		}
-		if before != nil && before.tag == tagOf(res.Entry) {
-			return before, res.Entry.Height, pinned, res.Err
+		if now.height = res.Entry.Height; f.Indexed && res.Err == nil {
+			now.item = res.Entry
 		}
-		now, err := ts.answerEvent(res.Entry, f.ComparedBody(res.Entry.Body))
-		if err != nil {
-			return before, 0, pinned, err
+		if before == nil || before.tag != tagOf(res.Entry) {
+			changed, err := ts.answerEvent(res.Entry, f.ComparedBody(res.Entry.Body))
+			if err != nil {
+				return now, err
+			}
+			now.answer = changed
 		}
-		return now, res.Entry.Height, pinned, res.Err
+		return now, res.Err
 	}}
 }
 
 // blockSource returns the source of the chain's blocks. It reads a block's execution block once for all clients.
 func blockSource(heights heights) source {
-	return source{key: "blocks", free: true, read: func(ctx context.Context, _ *event, _ string) (*event, int64, int64, error) {
+	return source{key: "blocks", free: true, read: func(ctx context.Context, _ *event, _ string) (topicState, error) {
 		ctx, cancel := context.WithTimeout(ctx, retryInterval)
 		defer cancel()
 		height := heights.Tip().Height
 		_, executed, _ := heights.Executed(ctx, "", height, math.MaxInt64) // 0 if the chain has none or no node says it in time
-		return blockEvent(height, executed, heights), height, 0, nil
+		return topicState{answer: blockEvent(height, executed, heights), height: height}, nil
 	}}
 }
 
 // topicState is the newest answer of a topic, or why there is none.
 type topicState struct {
-	epoch   int64       // epoch in which it was read; a rollback makes older states invalid
-	answer  *event      // nil if there is none yet
-	height  int64       // newest block at which the answer is known to be valid
-	pinned  int64       // block that the answer is pinned to; 0 if later blocks may change it
-	past    blockAnswer // answer at an earlier block, for frames; held
-	failure *event      // error of the last read; nil if it succeeded
+	epoch   int64        // epoch in which it was read; a rollback makes older states invalid
+	answer  *event       // nil if there is none yet
+	item    *cache.Entry // the answer of an indexed source; nil if the last read failed
+	height  int64        // newest block at which the answer is known to be valid
+	pinned  int64        // block that the answer is pinned to; 0 if later blocks may change it
+	past    blockAnswer  // answer at an earlier block, for frames; held
+	failure *event       // error of the last read; nil if it succeeded
 }
 
 // subscribe adds a follower to the topic of a source. It returns nil if the budget allows no further topic.
@@ -200,9 +199,8 @@ func (ts *topics) follow(ctx context.Context, t *topic) {
 
 // refresh reads a topic's source on behalf of a client during an epoch, publishes a change and returns the new state. It
 // keeps nothing from another epoch.
-func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch int64) (next *topicState) {
-	old := t.state.Load()
-	next = &topicState{epoch: epoch}
+func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch int64) *topicState {
+	old, next := t.state.Load(), &topicState{}
 	framed := t.framed.Load() > 0
 	if framed {
 		ctx = web.AtEachBlock(ctx)
@@ -212,10 +210,10 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 		before = topicState{}
 	}
 	err := upstream.Guard(ts.log, "stream", func() (err error) {
-		next.answer, next.height, next.pinned, err = t.read(ctx, before.answer, client)
+		*next, err = t.read(ctx, before.answer, client)
 		return err
 	})
-	if err != nil {
+	if next.epoch = epoch; err != nil {
 		next.height, next.failure = before.height, failureEvent(err)
 	}
 	next.retainPast(old, framed)

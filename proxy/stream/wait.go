@@ -89,12 +89,7 @@ func parseWait(values []string) (time.Duration, error) {
 }
 
 // currentItem returns the newest answer of the topic; nil if there is none since the last rollback or failure.
-func (p *poll) currentItem() *cache.Entry {
-	if p.current(p.h.o.Heights.Tip().Epoch).answer == nil {
-		return nil
-	}
-	return p.item.Load()
-}
+func (p *poll) currentItem() *cache.Entry { return p.current(p.h.o.Heights.Tip().Epoch).item }
 
 // hasItem reports whether a node has the item, or refuses the request for a reason that no block changes.
 func (p *poll) hasItem() bool {
