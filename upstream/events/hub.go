@@ -29,7 +29,7 @@ type hub struct {
 type equality struct{ tag, value string }
 
 func equalityOf(q *query.Query) equality {
-	tag, value, _ := q.Equality()
+	tag, value := q.Equality()
 	return equality{tag, value}
 }
 
@@ -224,7 +224,7 @@ var consensusKinds = []string{
 
 // matchesConsensus reports whether a query may match a consensus event, whose only tag is its kind.
 func matchesConsensus(q *query.Query) bool {
-	if tag, kind, ok := q.Equality(); ok && tag == kindTag {
+	if tag, kind := q.Equality(); tag == kindTag {
 		return !slices.Contains(blockKinds, kind)
 	}
 	return slices.ContainsFunc(consensusKinds, func(kind string) bool { return q.Matches(query.Tags{kindTag: {kind}}) })

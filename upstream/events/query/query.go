@@ -112,18 +112,18 @@ func (c condition) String() string {
 
 // IsEquality reports whether the query consists only of the condition that Equality returns.
 func (q *Query) IsEquality() bool {
-	_, _, ok := q.Equality()
-	return ok && len(q.conditions) == 1
+	tag, _ := q.Equality()
+	return tag != "" && len(q.conditions) == 1
 }
 
 // Equality returns a tag and a value that every matching event has. Of several conditions that require a value, it uses
-// the last one, and one for tm.event only if there is no other. ok is false if the query requires no value.
-func (q *Query) Equality() (tag, value string, ok bool) {
+// the last one, and one for tm.event only if there is no other. tag is empty if the query requires no value.
+func (q *Query) Equality() (tag, value string) {
 	for _, c := range q.conditions {
 		// Events have the value "" for their type without having such a tag.
-		if c.operator == equal && c.kind == text && c.value != "" && (!ok || c.tag != "tm.event") {
-			tag, value, ok = c.tag, c.value, true
+		if c.operator == equal && c.kind == text && c.value != "" && (tag == "" || c.tag != "tm.event") {
+			tag, value = c.tag, c.value
 		}
 	}
-	return tag, value, ok
+	return tag, value
 }
