@@ -45,19 +45,32 @@ func TestGatewayErrorsArePassedOnAndNotCached(t *testing.T) {
 	}
 }
 
-func TestGatewayErrorOverSocketIsCountedAndLoggedAsFailure(t *testing.T) {
-	n := newRecordedNode(t)
-	log := new(logtest.Log)
-	server, metrics := newHandler(t, n, rpc.Options{}, func(o *web.Options) {
-		o.AccessLog, o.Logger = log, slog.New(slog.NewTextHandler(io.Discard, nil))
-	})
-	n.setAnswer(paramsKey, `"error":{"code":-32005,"message":"rate limit exceeded"}`)
-	upgrade := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil)
-	answer := server.Config.Handler.(*rpc.Handler).Call(upgrade, "abci_query", json.RawMessage(`{"path":"/cosmos.staking.v1beta1.Query/Params"}`))
-	expect.Equal(t, string(answer.Member), `"error":{"code":-32005,"message":"rate limit exceeded"}`, "answer")
-	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "rpc abci_query", "502", "server"), 1, "calls counted as failed")
-	for _, want := range []string{`"level":"ERROR"`, `"status":502`, `"error":"`, "rate limit exceeded"} {
-		expect.Contains(t, log.String(), want, "access log")
+func TestGatewayErrorIsCountedAndLoggedAsFailure(t *testing.T) {
+	for name, call := range map[string]func(t *testing.T, server *httptest.Server) string{
+		"over a socket": func(t *testing.T, server *httptest.Server) string {
+			upgrade := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil)
+			answer := server.Config.Handler.(*rpc.Handler).Call(upgrade, "abci_query", json.RawMessage(`{"path":"/cosmos.staking.v1beta1.Query/Params"}`))
+			return string(answer.Member)
+		},
+		"by POST": func(t *testing.T, server *httptest.Server) string {
+			_, body := post(t, server.URL, paramsCall)
+			return body
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newRecordedNode(t)
+			log := new(logtest.Log)
+			server, metrics := newHandler(t, n, rpc.Options{}, func(o *web.Options) {
+				o.AccessLog, o.Logger = log, slog.New(slog.NewTextHandler(io.Discard, nil))
+			})
+			n.setAnswer(paramsKey, `"error":{"code":-32005,"message":"rate limit exceeded"}`)
+			expect.Contains(t, call(t, server), `"error":{"code":-32005,"message":"rate limit exceeded"}`, "answer")
+			server.Close() // waits until the request is logged
+			expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "rpc abci_query", "502", "server"), 1, "calls counted as failed")
+			for _, want := range []string{`"level":"ERROR"`, `"status":502`, `"error":"`, "rate limit exceeded"} {
+				expect.Contains(t, log.String(), want, "access log")
+			}
+		})
 	}
 }
 

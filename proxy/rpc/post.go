@@ -114,6 +114,7 @@ func (k *pendingCall) answerOnly(c *gin.Context, rec *record.Record) error {
 	}
 	k.run(c.Request, rec, []*pendingCall{k}, nil)
 	adviseRetry(c.Writer.Header(), rec, k)
+	rec.Failed = k.failure != nil
 	return k.err
 }
 

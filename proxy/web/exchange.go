@@ -44,8 +44,6 @@ func (s *Stack) exchange(r *http.Request, rec *record.Record, answer http.Header
 	if err != nil {
 		rec.Err = err
 		status = rec.Fail().Status
-	} else if rec.Failed {
-		status = http.StatusBadGateway
 	}
 	s.end(r, rec, status, size)
 	return err

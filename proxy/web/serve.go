@@ -68,6 +68,9 @@ func (s *Stack) end(r *http.Request, rec *record.Record, status, size int) {
 	if rec.LaneSlot != nil && rec.Replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
 		rec.LaneSlot.Put(r, rec)
 	}
+	if rec.Failed && status == http.StatusOK { // as a REST request is counted
+		status = http.StatusBadGateway
+	}
 	s.Recorder.End(rec, &record.End{Head: record.HeadOf(r), Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
 }
 
