@@ -258,6 +258,14 @@ func TestStreamsSpendLimitOfClient(t *testing.T) {
 	})
 }
 
+func TestRenewFindsKeyWithRateThatIsNotRequired(t *testing.T) {
+	key := keyOf("one", "secret")
+	key.Rate = perHour
+	if c, err := newAdmission(limits.Limits{}, key).Renew(requestWithKey("secret"), false); err != nil || c.Name() != "key one 1" {
+		t.Errorf("Renew = client %q, %v; want the first turn of the key", c.Name(), err)
+	}
+}
+
 func TestRenewFailsOnceKeyIsRemoved(t *testing.T) {
 	a := newAdmission(limits.Limits{}, keyOf("one", "secret"))
 	r := requestWithKey("secret")

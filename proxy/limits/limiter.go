@@ -73,6 +73,8 @@ func (a *Admission) Renew(r *http.Request, keyed bool) (c Client, err error) {
 	c.Address = a.AddressOf(r)
 	if keyed {
 		c.Key, err = a.keyOf(r)
+	} else if c.Key, keyed = a.KeyWithRate(r.Header.Get(KeyHeader)); keyed {
+		c.Turn = a.NextTurn()
 	}
 	return c, err
 }

@@ -70,7 +70,9 @@ func (c *conn) serve(ws *websocket.Conn, raw net.Conn) {
 			return
 		}
 		late := time.AfterFunc(c.handler.o.Read, c.end) // pings do not notice a message without an end
-		held := c.stack().HoldBody(c.stack().Admission.ClientOf(c.request))
+		// If the key has been removed, revoke ends the connection.
+		client, _ := c.stack().Admission.Renew(c.request, c.handler.o.Keyed)
+		held := c.stack().HoldBody(&client)
 		message, err := held.ReadAll(observedReader{from, &c.hasRead}, c.handler.o.Message)
 		late.Stop()
 		if err != nil {

@@ -2,6 +2,7 @@ package socket_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -74,6 +76,36 @@ func TestMessagesAndAnswersReserveMemory(t *testing.T) {
 	}
 	_ = conn.CloseNow()
 	expect.Eventually(t, "release of all memory", func() bool { return memory.Used() == 0 })
+}
+
+func TestMessagesReserveMemoryForTheKeyOfTheSocket(t *testing.T) {
+	stack := web.New(web.Options{Keys: []limits.Key{
+		{Name: "one", SHA256: sha256.Sum256([]byte("first"))},
+		{Name: "two", SHA256: sha256.Sum256([]byte("second"))},
+	}}, nil)
+	hold, begun := make(chan struct{}), make(chan struct{}, 3)
+	_, url := serve(t, socket.Options{Stack: stack, Keyed: true, Message: 12 << 20, Methods: methods(func(*http.Request, string, json.RawMessage) []byte {
+		begun <- struct{}{}
+		<-hold
+		return []byte(`"result":1`)
+	})})
+	defer close(hold)
+	sendLong := func(key string) *websocket.Conn {
+		conn, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{HTTPHeader: http.Header{limits.KeyHeader: {key}}})
+		expect.NoError(t, err)
+		t.Cleanup(func() { _ = conn.CloseNow() })
+		send(t, conn, `{"jsonrpc":"2.0","id":1,"method":"wait","params":["`+strings.Repeat("x", 10<<20)+`"]}`)
+		return conn
+	}
+	sendLong("first")
+	<-begun
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, _, err := sendLong("first").Read(ctx); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
+		t.Errorf("connection ended with %v after a message above the share of its key, want status %d", err, websocket.StatusTryAgainLater)
+	}
+	sendLong("second")
+	<-begun
 }
 
 func TestCallReadAheadWithoutMemoryIsReadAgain(t *testing.T) {
