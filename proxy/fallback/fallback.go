@@ -189,7 +189,7 @@ func (call *call) send(c *gin.Context, keyed bool) {
 	h := c.Writer.Header()
 	for name, values := range call.header {
 		switch {
-		case name == "Set-Cookie", name == "Content-Length", name == respond.RequestIDHeader, strings.HasPrefix(name, "Access-Control-"),
+		case name == "Set-Cookie", name == "Content-Length", name == "Alt-Svc", name == respond.RequestIDHeader, strings.HasPrefix(name, "Access-Control-"),
 			name == session.Header, name == session.ResetHeader, name == limits.StatusHeader, name == limits.PolicyHeader,
 			keyed && letsStore(name):
 		case name == "Vary":
