@@ -189,13 +189,6 @@ func (l *Listener) assign(s *slot, to *conn.Conn) (ok bool) {
 	return !exceeds || l.evictFor(s)
 }
 
-// setConn makes the listener close c in place of the connection that carries its TLS.
-func (l *Listener) setConn(s *slot, c *conn.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.conn = c
-}
-
 func (l *Listener) state() (full, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

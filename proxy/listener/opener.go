@@ -49,7 +49,9 @@ func (s *opener) open(slot *slot) {
 			l.o.Logger.Debug("TLS handshake failed", "client", slot.client, "error", err)
 			return
 		}
-		l.setConn(slot, conn.Accepted(secured))
+		l.mu.Lock()
+		slot.conn = conn.Accepted(secured) // which the listener closes through the lane
+		l.mu.Unlock()
 		opened = secured
 	}
 	if !s.send(accepted{opened, nil}) {
