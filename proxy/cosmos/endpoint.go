@@ -100,7 +100,7 @@ func (ep *endpoint) responseHeaders(e *cache.Entry, key string) blocks.ResponseH
 }
 
 // stateless reports whether an entry does not depend on state. Errors of a fixed kind always expire, so these count only if the
-// node did not understand the request.
+// node did not understand the request. Internal errors at a height expire, too, in case they are not the state's.
 func (ep *endpoint) stateless(e *cache.Entry, key string) bool {
 	switch e.Status {
 	case http.StatusOK, http.StatusNotFound:
@@ -111,5 +111,6 @@ func (ep *endpoint) stateless(e *cache.Entry, key string) bool {
 	if ep.Class.Fixed() {
 		return dialect.Uncertain(key)
 	}
-	return !e.Expires.IsZero()
+	ofState := e.Status == http.StatusInternalServerError && e.Source != 0 && !e.Failed
+	return !e.Expires.IsZero() && !ofState
 }

@@ -262,6 +262,7 @@ func TestFailuresAreMarkedAndExpireSoon(t *testing.T) {
 	}{
 		"a value":                               {node.Answer{NodeStatus: 200, Reason: node.OK, Height: 90}, false, state},
 		"a refusal with the state's codespace":  {node.Answer{NodeStatus: 400, Reason: node.Refused, Codec: "sdk", Height: 90}, false, state},
+		"an internal error at a height":         {node.Answer{NodeStatus: 500, Reason: node.Refused, Codec: "sdk", Height: 90, Internal: true}, false, negative},
 		"a refusal that may not be the state's": {node.Answer{NodeStatus: 400, Reason: node.Refused}, false, 4 * time.Second},
 		"a future height":                       {node.Answer{NodeStatus: 400, Reason: node.FutureHeight}, false, time.Second},
 		"an ambiguous 400":                      {node.Answer{NodeStatus: 400, Reason: node.Ambiguous}, false, negative},
@@ -353,5 +354,24 @@ func TestForeignPageIsExpectedOnlyAtUnknownPath(t *testing.T) {
 		_, err := q.Fetch(t.Context(), node.Request{Height: node.AtTip}, nil)
 		expect.Equal(t, failure.Of(err).Expected, want, "whether the failure of %s is expected", path)
 		expect.Equal(t, failure.Of(err).Status, http.StatusBadGateway, "status of %s", path)
+	}
+}
+
+func TestInternalErrorNamesItsBlockUntilItExpires(t *testing.T) {
+	h := handlerOf(t)
+	_, q := h.parse(staking+"/params", "")
+	for name, tt := range map[string]struct {
+		answer   node.Answer
+		noHeight bool
+	}{
+		"at a height":     {node.Answer{NodeStatus: 500, Reason: node.Refused, Codec: "sdk", Height: 90, Internal: true}, false},
+		"without height":  {node.Answer{NodeStatus: 500, Reason: node.Ambiguous}, true},
+		"a future height": {node.Answer{NodeStatus: 500, Reason: node.FutureHeight, Height: 900}, true},
+	} {
+		tt.answer.Body = []byte(`{"code":13}`)
+		e := expect.Value(q.Entry(&tt.answer, nil))(t)
+		if got := q.Kind.Headers(e, q.Key).NoHeight; got != tt.noHeight || e.Expires.IsZero() {
+			t.Errorf("%s: NoHeight = %t, expires %v; want %t and an expiry", name, got, e.Expires, tt.noHeight)
+		}
 	}
 }

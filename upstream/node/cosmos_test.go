@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -203,4 +204,18 @@ func TestSDKNodeOfAnotherChainIsRefusedWithoutCometBFT(t *testing.T) {
 	expect.Eventually(t, "the node to be refused", func() bool { h := p.Health()[0]; return h.WrongChain && h.ChainID != "" })
 	_, err := p.Fetch(within(t, time.Second), Request{Path: "/cosmos/auth/v1beta1/params", Height: AtTip})
 	wantKind(t, err, upstream.Unreachable)
+}
+
+func TestInternalErrorAtAHeightIsMarked(t *testing.T) {
+	for _, tt := range []struct {
+		code   int
+		height string // "" for none
+		want   bool
+	}{{13, "90", true}, {13, "", false}, {2, "90", false}, {5, "90", false}} {
+		r := &http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{metadataHeader: {tt.height}}}
+		a, ok := readCosmos(r, fmt.Appendf(nil, `{"code":%d,"message":"panic","details":[]}`, tt.code), 0)
+		if !ok || a.Internal != tt.want {
+			t.Errorf("code %d at height %q = %+v, %t, want Internal %t", tt.code, tt.height, a, ok, tt.want)
+		}
+	}
 }

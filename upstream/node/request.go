@@ -89,7 +89,7 @@ type Answer struct {
 	NoPath     bool          // the node does not have the path of a request of cost Unknown
 	Cached     bool          // another tipcache sent it, perhaps from its cache, so it proves no height
 	Age        time.Duration // time since it was read, if Cached
-	Internal   bool          // gRPC only, if Reason is Refused: the code is Internal, perhaps after a panic of the node
+	Internal   bool          // Cosmos only, if Reason is Refused: the gRPC code is Internal, perhaps after a panic of the node
 	NodeWorks  bool          // Story only, if Reason is Other: a probe can read this height, so the request may have caused the failure
 }
 
