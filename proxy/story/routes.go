@@ -1,6 +1,9 @@
 package story
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/story/documented"
@@ -95,12 +98,25 @@ var routes = []Route{
 	{Row: row("cdr_partials", "/dkg/cdr_partials", blocks.Live, node.Page, "uuid requester_pub_key_hex", dkg+"GetCDRPartials"), Msg: documented.CDRPartials},
 }
 
-// Table returns all routes: the operator's, then the built-in ones.
+// Table returns all routes: the operator's, then the built-in ones. An operator's row for the paths of a built-in one has its
+// schema, and its page keys if it takes pagination and reads state at a block.
 func Table(own []dialect.Row) (all []Route) {
 	for _, row := range own {
-		all = append(all, Route{Row: row})
+		rt := Route{Row: row}
+		if i := slices.IndexFunc(routes, func(b Route) bool { return rt.samePaths(b.Row) }); i >= 0 {
+			rt.Msg = routes[i].Msg
+			if row.Class.ReadsState() && slices.Contains(strings.Fields(row.Query), dialect.Pagination) {
+				rt.page = routes[i].page
+			}
+		}
+		all = append(all, rt)
 	}
 	return append(all, routes...)
+}
+
+// samePaths reports whether two rows fit the same paths, whatever they call their variables.
+func (rt Route) samePaths(b dialect.Row) bool {
+	return rt.Pattern != "" && dialect.Covers(rt.Pattern, b.Pattern) && dialect.Covers(b.Pattern, rt.Pattern)
 }
 
 // Rows returns the rows of all routes.

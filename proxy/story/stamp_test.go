@@ -80,3 +80,45 @@ func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
 		})
 	}
 }
+
+func TestRowOfOperatorKeepsShapeAndPageKeysOfBuiltInRow(t *testing.T) {
+	const raw = "\x14abcdefghijklmnopqrst"
+	walk := walkKey{blocks.Snapshot{Height: 100}, raw}.text(someChain, somePath)
+	body := `{"code":200,"msg":{"validators":null,"pagination":{"next_key":"` + base64.StdEncoding.EncodeToString([]byte(raw)) + `"}},"error":""}`
+	documented := func(nextKey string) string {
+		return `{"code":200,"msg":{"validators":[],"pagination":{"next_key":"` + nextKey + `","total":"0"}},"error":""}`
+	}
+	for name, tt := range map[string]struct {
+		row  dialect.Row
+		want string
+	}{
+		"a list": {dialect.Row{Pattern: somePath, Class: blocks.Live, Query: "pagination"}, documented(walk)},
+		"a list without pages": {
+			dialect.Row{Pattern: somePath, Class: blocks.Live}, documented(base64.StdEncoding.EncodeToString([]byte(raw))),
+		},
+		"a list that is never cached": {
+			dialect.Row{Pattern: somePath, Class: blocks.Never, Query: "pagination"}, documented(base64.StdEncoding.EncodeToString([]byte(raw))),
+		},
+		"more than the paths of a built-in row": {dialect.Row{Pattern: "/staking/{list}", Class: blocks.Live, Query: "pagination"}, body},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.row.Name = "own"
+			h := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Rows: []dialect.Row{tt.row}})
+			request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: somePath}}
+			e := expect.Value(expect.Value(h.Table.Endpoint(request).Parse(request))(t).
+				Entry(&node.Answer{Status: 200, NodeStatus: 200, Height: 100, Type: "application/json", Body: []byte(body)}, nil))(t)
+			if string(e.Body) != tt.want {
+				t.Errorf("body = %s, want %s", e.Body, tt.want)
+			}
+		})
+	}
+	h := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Rows: []dialect.Row{
+		{Name: "own", Pattern: "/staking/validators/{v:address}/delegations", Class: blocks.Live, Query: "pagination"},
+	}})
+	address := "/staking/validators/0x" + strings.Repeat("ab", 20) + "/delegations"
+	walk = walkKey{blocks.Snapshot{Height: 100}, strings.Repeat("a", 20)}.text(someChain, address)
+	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: address, RawQuery: "pagination.key=" + walk}}
+	if q := expect.Value(h.Table.Endpoint(request).Parse(request))(t); q.Walk.Height != 100 || q.RawQuery != "pagination.key="+strings.Repeat("a", 20) {
+		t.Errorf("query = %q at block %d, want the raw key at block 100", q.RawQuery, q.Walk.Height)
+	}
+}
