@@ -202,9 +202,14 @@ func (d contract) target(op operation, name, value string) string {
 		p := d.at(ref).(map[string]any)
 		known := fmt.Sprint(p["name"])
 		if p["required"] == true && known != name {
-			value := fmt.Sprint(p["example"])
-			path = strings.ReplaceAll(path, "{"+known+"}", url.PathEscape(value))
-			query.Set(known, value)
+			values, isList := p["example"].([]any)
+			if !isList {
+				values = []any{p["example"]}
+			}
+			for _, value := range values {
+				path = strings.ReplaceAll(path, "{"+known+"}", url.PathEscape(fmt.Sprint(value)))
+				query.Add(known, fmt.Sprint(value))
+			}
 		}
 	}
 	query.Set(name, value)

@@ -84,6 +84,25 @@ func TestRecordedSDKResponsesMatchTheDocument(t *testing.T) {
 	}
 }
 
+func TestBatchMatchesTheDocument(t *testing.T) {
+	t.Parallel()
+	s := startChain(t, proxy.Options{})
+	d := readContract(t, s.Config.Handler)
+	op := d.operation(t, "batch")
+	got := s.get(t, batchOf(poolPath, paramsPath))
+	got.expect(t, http.StatusOK)
+	d.check(t, op, got.status, got.header, got.body)
+	described := map[any]bool{}
+	for _, p := range op.body["parameters"].([]any) {
+		described[d.at(p, "name")] = true
+	}
+	for _, name := range []string{"x-block-height", "x-min-block-height", "x-min-evm-block", "X-Block-Height"} {
+		if !described[name] {
+			t.Errorf("batch has no parameter %s", name)
+		}
+	}
+}
+
 // The name of a golden file begins with the id of its operation.
 func TestGoldenResponsesMatchTheDocument(t *testing.T) {
 	chain := readContract(t, startChain(t, proxy.Options{}).Config.Handler)

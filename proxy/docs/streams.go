@@ -39,8 +39,9 @@ func (d *description) addLive() {
 func (d *description) addBatch() {
 	op := d.operation("batch", blocks.BatchPath, d.o.Chain.Auth)
 	op.Parameters[0].Example = []string{d.examplePath(), d.otherPath()}
-	op.Parameters = append(op.Parameters, referred(chainHeaders(d.o)...)...)
+	op.Parameters = append(append(op.Parameters, referred(urlHeights(d.o)...)...), referred(chainHeaders(d.o)...)...)
 	answer := op.Responses["200"]
+	answer.Headers = d.answer().Headers
 	if e := d.examples["batch"].Answer; e != nil {
 		answer.Content[respond.JSON].Example = e
 	}
