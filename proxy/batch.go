@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/fallback"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/story"
@@ -56,10 +57,17 @@ func (v *router) planBatch(r *http.Request) (p web.Plan, err error) {
 		return p, err
 	}
 	var paths []string
+	admission, keyed := v.stack.Admission, v.o.Chain.Auth
+	limited := admission.CountsMore(&limits.Rule{Cost: len(b.members)}, keyed)
 	for _, m := range b.members {
+		limited = limited || admission.CountsMore(admission.Limits.Load().Rule(m.operation), keyed)
 		paths = append(paths, m.path)
 	}
-	p, _, err = v.reader.Forecast(r, &b.query, web.Plan{Route: batchRoute, Asks: "the cache for " + strings.Join(paths, ", ") + ", all at one block", Origin: "the cache"})
+	p = web.Plan{Route: batchRoute, Asks: "the cache for " + strings.Join(paths, ", ") + ", all at one block", Origin: "the cache"}
+	if limited {
+		p.NoLane = "its paths count against a limit"
+	}
+	p, _, err = v.reader.Forecast(r, &b.query, p)
 	return p, err
 }
 

@@ -122,6 +122,7 @@ func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 		poolPath: "yes, for repeated requests", paramsPath: "yes, for repeated requests", mintPath: "no: an access rule limits it",
 		"/new/x": "no: this server does not know the path", "/staking/validators?statuss=3": "no: a parameter is probably a typo",
 		"/batch?path=/staking/validators%3Fstatuss=3": "no: a parameter is probably a typo", "/batch?path=" + poolPath: "yes, for repeated requests",
+		batchOf(poolPath, "/auth/params"): "yes, for repeated requests", batchOf(mintPath): "no: its paths count against a limit",
 	} {
 		s.get(t, target).expect(t, http.StatusOK)
 		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: target}).FastLane, want, "fast lane of %s", target)
@@ -130,6 +131,7 @@ func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 	limited.Rate = limits.Rate{Requests: 9, Per: time.Hour, Burst: 9}
 	s.proxy.SetKeys([]limits.Key{limited})
 	expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: paramsPath}).FastLane, "no: an access rule limits it", "fast lane of a path with a cost for a key")
+	expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: batchOf(poolPath, "/auth/params")}).FastLane, "no: its paths count against a limit", "fast lane of a batch with a limited key")
 	refusal := explain(t, s.proxy, proxy.Inquiry{URL: "/new/x%2fy"}).Refusal
 	if refusal == nil || refusal.Status != http.StatusNotFound {
 		t.Errorf("refusal of a path that is not passed on = %+v, want 404", refusal)
