@@ -59,7 +59,8 @@ chain:
   nodes:
     - http://10.0.0.1:1317
     - 10.0.0.2:1317
-  comet: [none, none]
+    - http://10.0.0.3:1317/?key=secret
+  comet: [none, none, "http://10.0.0.3:26657/#rpc"]
   max_block_age: 2
   timeout: "5"
   shape: [node]
@@ -74,15 +75,17 @@ routes:
 	want := []string{
 		"tipcache.yaml:2: chian.id: no such setting; did you mean chain.id?",
 		"tipcache.yaml:3: log_level: no such setting; did you mean log.level?",
-		"tipcache.yaml:15: redis: a section is expected here, not a value",
-		"tipcache.yaml:18: routes.validators.fresh_bloks: no such setting; did you mean routes.validators.fresh_blocks?",
+		"tipcache.yaml:16: redis: a section is expected here, not a value",
+		"tipcache.yaml:19: routes.validators.fresh_bloks: no such setting; did you mean routes.validators.fresh_blocks?",
 		"TIPCACHE_LOGLEVEL: no such setting; did you mean TIPCACHE_LOG_LEVEL?",
 		"--shape: chain.shape: \"roundish\" is none of documented, node",
-		`tipcache.yaml:10: chain.timeout: "5" has no unit: write a time such as 100ms, 5s or 1h`,
-		`tipcache.yaml:12: chain.in_flight: "many" is not a whole number`,
-		`tipcache.yaml:9: chain.max_block_age: "2" has no unit: write a time such as 100ms, 5s or 1h`,
+		`tipcache.yaml:11: chain.timeout: "5" has no unit: write a time such as 100ms, 5s or 1h`,
+		`tipcache.yaml:13: chain.in_flight: "many" is not a whole number`,
+		`tipcache.yaml:10: chain.max_block_age: "2" has no unit: write a time such as 100ms, 5s or 1h`,
 		`tipcache.yaml:7: chain.nodes[1]: "10.0.0.2:1317" is not an http:// or https:// URL`,
-		"tipcache.yaml:14: http.max_connections: -9 is negative",
+		"tipcache.yaml:8: chain.nodes[2]: must have no query and no fragment",
+		"tipcache.yaml:9: chain.comet[2]: must have no query and no fragment",
+		"tipcache.yaml:15: http.max_connections: -9 is negative",
 	}
 	got := problems(t, config.Sources{File: file, Environ: []string{"TIPCACHE_LOGLEVEL=info"}, Flags: map[string][]string{"shape": {"roundish"}}})
 	expect.NoDiff(t, slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)), "problems")

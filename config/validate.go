@@ -146,6 +146,12 @@ func (v *validation) httpURL(key, value string) {
 	v.check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", key, "%s is not an http:// or https:// URL", shown(value))
 }
 
+// baseURL checks a URL to which paths are appended.
+func (v *validation) baseURL(key, value string) {
+	v.httpURL(key, value)
+	v.check(!strings.ContainsAny(value, "?#"), key, "must have no query and no fragment")
+}
+
 // shown returns the scheme and host of a URL for a problem. A comma splits a password in a list, so that its
 // first half looks like a port.
 func shown(value string) string {
@@ -164,7 +170,7 @@ func (v *validation) chain(c Chain) {
 	each("chain.nodes", c.Nodes, func(key, line string) {
 		e, err := parseNode(line)
 		if v.check(err == nil, key, "%v", err); err == nil {
-			v.httpURL(key, e.REST)
+			v.baseURL(key, e.REST)
 		}
 	})
 	if len(c.Comet) == 0 && len(c.Nodes) > 0 {
@@ -174,7 +180,7 @@ func (v *validation) chain(c Chain) {
 	}
 	each("chain.comet", c.Comet, func(key, address string) {
 		if isNamed(address) {
-			v.httpURL(key, address)
+			v.baseURL(key, address)
 		}
 	})
 	v.check(len(c.GRPC) == 0 || len(c.GRPC) == len(c.Nodes), "chain.grpc", "%d addresses for %d nodes: list one for each node, or none for a node without one", len(c.GRPC), len(c.Nodes))
