@@ -14,7 +14,7 @@ func WantsGzip(values []string) bool {
 
 // Preference returns the weight of a media type by the values of Accept (RFC 9110), in thousandths: the weight of the most
 // specific range that matches. named reports whether a range has exactly its name. Without such a header every type has the
-// full weight. Malformed ranges are ignored.
+// full weight. Malformed ranges are ignored, and commas within quotes separate ranges, because no client sends any.
 func Preference(values []string, typ string) (weight int, named bool) {
 	if len(values) == 0 {
 		return fullWeight, false
@@ -22,7 +22,7 @@ func Preference(values []string, typ string) (weight int, named bool) {
 	whole, _, _ := strings.Cut(typ, "/")
 	ranges, best := [...]string{"*/*", whole + "/*", typ}, -1
 	for _, value := range values {
-		for member := range splitList(value) {
+		for member := range strings.SplitSeq(value, ",") {
 			name, parameters, _ := strings.Cut(member, ";")
 			w, ok := weightIn(parameters)
 			for rank := max(best, 0); ok && rank < len(ranges); rank++ {
@@ -43,27 +43,6 @@ func weightIn(parameters string) (thousandths int, ok bool) {
 		}
 	}
 	return fullWeight, true
-}
-
-// splitList yields the members of a list. Commas within quotes do not separate members.
-func splitList(value string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		start, quoted := 0, false
-		for i := 0; i < len(value); i++ {
-			switch {
-			case value[i] == '\\' && quoted:
-				i++
-			case value[i] == '"':
-				quoted = !quoted
-			case value[i] == ',' && !quoted:
-				if !yield(value[start:i]) {
-					return
-				}
-				start = i + 1
-			}
-		}
-		yield(value[start:])
-	}
 }
 
 // accepted is the weight that a client gives to each coding, in thousandths. 0 means not accepted.
