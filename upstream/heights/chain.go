@@ -68,7 +68,7 @@ type member struct {
 
 // Add adds a node in an unknown state. While Run runs, it starts to follow the node.
 func (c *Chain) Add(n *Node) {
-	n.state.Unseen = n.Comet != nil
+	n.state.Unseen, n.state.Spoke = n.Comet != nil, time.Now()
 	m := &member{node: n, rest: &restFollower{heightSource: c.newSource(n)}}
 	m.sources = append(m.sources, m.rest.heightSource)
 	if n.Comet != nil {

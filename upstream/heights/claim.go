@@ -45,6 +45,7 @@ func (s *heightSource) guard(work func() error) error {
 // claim passes a claim of the source to the tracker if it is plausible or proved, and reports whether it
 // is. hashes are the hashes of earlier blocks that were read in epoch.
 func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, hashes map[int64]string) bool {
+	s.node.update(func(v *State) { v.Spoke = time.Now() })
 	falls := s.falls(claim.Height)
 	if falls {
 		defer s.chain.contradict()()

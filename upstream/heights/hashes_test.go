@@ -182,6 +182,24 @@ func TestForkIsFollowedAtOnceIfTheOtherNodeIsDownForLong(t *testing.T) {
 	}, down, other)
 }
 
+func TestForkIsNotFollowedWhileADistrustedNodeRestarts(t *testing.T) {
+	ours, other := newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		c.blocks(5)
+		ours.change(func() { ours.lie, ours.silent = 1000, true })
+		c.blocks(3)
+		ours.change(func() { ours.hangs = true })
+		c.blocks(1)
+		other.change(func() {
+			other.height, other.hash = other.height-5, func(height int64) string { return fmt.Sprint("F", height) }
+		})
+		c.blocks(4)
+		if got := c.epochs.Load(); got != 0 {
+			t.Errorf("new epochs = %d, want 0\n%s", got, c.log)
+		}
+	}, ours, other)
+}
+
 func TestRESTServerOfAnotherChainIsNotFollowed(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(5000)
 	ours.restOnly, other.restOnly, ours.reports, other.reports = true, true, true, true

@@ -77,6 +77,7 @@ type State struct {
 	Lowest     int64     // presumed oldest readable height, never above the tip or a height that was read; 0 if unknown
 	BlockTime  time.Time // of the newest header; zero if unknown
 	Heard      time.Time // when a claim of one of its sources was last accepted
+	Spoke      time.Time // when one of its sources last made a claim, or when the chain began to follow the node
 	CatchingUp bool      // the node is behind its peers
 	Connected  bool      // block headers are streamed
 	Lost       int64     // number of ended subscriptions to headers; the node may have been restarted each time

@@ -41,11 +41,10 @@ func (f *restFollower) run(ctx context.Context) {
 func (f *restFollower) poll(ctx context.Context) time.Duration {
 	defer f.polled.take()()
 	if f.node.Comet == nil && !f.checked {
-		id, err := f.node.Reader.ChainID(ctx)
-		if err != nil {
-			return maxPollInterval
-		}
-		f.checked = id != "" && f.chain.admit(f.node, id)
+		reading, cancel := context.WithTimeout(ctx, proofTimeout)
+		id, err := f.node.Reader.ChainID(reading)
+		cancel()
+		f.checked = err == nil && (id == "" || f.chain.admit(f.node, id)) // without an id, until a failure
 	}
 	if v := f.node.State(); !f.isNeeded(v) {
 		if f.claimed { // CometBFT provides heights again

@@ -113,7 +113,7 @@ func (f *rpcFollower) rejoin() {
 	f.node.update(func(v *State) { v.Fork = 0 })
 }
 
-// longSilence is the time after which a node that does not respond is not awaited.
+// longSilence is the time without a claim after which a node that does not respond is not awaited.
 const longSilence = time.Hour
 
 // othersHave reports whether a node other than except has a block with this hash. If none has, silent reports whether one of
@@ -128,7 +128,7 @@ func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash
 		switch {
 		case err == nil && got == hash:
 			return true, false
-		case time.Since(v.Heard) > longSilence:
+		case time.Since(v.Spoke) > longSilence:
 		case err == nil:
 			silent = silent || got == "" && m.node.Comet != nil // CometBFT does not respond, and the REST server has no hashes
 		default:

@@ -30,7 +30,8 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		case v.Foreign() || serves == otherChain || !f.allows(e):
 		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
-		case f.pruned != nil && !f.pool.awaits(e, &v): // it does not delay the refusal
+		case f.pruned != nil && !f.pool.awaits(e, &v) && (f.request.rest() || e.serverOf(f.request).outage.Failing()):
+			// It does not delay the refusal.
 		case e.serverOf(f.request).isOpen():
 			f.broken = true
 		case serves == unknownChain:

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -204,6 +208,41 @@ func TestSDKNodeOfAnotherChainIsRefusedWithoutCometBFT(t *testing.T) {
 	expect.Eventually(t, "the node to be refused", func() bool { h := p.Health()[0]; return h.WrongChain && h.ChainID != "" })
 	_, err := p.Fetch(within(t, time.Second), Request{Path: "/cosmos/auth/v1beta1/params", Height: AtTip})
 	wantKind(t, err, upstream.Unreachable)
+}
+
+func TestHeightsAreFollowedAlthoughNodeInfoFails(t *testing.T) {
+	for name, fail := range map[string]http.HandlerFunc{
+		"hangs":   func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"refused": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
+		"deadline": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			_, _ = io.WriteString(w, `{"code":4,"message":"deadline","details":[]}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDevnet(t, Cosmos, devnet.Options{})
+			node := httputil.NewSingleHostReverseProxy(expect.Value(url.Parse(d.NodeURL()))(t))
+			var asked atomic.Int64
+			gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/node_info") {
+					asked.Add(1)
+					fail(w, r)
+					return
+				}
+				node.ServeHTTP(w, r)
+			}))
+			defer gateway.Close()
+			p := runPool(t, Options{Dialect: Cosmos, Timeout: 500 * time.Millisecond, Endpoints: []Endpoint{{REST: gateway.URL}}, BlockInterval: 100 * time.Millisecond})
+			for range 3 {
+				before := p.Tip().Height
+				expect.Eventually(t, "a new block", func() bool { d.Advance(1); return p.Tip().Known && p.Tip().Height > before })
+			}
+			if name == "refused" && asked.Load() != 1 {
+				t.Errorf("requests for the refused path = %d, want 1", asked.Load())
+			}
+		})
+	}
 }
 
 func TestInternalErrorAtAHeightIsMarked(t *testing.T) {

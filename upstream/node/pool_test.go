@@ -228,11 +228,38 @@ func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
 			if name == "far behind" {
 				return
 			}
+			if name == "off" {
+				expect.Eventually(t, "a failed probe of the archive", p.endpoints()[1].restServer.failedLately)
+			}
 			p.options.patience = time.Nanosecond // Fetch alone reads it
 			if a, err := p.Fetch(within(t, time.Minute), tt.request); err != nil || a.Reason != Pruned {
 				t.Errorf("Fetch when the archive has not been readable for long = %+v, %v; want %v", a, err, Pruned)
 			}
 		})
+	}
+}
+
+func TestArchiveIsReadByGRPCAlthoughItsRESTServerIsOff(t *testing.T) {
+	t.Parallel()
+	refusing, has := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
+	refusing.refuse(codes.Unknown, "failed to load state at height 10; version does not exist", false)
+	pruned, archive := newFakeNode(t, 1000), newFakeNode(t, 1000)
+	pruned.change(func() { pruned.grpc = refusing.address })
+	archive.change(func() { archive.grpc = has.address })
+	p := newPool(t, Options{Timeout: time.Minute, BlockInterval: time.Minute, RollbackAfter: time.Hour}, pruned, archive)
+	p.endpoints()[1].configured.Priority = 1
+	go func() { _ = p.Run(context.Background()) }()
+	wantTip(t, p, 1000)
+	waitForGRPC(t, p, 0, "ok")
+	waitForGRPC(t, p, 1, "ok")
+	expect.Eventually(t, "the height of the archive", func() bool { return p.Health()[1].Height == 1000 })
+	archive.change(func() {
+		archive.front = func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "off", http.StatusBadGateway) }
+	})
+	expect.Eventually(t, "a failed probe of the archive", p.endpoints()[1].restServer.failedLately)
+	p.options.patience = time.Nanosecond // Fetch alone reads it
+	if a, err := p.Fetch(within(t, time.Minute), Request{Height: 950, Invoke: &Invocation{Method: aMethod}}); err != nil || a.Reason != OK {
+		t.Errorf("Fetch = %+v, %v; want %v from the archive", a, err, OK)
 	}
 }
 

@@ -110,9 +110,14 @@ func (c *count) add(e *Event) {
 	}
 	change, found := c.changes[collection]
 	if !found {
-		change = ledger.Change{Collection: collection, First: e.Time}
+		change = ledger.Change{Collection: collection, First: e.Time, Last: e.Time}
 	}
-	change.Last = e.Time // blocks are in order
+	if e.Time.Before(change.First) {
+		change.First = e.Time
+	}
+	if e.Time.After(change.Last) {
+		change.Last = e.Time
+	}
 	switch e.Kind {
 	case Registered:
 		change.Assets++
