@@ -48,6 +48,9 @@ func (p *Part) Open(client string, exempt bool) *Hold {
 	return &Hold{part: p, client: client, exempt: exempt}
 }
 
+// Fits reports whether n bytes can be reserved if nothing else is.
+func (p *Part) Fits(n int64) bool { return p == nil || n <= p.limit }
+
 // Free returns the number of bytes that can be reserved now, at most maxBytes. A client's share may be smaller.
 func (p *Part) Free(maxBytes int64) int64 {
 	if p == nil {

@@ -565,6 +565,26 @@ func TestUnreadEventsUseTheirPartOfMemory(t *testing.T) {
 	})
 }
 
+func TestEventLargerThanTheMemoryCancelsNoSubscription(t *testing.T) {
+	inBubble(t, 1, events.Options{Memory: account.New(1<<20, nil)}, func(t *testing.T, w *world) {
+		slow := &listener{Subscriber: w.feed.Subscriber(5, func() {})}
+		expect.NoError(t, slow.Subscribe("tx.height=101", "slow"))
+		w.mu.Lock()
+		w.txs[101], w.txs[102], w.results[raw(102, 0)] = 1, 1, `{"code":0,"log":"`+strings.Repeat("x", 300<<10)+`"}`
+		w.mu.Unlock()
+		for h := int64(101); h <= 103; h++ {
+			synctest.Wait()
+			w.nodes[0].announce(h)
+			w.move(h, 0)
+		}
+		synctest.Wait()
+		slow.drain(t.Context())
+		if got := slow.received(); got == "" || strings.Contains(got, "out of capacity") {
+			t.Errorf("received %q, want the transaction of block 101", got)
+		}
+	})
+}
+
 func TestSubscriptionsAreReserved(t *testing.T) {
 	memory := account.New(100<<10, nil)
 	inBubble(t, 1, events.Options{Memory: memory}, func(t *testing.T, w *world) {

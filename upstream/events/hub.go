@@ -149,8 +149,11 @@ func (h *hub) publish(e *Event) (offered int) {
 }
 
 // makeRoom holds an event while it is published. If its memory is used up, it cancels the subscriptions of the subscribers
-// with the most unread events first.
+// with the most unread events first, unless the event is larger than the whole memory.
 func (h *hub) makeRoom(e *Event) (held bool) {
+	if !h.memory.Fits(e.weight) {
+		return false
+	}
 	for !e.hold(h.memory) {
 		heaviest, most := (*Subscriber)(nil), int64(0)
 		for _, g := range h.groups {
