@@ -30,8 +30,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		case v.Foreign() || serves == otherChain || !f.allows(e):
 		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
-		case f.pruned != nil && !f.pool.awaits(e, &v) && (f.request.rest() || e.serverOf(f.request).outage.Failing()):
-			// It does not delay the refusal.
+		case f.pruned != nil && !f.awaits(e, &v): // it does not delay the refusal
 		case e.serverOf(f.request).isOpen():
 			f.broken = true
 		case serves == unknownChain:
@@ -58,9 +57,11 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 	return best, hope
 }
 
-// awaits reports whether an endpoint has been added or has responded recently enough that it may soon answer.
-func (p *Pool) awaits(e *endpoint, v *view) bool {
-	return min(time.Since(e.added), time.Since(v.answered)) < p.options.patience
+// awaits reports whether an endpoint may soon answer the request: the server for it works, or the endpoint was added or its
+// REST server responded recently.
+func (f *fetch) awaits(e *endpoint, v *view) bool {
+	works := !f.request.rest() && !e.serverOf(f.request).outage.Failing()
+	return works || min(time.Since(e.added), time.Since(v.answered)) < f.pool.options.patience
 }
 
 // serves returns whether the server for a request serves a chain. That of the REST and RPC servers is the node's.

@@ -32,8 +32,8 @@ var (
 	errUndetermined = errors.New("no node has answered, so their dialect is not known: set chain.dialect")
 )
 
-// exhausted returns the result if no endpoint is left. It reports a height as pruned only if every endpoint that may
-// have it was tried, except those that have been silent for long (Pool.awaits).
+// exhausted returns the result if no endpoint is left. It reports a height as pruned only if it tried
+// every endpoint that may have the height. Endpoints that have not responded for a long time do not count; see awaits.
 func (f *fetch) exhausted() (*Answer, error) {
 	switch {
 	case f.failure != nil:
