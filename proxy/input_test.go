@@ -171,7 +171,7 @@ func TestUnknownPathIsNeitherStreamedNorPolledNorBatched(t *testing.T) {
 	}
 }
 
-// With a row, the responses of a path are the state at a block, and its parameters are read like those of other rows.
+// If a row names a path, its responses are read from the state at a block, and its parameters are checked.
 func TestRowOfOperatorMakesPathKnown(t *testing.T) {
 	rows := []dialect.Row{
 		{Name: "history", Pattern: newPath, Class: blocks.Live, Cost: node.Cheap, Query: "round delegator_addr kind pagination"},

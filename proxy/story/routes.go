@@ -114,7 +114,7 @@ func Table(own []dialect.Row) (all []Route) {
 	return append(all, routes...)
 }
 
-// samePaths reports whether two rows fit the same paths, whatever they call their variables.
+// samePaths reports whether two rows match the same paths. Their variables may have different names.
 func (rt Route) samePaths(b dialect.Row) bool {
 	return rt.Pattern != "" && dialect.Covers(rt.Pattern, b.Pattern) && dialect.Covers(b.Pattern, rt.Pattern)
 }

@@ -72,8 +72,8 @@ func parseDigest(text string) (d digest, ok bool) {
 	return digest(binary.BigEndian.Uint64(sum[:])), err == nil
 }
 
-// resumeSession sets the block at which the stream starts: that of the client's session, or a later one that the sources
-// require. It reports whether the session's block was rolled back.
+// resumeSession sets the first block of the stream. It is the later one of two: the block of the client's session, and the
+// highest Min of the sources. It reports whether the session's block was rolled back.
 func (cl *client) resumeSession(r *http.Request, sources []Source) (reset bool) {
 	tip := cl.h.o.Heights.Tip()
 	seen, _ := session.ParseToken(r.Header.Get(session.Header))

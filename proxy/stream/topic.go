@@ -50,7 +50,7 @@ type source struct {
 	fresh   time.Duration // between two reads while no tip is known
 	undated bool          // its answers belong to no height
 	indexed bool          // its answers are from the nodes' index
-	free    bool          // reads are charged to nobody
+	free    bool          // reads count against no client's limits
 	// read returns the current answer on behalf of a client. before is the last one, nil if unknown. With an error, the
 	// answer may be before, nil, or an older one. read holds a new answer for the caller.
 	read func(ctx context.Context, before *event, client string) (topicState, error)

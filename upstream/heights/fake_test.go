@@ -64,6 +64,13 @@ func (n *fakeNode) change(f func()) {
 	f()
 }
 
+// fork takes the newest blocks from the node, and gives those that it has other hashes.
+func (n *fakeNode) fork(blocks int64) {
+	n.change(func() {
+		n.height, n.hash = n.height-blocks, func(height int64) string { return fmt.Sprint("F", height) }
+	})
+}
+
 // commit makes a block and streams its header.
 func (n *fakeNode) commit() {
 	n.change(func() {

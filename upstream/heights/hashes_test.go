@@ -120,7 +120,7 @@ func TestNodeIsUsedAgainAfterItsForkEnds(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {
 		chain := other.hash
-		other.change(func() { other.hash = func(height int64) string { return fmt.Sprint("F", height) } })
+		other.fork(0)
 		c.blocks(5)
 		if s := c.known[1].State(); !s.Foreign() {
 			t.Fatalf("Foreign() = false on another fork, want true\n%s", c.log)
@@ -138,7 +138,7 @@ func TestNodeIsUsedAgainAfterItsForkEnds(t *testing.T) {
 func TestForkIsNotFollowedDuringARestart(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {
-		other.change(func() { other.hash = func(height int64) string { return fmt.Sprint("F", height) } })
+		other.fork(0)
 		c.blocks(5)
 		for range 3 {
 			ours.change(func() { ours.hangs, ours.silent = true, true })
@@ -157,7 +157,7 @@ func TestForkIsNotFollowedDuringARestart(t *testing.T) {
 func TestForkIsFollowedWhenNoOtherNodeHasTheChain(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {
-		other.change(func() { other.hash = func(height int64) string { return fmt.Sprint("F", height) } })
+		other.fork(0)
 		c.blocks(5)
 		ours.change(func() { ours.hangs, ours.silent = true, true })
 		c.blocks(80)
@@ -172,9 +172,7 @@ func TestForkIsFollowedAtOnceIfTheOtherNodeIsDownForLong(t *testing.T) {
 	runChain(t, func(t *testing.T, c *followed) {
 		down.change(func() { down.hangs, down.silent = true, true })
 		c.wait(2 * time.Hour)
-		other.change(func() {
-			other.height, other.hash = other.height-5, func(height int64) string { return fmt.Sprint("F", height) }
-		})
+		other.fork(5)
 		c.blocks(3)
 		if got := c.epochs.Load(); got != 1 {
 			t.Errorf("new epochs = %d, want 1\n%s", got, c.log)
@@ -190,9 +188,7 @@ func TestForkIsNotFollowedWhileADistrustedNodeRestarts(t *testing.T) {
 		c.blocks(3)
 		ours.change(func() { ours.hangs = true })
 		c.blocks(1)
-		other.change(func() {
-			other.height, other.hash = other.height-5, func(height int64) string { return fmt.Sprint("F", height) }
-		})
+		other.fork(5)
 		c.blocks(4)
 		if got := c.epochs.Load(); got != 0 {
 			t.Errorf("new epochs = %d, want 0\n%s", got, c.log)

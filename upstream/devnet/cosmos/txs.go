@@ -202,12 +202,12 @@ func (q *query) blockJSON(h int64) (string, error) {
 	return fill("block", "chain", q.ID, "txs", txs, "hash", state.Base64(hash), "before", state.Base64(before), "app", state.Base64(appHash), "time", at.UTC().Format(time.RFC3339Nano), "height", h, "below", h-1), nil
 }
 
-// latest returns a handler for CometBFT's newest height, which may be above that of the state. ahead adds to it.
+// latest returns a handler that serves the newest height of CometBFT plus ahead. The state may be at a lower height.
 func latest(ahead int64, serve func(*query, int64) (string, error)) handler {
 	return func(q *query) (string, error) { return serve(q, q.now.Stored+ahead) }
 }
 
-// atHeight returns a handler for the height in the path, whatever height the request's header names.
+// atHeight returns a handler that serves the height in the path. It ignores the height in the request's header.
 func atHeight(serve func(*query, int64) (string, error)) handler {
 	return func(q *query) (string, error) {
 		height, _ := strconv.ParseInt(q.args["height"], 10, 64) // validated as an integer
