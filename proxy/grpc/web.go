@@ -41,10 +41,12 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	s.ctx = ctx
 	if err == nil {
-		held := d.reader.Stack.HoldBody(d.reader.Stack.Admission.ClientOf(r))
-		defer held.Release()
-		s.held, s.receive = held, func() { s.readBody(r, held) }
 		k := &call{Handler: d, name: r.URL.Path, stream: s, start: time.Now()}
+		defer k.release()
+		s.receive = func() {
+			k.held = k.hold()
+			s.readBody(r, k.held)
+		}
 		err = k.serve(r.WithContext(ctx))
 	}
 	s.finish(status.Convert(err))
@@ -103,6 +105,7 @@ type webStream struct {
 
 // readBody reads the body, which may be as long as the largest message in base64, up to the limit for all bodies.
 func (s *webStream) readBody(r *http.Request, held *conn.RequestBody) {
+	s.held = held
 	s.body, s.refusal = held.ReadRequest(s.w, r, min((s.most+frameHead)/3*4+8, conn.LargestBody))
 	if s.refusal == nil && s.text {
 		s.body, s.refusal = decodeText(s.body)

@@ -2,6 +2,7 @@ package grpc_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -29,6 +31,27 @@ func (d *servers) callWeb(t *testing.T, typ, path string, body []byte, headers .
 		t.Fatalf("response = %d %s, error %v; want 200", resp.StatusCode, text, err)
 	}
 	return resp.Header, string(text)
+}
+
+func TestGRPCWebBodyCountsAgainstTheKey(t *testing.T) {
+	t.Parallel()
+	n := newRecordedNode(t)
+	d := open(t, n, true, func(s *setup) {
+		s.blocks.Auth = true
+		s.web.Keys = []limits.Key{{Name: "one", SHA256: sha256.Sum256([]byte("secret"))}}
+	})
+	call := func() string {
+		body := make([]byte, 10<<20) // an empty message, with bytes after it
+		h, _ := d.callWeb(t, "application/grpc-web+proto", params, body, "X-Cosmos-Block-Height", "14", "X-Api-Key", "secret")
+		return h.Get("Grpc-Status")
+	}
+	release := n.hold(t, params)
+	ended := make(chan string)
+	go func() { ended <- call() }()
+	expect.Eventually(t, "the node gets the request", func() bool { return n.requests("gRPC "+params) == 1 })
+	expect.Equal(t, call(), "8", "status of a body above the share of its key")
+	release()
+	expect.Equal(t, <-ended, "", "status of a body within that share")
 }
 
 func TestGRPCWebTimeoutIsParsed(t *testing.T) {
