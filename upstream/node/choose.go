@@ -30,7 +30,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		case v.Foreign() || serves == otherChain || !f.allows(e):
 		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
-		case f.pruned != nil && !f.awaits(e, &v): // it does not delay the refusal
+		case f.pruned != nil && !f.awaits(e): // it does not delay the refusal
 		case e.serverOf(f.request).isOpen():
 			f.broken = true
 		case serves == unknownChain:
@@ -59,9 +59,9 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 
 // awaits reports whether an endpoint may soon answer the request: the server for it works, or the endpoint was added or its
 // REST server responded recently.
-func (f *fetch) awaits(e *endpoint, v *view) bool {
+func (f *fetch) awaits(e *endpoint) bool {
 	works := !f.request.rest() && !e.serverOf(f.request).outage.Failing()
-	return works || min(time.Since(e.added), time.Since(v.answered)) < f.pool.options.patience
+	return works || min(time.Since(e.added), time.Since(e.snapshot().answered)) < f.pool.options.patience
 }
 
 // serves returns whether the server for a request serves a chain. That of the REST and RPC servers is the node's.

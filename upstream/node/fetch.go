@@ -69,6 +69,7 @@ type fetch struct {
 	pause      time.Duration
 	failed     int     // number of failed endpoints
 	failure    error   // of the endpoint that failed last
+	mayHave    bool    // an endpoint that failed may have the height that others have pruned; see awaits
 	pruned     *Answer // refusal of an endpoint that has pruned the height
 	heightless *Answer // answer without a height, received while no tip was known
 	broken     bool    // an endpoint was skipped because its breaker is open or its chain has not been known for a while
@@ -180,6 +181,7 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 		return false
 	case r.retryable() && ctx.Err() == nil:
 		f.done, f.failure = append(f.done, r.endpoint), r.err
+		f.mayHave = f.mayHave || f.awaits(r.endpoint)
 		f.failed++
 		return f.failed == maxFailed
 	default:

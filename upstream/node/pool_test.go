@@ -228,8 +228,8 @@ func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
 			if name == "far behind" {
 				return
 			}
-			if name == "off" {
-				expect.Eventually(t, "a failed probe of the archive", p.endpoints()[1].restServer.failedLately)
+			if name == "off" { // the archive is tried first, and fails
+				tt.request.Avoid = p.endpoints()[0].name
 			}
 			p.options.patience = time.Nanosecond // Fetch alone reads it
 			if a, err := p.Fetch(within(t, time.Minute), tt.request); err != nil || a.Reason != Pruned {

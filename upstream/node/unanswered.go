@@ -32,14 +32,14 @@ var (
 	errUndetermined = errors.New("no node has answered, so their dialect is not known: set chain.dialect")
 )
 
-// exhausted returns the result if no endpoint is left. It reports a height as pruned only if it tried
-// every endpoint that may have the height. Endpoints that have not responded for a long time do not count; see awaits.
+// exhausted returns the result if no endpoint is left. It reports a height as pruned only if every endpoint that may have
+// it has refused it. Endpoints that have not responded for a long time do not count; see awaits.
 func (f *fetch) exhausted() (*Answer, error) {
 	switch {
+	case f.pruned != nil && !f.broken && !f.far && !f.mayHave:
+		return f.refusal(), nil
 	case f.failure != nil:
 		return nil, f.failure
-	case f.pruned != nil && !f.broken && !f.far:
-		return f.refusal(), nil
 	case f.far && !f.broken:
 		return nil, &upstream.Error{
 			Kind: upstream.Overloaded, Msg: nodeName + " is too far behind its chain",
