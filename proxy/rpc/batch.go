@@ -43,14 +43,13 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 		if k.err != nil {
 			f := failure.Of(k.err)
 			if k.member = memberOf(f); !f.Expected {
-				f.SetAdvice(c.Writer.Header())
-				rec.Err = k.err
+				k.failure = k.err
 			}
 		}
 		size += jsonrpc.AnswerSize(calls[i].ID, k.member) + 1
 	}
 	d.describe(c, rec, pending)
-	adviseRetry(c.Writer.Header(), rec, pending...)
+	recordFailures(c.Writer.Header(), rec, pending...)
 	sendAnswers(c, size, func(answer func(id json.RawMessage, member []byte)) {
 		for i, one := range calls {
 			answer(one.ID, pending[i].member)

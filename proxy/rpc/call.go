@@ -47,7 +47,7 @@ type pendingCall struct {
 	tag    string         // ETag of the member; "" for none
 	err    error          // why there is no member
 
-	failure   error  // error of a server in front of the node, passed on as the member; nil for none
+	failure   error  // cause of the error in the member, for the log; nil for none
 	blameless bool   // the member is an error that the client caused
 	status    int    // status of the node's response to a URI; 0 for none
 	typ       string // media type of that response
@@ -153,12 +153,13 @@ func (k *pendingCall) passError(err error) error {
 	return nil
 }
 
-// adviseRetry sets Retry-After if a server in front of the node refused a call, and records the error for the log.
-func adviseRetry(h http.Header, rec *record.Record, all ...*pendingCall) {
+// recordFailures sets Retry-After and records the failures of calls, whose response has the status 200.
+func recordFailures(h http.Header, rec *record.Record, all ...*pendingCall) {
 	for _, one := range all {
 		if one.failure != nil {
-			failure.Of(one.failure).SetAdvice(h)
-			rec.Err = one.failure
+			f := failure.Of(one.failure)
+			f.SetAdvice(h)
+			rec.Err, rec.Failed = one.failure, rec.Failed || f.Status >= http.StatusInternalServerError
 		}
 	}
 }

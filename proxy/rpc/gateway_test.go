@@ -56,6 +56,10 @@ func TestGatewayErrorIsCountedAndLoggedAsFailure(t *testing.T) {
 			_, body := post(t, server.URL, paramsCall)
 			return body
 		},
+		"in a batch": func(t *testing.T, server *httptest.Server) string {
+			_, body := post(t, server.URL, "["+paramsCall+`,{"id":8,"method":"block","params":{"height":"14"}}]`)
+			return body
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newRecordedNode(t)
@@ -66,7 +70,7 @@ func TestGatewayErrorIsCountedAndLoggedAsFailure(t *testing.T) {
 			n.setAnswer(paramsKey, `"error":{"code":-32005,"message":"rate limit exceeded"}`)
 			expect.Contains(t, call(t, server), `"error":{"code":-32005,"message":"rate limit exceeded"}`, "answer")
 			server.Close() // waits until the request is logged
-			expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "rpc abci_query", "502", "server"), 1, "calls counted as failed")
+			expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "502", "server"), 1, "requests counted as failed")
 			for _, want := range []string{`"level":"ERROR"`, `"status":502`, `"error":"`, "rate limit exceeded"} {
 				expect.Contains(t, log.String(), want, "access log")
 			}

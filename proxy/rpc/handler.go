@@ -236,9 +236,7 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 				a.Height = k.answer.Entry.Height
 			}
 		}
-		if k.failure != nil {
-			rec.Err, rec.Failed = k.failure, true
-		}
+		recordFailures(http.Header{}, rec, k)
 		a.Member = k.member
 		return len(a.Member), k.err
 	}

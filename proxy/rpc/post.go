@@ -113,8 +113,7 @@ func (k *pendingCall) answerOnly(c *gin.Context, rec *record.Record) error {
 		return err
 	}
 	k.run(c.Request, rec, []*pendingCall{k}, nil)
-	adviseRetry(c.Writer.Header(), rec, k)
-	rec.Failed = k.failure != nil
+	recordFailures(c.Writer.Header(), rec, k)
 	return k.err
 }
 
