@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strconv"
@@ -150,6 +151,33 @@ func TestPageIsFreshUntilStoreChanges(t *testing.T) {
 	}
 	r.eventually("index at the head", func() bool { return indexed() == d.EVM().Height() })
 	expectChain(t, r.Store(), d)
+}
+
+func TestLongResponsesOfExecutionClientLeaveMemoryForNodes(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	const memory = 64 << 20
+	received := make(chan int, 1)
+	evm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sent := 0
+		for chunk := make([]byte, 64<<10); sent < memory; sent += len(chunk) {
+			if _, err := w.Write(chunk); err != nil {
+				break
+			}
+		}
+		select {
+		case received <- sent:
+		default:
+		}
+	}))
+	t.Cleanup(evm.Close)
+	startRunning(t, d, func(c *config.Config) {
+		indexing(d, sqliteURL(t))(c)
+		c.Index.EVM, c.Cache.Memory = []string{evm.URL}, memory
+	})
+	if n := <-received; n > memory/4 {
+		t.Errorf("the execution client sent %d bytes of a response, want at most an eighth of %d and what connections buffer", n, memory)
+	}
 }
 
 func TestCollectionsAreServedWithoutNode(t *testing.T) {

@@ -197,7 +197,8 @@ func (s *Service) openStore(ctx context.Context) (err error) {
 	s.watch = collections.NewWatch(s.store, s.registry)
 	if s.cfg.Index.Enabled {
 		o := s.cfg.IndexOptions()
-		o.Store, o.Memory, o.Follow, o.Logger, o.Registerer, o.Tracing = s.store, s.memory.Upstream(), true, s.log, s.registry, s.tracing
+		memory := s.memory.Part(account.Upstream, s.memory.Limit()/4, 0) // so that responses of nodes have the rest
+		o.Store, o.Memory, o.Follow, o.Logger, o.Registerer, o.Tracing = s.store, memory, true, s.log, s.registry, s.tracing
 		s.indexer, err = indexer.New(o)
 	}
 	return err
