@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -97,6 +98,19 @@ func TestOnlyGRPCWebPostsAreServedAsGRPCWeb(t *testing.T) {
 		resp := s.do(t, http.MethodPost, "/no.such.Service/Method", "{}", "Content-Type", contentType)
 		expect.Equal(t, resp.header.Get("Grpc-Status") != "", want, "response to %s has Grpc-Status", contentType)
 		expect.Equal(t, resp.body == "", want, "response to %s has no body", contentType)
+	}
+}
+
+func TestGRPCKnowsRowsOfOperator(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) {
+		o.GRPC, o.Methods = &grpc.Options{}, []dialect.Row{{Name: "clob", Method: "/own.clob.Query/Order"}}
+	})
+	for method, want := range map[string]string{
+		"/own.clob.Query/Orders": "unknown method Orders for service own.clob.Query",
+		"/own.none.Query/Orders": "unknown service own.none.Query",
+	} {
+		got := s.do(t, http.MethodPost, method, "\x00\x00\x00\x00\x00", "Content-Type", grpc.WebType+"+proto")
+		got.expectHeader(t, "Grpc-Message", want)
 	}
 }
 

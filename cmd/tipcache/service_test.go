@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
@@ -45,9 +46,7 @@ type instance struct {
 func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
 	t.Helper()
 	o.Seed, o.Collections = 1, 30
-	d := expect.Value(demo.Start(o))(t)
-	t.Cleanup(func() { _ = d.Close() })
-	return d
+	return devnettest.Start(t, o)
 }
 
 // nodeDown makes the node refuse connections.

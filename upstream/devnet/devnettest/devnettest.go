@@ -2,14 +2,19 @@
 package devnettest
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
-// Start runs a simulated chain until the end of the test.
+// Start runs a simulated chain until the end of the test. No other process takes the ports of its servers during an outage.
 func Start(t testing.TB, o devnet.Options) *devnet.Devnet {
 	t.Helper()
+	for _, addr := range []*string{&o.NodeAddr, &o.CometAddr, &o.GRPCAddr, &o.MetadataAddr, &o.EVMAddr} {
+		*addr = cmp.Or(*addr, porttest.Address(t))
+	}
 	d, err := devnet.New(o)
 	if err != nil {
 		t.Fatal(err)
