@@ -7,8 +7,8 @@
 // config.go declares the settings. options.go has their defaults and turns them into the
 // options of other packages. load.go reads the sources: a file (file.go), the environment
 // (environ.go) and flags. value.go parses values, and keys.go finds their fields by
-// reflection. validate.go reports problems (problem.go), reload.go applies what may change
-// while serving, and reference.go prints the reference.
+// reflection. validate.go and validate_access.go report problems (problem.go), reload.go
+// applies what may change while serving, and reference.go prints the reference.
 package config
 
 import (

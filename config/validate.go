@@ -14,7 +14,6 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/grpc"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -101,10 +100,14 @@ func each(key string, list []string, check func(key, item string)) {
 
 func (v *validation) address(key, addr string) {
 	_, port, err := net.SplitHostPort(addr)
-	if v.check(err == nil, key, "%q is not HOST:PORT", addr); err == nil {
-		_, err = strconv.ParseUint(cmp.Or(port, "0"), 10, 16)
-		v.check(err == nil, key, "%q is not a port from 0 to 65535", port)
-	}
+	v.check(err == nil, key, "%q is not HOST:PORT", addr)
+	v.check(isPort(port), key, "%q is not a port from 0 to 65535", port)
+}
+
+// isPort reports whether a text is a number that a port can have, or empty.
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 16)
+	return err == nil
 }
 
 // overlap reports whether two listeners cannot have these addresses. Port 0 means any free port.
@@ -144,6 +147,7 @@ func (v *validation) tags(c Config) {
 func (v *validation) httpURL(key, value string) {
 	u, err := url.Parse(value)
 	v.check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", key, "%s is not an http:// or https:// URL", shown(value))
+	v.check(err != nil || isPort(u.Port()), key, "the port is not from 0 to 65535")
 }
 
 // baseURL checks a URL to which paths are appended.
@@ -167,10 +171,14 @@ func shown(value string) string {
 }
 
 func (v *validation) chain(c Chain) {
+	seen := map[string]bool{}
 	each("chain.nodes", c.Nodes, func(key, line string) {
 		e, err := parseNode(line)
 		if v.check(err == nil, key, "%v", err); err == nil {
 			v.baseURL(key, e.REST)
+			account := fmt.Sprint(strings.TrimRight(e.REST, "/"), e.Headers)
+			v.check(!seen[account], key, "the node is listed twice")
+			seen[account] = true
 		}
 	})
 	if len(c.Comet) == 0 && len(c.Nodes) > 0 {
@@ -185,8 +193,9 @@ func (v *validation) chain(c Chain) {
 	})
 	v.check(len(c.GRPC) == 0 || len(c.GRPC) == len(c.Nodes), "chain.grpc", "%d addresses for %d nodes: list one for each node, or none for a node without one", len(c.GRPC), len(c.Nodes))
 	each("chain.grpc", c.GRPC, func(key, address string) {
-		if err := node.CheckTarget(address); isNamed(address) && err != nil {
-			v.check(false, key, "%v", err)
+		if err := node.CheckTarget(address); isNamed(address) {
+			v.check(err == nil, key, "%v", err)
+			v.check(err != nil || isPort(address[strings.LastIndex(address, ":")+1:]), key, "the port is not from 0 to 65535")
 		}
 	})
 	v.check(0 < c.MaxTxBytes && c.MaxTxBytes <= conn.LargestBody, "chain.max_tx_bytes", "%v; expected 1 to %v", c.MaxTxBytes, Bytes(conn.LargestBody))
@@ -213,6 +222,7 @@ func (v *validation) redis(c Config) {
 	u, err := url.Parse(c.Redis.URL)
 	v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "expected a redis://, rediss:// or unix:// URL, or none")
 	if err == nil {
+		v.check(isPort(u.Port()), "redis.url", "the port is not from 0 to 65535")
 		v.redisParameters(u.Query())
 	}
 	noHeights := !slices.ContainsFunc(c.Chain.Comet, isNamed)
@@ -255,93 +265,4 @@ func (v *validation) metadata(m Metadata) {
 		return
 	}
 	v.httpURL("metadata.provider", rest)
-}
-
-// origins checks the texts that the Origin header of browsers is compared with. A text that no
-// browser sends would silently allow no page.
-func (v *validation) origins(key string, origins []string) {
-	v.check(len(origins) > 0, key, "at least one is needed; write none to allow no page")
-	each(key, origins, func(item, origin string) {
-		if origin == "*" || origin == "none" {
-			v.check(len(origins) == 1, key, "%s cannot be combined with other origins", origin)
-		} else {
-			v.check(isOrigin(origin), item, "%q is not an origin as browsers send it, such as https://app.example or chrome-extension://ID: a scheme and a host in lower case, and a port unless it is the default", origin)
-		}
-	})
-}
-
-// isOrigin reports whether a browser may send a text in the header Origin. Pages of extensions and
-// apps have their own schemes.
-func isOrigin(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || text != u.Scheme+"://"+u.Host || u.Hostname() == "" || strings.ToLower(text) != text {
-		return false
-	}
-	defaultPort := map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	return !slices.Contains([]string{"ftp", "file", "ws", "wss"}, u.Scheme) && !strings.ContainsAny(u.Host, "*") &&
-		!strings.HasSuffix(u.Host, ":") && (u.Port() == "" || u.Port() != defaultPort)
-}
-
-// access checks keys, rates, networks, origins, the admin token and TLS.
-func (v *validation) access(c Config) {
-	v.check(c.Chain.Auth != "keys" || len(c.Collections.Keys) > 0, "chain.auth", "keys needs collections.keys")
-	v.keys(c.Collections.Keys)
-	v.rate("collections.rate", c.Collections.Rate)
-	v.rate("http.rate", c.HTTP.Rate)
-	v.check(c.HTTP.ProxyProtocol != "required" || len(c.HTTP.TrustedProxies) > 0, "http.proxy_protocol", "required, but http.trusted_proxies is empty, so no client could connect")
-	each("http.trusted_proxies", c.HTTP.TrustedProxies, func(key, network string) {
-		_, err := ParseNetwork(network)
-		v.check(err == nil, key, "%v", err)
-	})
-	each("access", c.Access, func(key, line string) {
-		rule, err := ParseRule(line)
-		v.check(err == nil, key, "%v", err)
-		problem, affordable := c.unaffordable(rule)
-		v.check(problem == "" || affordable, key, "%s", problem)
-	})
-	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
-	v.admin(c.Admin, c.AdminToken)
-	// The files are read when the listeners open, so that bad ones block no reload.
-	v.check((c.HTTP.TLS.Cert == "") == (c.HTTP.TLS.Key == ""), "http.tls", "set both cert and key, or neither")
-}
-
-// keys checks that each key has one name, and each name one rate.
-func (v *validation) keys(lines []string) {
-	seen, rates := map[[32]byte]bool{}, map[string]limits.Rate{}
-	each("collections.keys", lines, func(at, line string) {
-		k, err := ParseAPIKey(line)
-		if v.check(err == nil, at, "%v", err); err != nil {
-			return
-		}
-		v.check(!seen[k.SHA256], at, "the key of %s is listed twice", k.Name)
-		rate, named := rates[k.Name]
-		v.check(!named || rate == k.Rate, at, "keys with the same name share a rate, but %s has two rates", k.Name)
-		seen[k.SHA256], rates[k.Name] = true, k.Rate
-	})
-}
-
-func (v *validation) rate(key, value string) {
-	_, err := ParseRate(value)
-	v.check(err == nil, key, "%v", err)
-}
-
-// minSecret is the minimum length of a secret, in bytes.
-const minSecret = 16
-
-func (v *validation) admin(address, token string) {
-	if address == "none" || token == "none" {
-		return
-	}
-	v.check(token == "" || len(token) >= minSecret, "admin_token", "has %d characters; expected at least %d", len(token), minSecret)
-	v.check(token != "" || isLoopback(address), "admin_token",
-		"required, because other machines can reach admin (%s): set a token, or set admin: none", address)
-}
-
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return true // reported elsewhere
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
