@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"upstream/events":        {"upstream", "upstream/account", "upstream/events/query", "upstream/heights/comet", "upstream/heights/tip"},
 	"upstream/events/query":  {},
 	"upstream/collections":   {"upstream", "upstream/account", "upstream/jsontext", "upstream/collections/..."},
-	"upstream/devnet":        {"upstream/devnet/...", "upstream/collections", "upstream/protofield"},
+	"upstream/devnet":        {"upstream/devnet/...", "upstream/collections", "upstream/porttest", "upstream/protofield"},
 	"deploy":                 {},
 }
 
