@@ -10,13 +10,13 @@ const savedNamespace = ""
 
 // Load returns the entries of many keys that Save has stored: from memory, and missing ones from the shared store in one
 // round trip. Keys without an entry, and keys that the shared store cannot return, are absent from the map. Entries may
-// be of any age: the caller judges them by their ReadAt.
+// be of any age: the caller judges them by their ReadAt. Their Expires is ignored.
 func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	ch := c.chain.Load()
 	found := make(map[string]*Entry, len(keys))
 	var missing []string
 	for _, key := range keys {
-		if at, ok := ch.memory.GetIfPresent(key); ok && !at.entry.pastExpires(c.o.Now) {
+		if at, ok := ch.memory.GetIfPresent(key); ok {
 			found[key] = at.entry
 		} else {
 			missing = append(missing, key)
@@ -27,10 +27,8 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	}
 	shared, _ := c.o.Shared.Load(ctx, savedNamespace, missing...) // the store counts errors; after one, use what was read before it
 	for key, e := range shared {
-		if !e.pastExpires(c.o.Now) {
-			ch.memory.putSaved(key, e)
-			found[key] = e
-		}
+		at, _ := ch.memory.SetIfAbsent(key, savedSlot(e)) // Save may have stored a newer one meanwhile
+		found[key] = at.entry
 	}
 	return found
 }
@@ -40,16 +38,16 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.Duration) {
 	ch := c.chain.Load()
 	for key, e := range entries {
-		ch.memory.putSaved(key, e)
+		ch.memory.Set(key, savedSlot(e))
 	}
 	if c.o.Shared != nil && keep > 0 && len(entries) > 0 {
 		c.o.Shared.Save(ctx, savedNamespace, entries, keep)
 	}
 }
 
-// putSaved stores an entry that SetNamespace keeps.
-func (m *memory) putSaved(key string, e *Entry) {
+// savedSlot returns the slot of an entry that SetNamespace keeps.
+func savedSlot(e *Entry) *slot {
 	s := &slot{entry: e}
 	s.saved.Store(true)
-	m.Set(key, s)
+	return s
 }

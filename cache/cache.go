@@ -175,7 +175,7 @@ func (c *Cache) SetNamespace(namespace string) {
 	}
 	for key, at := range old.memory.All() { // without c.mu, which each flight needs
 		if at.saved.Load() {
-			ch.memory.putSaved(key, at.entry)
+			ch.memory.SetIfAbsent(key, at) // Save may have stored a newer one in ch
 		}
 	}
 }
