@@ -196,11 +196,11 @@ func SetContent(e, before *cache.Entry, status int, typ string, body []byte, sou
 // Source returns a digest for cache.Content by which equal answers are recognized.
 func (r *Reader) Source(body []byte) uint64 { return maphash.Bytes(r.seed, body) }
 
-// SourceOf returns the digest of a node's answer. It is 0 for failures and missing heights, which are valid only
+// SourceOf returns the digest of a node's answer. It is 0 for missing heights and possible failures, which are valid only
 // briefly.
 func (r *Reader) SourceOf(a *node.Answer) uint64 {
 	switch a.Reason {
-	case node.Other, node.Rejected, node.Pruned, node.FutureHeight:
+	case node.Other, node.Ambiguous, node.Rejected, node.Pruned, node.FutureHeight:
 		return 0
 	default:
 		return r.Source(a.Body)

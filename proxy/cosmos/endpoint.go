@@ -111,6 +111,6 @@ func (ep *endpoint) stateless(e *cache.Entry, key string) bool {
 	if ep.Class.Fixed() {
 		return dialect.Uncertain(key)
 	}
-	ofState := e.Status == http.StatusInternalServerError && e.Source != 0 && !e.Failed
+	ofState := e.Status == http.StatusInternalServerError && e.Source != 0
 	return !e.Expires.IsZero() && !ofState
 }
