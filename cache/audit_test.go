@@ -104,7 +104,7 @@ func TestPreloadDoesNotReportEntryAgain(t *testing.T) {
 				loaded := make(chan map[string]*cache.Entry)
 				s := newFakeShared()
 				s.hotKeys = []string{"k"}
-				s.load = func() map[string]*cache.Entry { return <-loaded }
+				s.load = func([]string) map[string]*cache.Entry { return <-loaded }
 				s.read = func() (*cache.Entry, error) { return read, nil }
 				var log entryLog
 				c := newCacheWith(t, s, cache.Options{OnNewEntry: log.add})

@@ -17,7 +17,7 @@ type fakeShared struct {
 
 	hotKeys  []string
 	saveHot  func(keys []cache.HotKey)
-	load     func() map[string]*cache.Entry
+	load     func(keys []string) map[string]*cache.Entry
 	read     func() (*cache.Entry, error)
 	newLease func(to cache.Subscriber)
 	acquire  func(to cache.Subscriber) (cache.LeaseReply, error)
@@ -44,8 +44,8 @@ func (s *fakeShared) Read(context.Context, string, string) (*cache.Entry, error)
 
 func (s *fakeShared) HotKeys(context.Context, string, int) ([]string, error) { return s.hotKeys, nil }
 
-func (s *fakeShared) Load(context.Context, string, ...string) (map[string]*cache.Entry, error) {
-	return s.load(), nil
+func (s *fakeShared) Load(_ context.Context, _ string, keys ...string) (map[string]*cache.Entry, error) {
+	return s.load(keys), nil
 }
 
 func (s *fakeShared) SaveHotKeys(_ context.Context, _ string, keys []cache.HotKey) error {
@@ -134,7 +134,7 @@ func TestPanicDuringReadDoesNotFailRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeShared()
 		s.hotKeys = []string{"k"}
-		s.load = func() map[string]*cache.Entry { panic("an entry that cannot be decoded") }
+		s.load = func([]string) map[string]*cache.Entry { panic("an entry that cannot be decoded") }
 		s.read = func() (*cache.Entry, error) { panic("an entry that cannot be decoded") }
 		c := newCacheWith(t, s, cache.Options{})
 		checkGet(t, c, cache.Query{Key: "k", Policy: byTheBlock, Tip: 100}, answer(100, page), cache.Miss, 100, 0)

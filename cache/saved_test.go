@@ -90,7 +90,7 @@ func TestOlderSavedEntryNeverReplacesNewerOne(t *testing.T) {
 	t.Run("in Load", func(t *testing.T) {
 		s := newFakeShared()
 		c := newCache(t, cache.Options{Shared: s})
-		s.load = func() map[string]*cache.Entry {
+		s.load = func([]string) map[string]*cache.Entry {
 			c.Save(t.Context(), newer, 0)
 			return older
 		}

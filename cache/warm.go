@@ -13,8 +13,8 @@ import (
 const (
 	hotKeys      = 32 << 10
 	hotKeyLength = 512       // maximum bytes of a key to report
-	hotBody      = 256 << 10 // maximum bytes of its body: a starting replica reads warmStep of them at once
-	warmStep     = 256       // keys per round trip
+	hotBody      = 256 << 10 // maximum bytes of its body
+	warmStep     = 32        // keys per round trip: their bodies arrive within the store's timeout, and more keys would save little time
 	warmTime     = 3 * time.Second
 )
 

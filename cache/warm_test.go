@@ -51,6 +51,26 @@ func TestStartingReplicaPreloadsMostUsedEntries(t *testing.T) {
 	}
 }
 
+// 256 bodies of the longest hot entries took longer than the timeout of Redis, which ended the preload.
+func TestPreloadReadsAtMost8MiBAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const longest = 256 << 10 // bytes of a hot entry's body
+		s, got := newFakeShared(), 0
+		for i := range 1000 {
+			s.hotKeys = append(s.hotKeys, fmt.Sprint("k", i))
+		}
+		s.load = func(keys []string) map[string]*cache.Entry {
+			if bytes := len(keys) * longest; bytes > 8<<20 {
+				t.Errorf("bytes read at once = %d, want at most 8 MiB", bytes)
+			}
+			got += len(keys)
+			return nil
+		}
+		waitForPreload(t, newCacheWith(t, s, cache.Options{}))
+		expect.Equal(t, got, len(s.hotKeys), "keys read")
+	})
+}
+
 func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
