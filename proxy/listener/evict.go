@@ -19,7 +19,11 @@ func (l *Listener) await() bool {
 		if full, closed := l.state(); closed || !full {
 			return !closed
 		}
-		gone, why := l.closeSome(max(1, l.o.Most/atOnce), func(*slot) bool { return true })
+		idleFor := recheck
+		if tries > 0 { // so that busy clients cannot hold all slots
+			idleFor = 0
+		}
+		gone, why := l.closeSome(max(1, l.o.Most/atOnce), idleFor, func(*slot) bool { return true })
 		l.metrics.closed.WithLabelValues(why).Add(float64(gone))
 		l.logShortage(why, gone)
 		if gone > 0 {
@@ -33,7 +37,8 @@ func (l *Listener) await() bool {
 }
 
 // recheck is the interval of checks while all connections are busy. One may become idle or stalled, which releases no
-// slot.
+// slot. At the first check, one that became idle less than recheck ago counts as busy: http.Server may not have sent the end of
+// its response, or may have read a part of its next request.
 const recheck = 100 * time.Millisecond
 
 // pause waits until a slot is released, or for recheck.
@@ -48,7 +53,7 @@ func (l *Listener) pause() {
 
 // evictFor closes another connection of the same client. It returns false if none can be closed.
 func (l *Listener) evictFor(s *slot) bool {
-	gone, _ := l.closeSome(1, func(other *slot) bool { return other != s && other.client == s.client })
+	gone, _ := l.closeSome(1, 0, func(other *slot) bool { return other != s && other.client == s.client })
 	if gone == 0 {
 		l.metrics.closed.WithLabelValues("refused").Inc()
 		return false
@@ -58,12 +63,16 @@ func (l *Listener) evictFor(s *slot) bool {
 }
 
 // closeSome closes up to most of the connections that may be closed, and returns how many: stalled ones or, if there are
-// none, idle ones, the longest stalled or idle first.
-func (l *Listener) closeSome(most int, may func(*slot) bool) (closed int, why string) {
+// none, those idle for at least idleFor, the longest stalled or idle first.
+func (l *Listener) closeSome(most int, idleFor time.Duration, may func(*slot) bool) (closed int, why string) {
 	if closed = l.closeOldest(most, may, (*conn.Conn).Stalled, (*conn.Conn).Abort); closed > 0 {
 		return closed, "stalled"
 	}
-	return l.closeOldest(most, may, (*conn.Conn).Idle, (*conn.Conn).Close), "idle"
+	isIdle := func(c *conn.Conn) (time.Time, bool) {
+		since, idle := c.Idle()
+		return since, idle && time.Since(since) >= idleFor
+	}
+	return l.closeOldest(most, may, isIdle, (*conn.Conn).Close), "idle"
 }
 
 // closeOldest closes up to most of the connections that may be closed and for which is returns true, the earliest first.

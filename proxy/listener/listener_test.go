@@ -206,6 +206,16 @@ func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
 	expect.Equal(t, strings.Count(s.log.String(), "connections are short"), 1, "log lines in a minute about the lack of slots (%s)", s.log.String())
 }
 
+func TestConnectionIsNotClosedRightAfterItsResponse(t *testing.T) {
+	s := start(t, listener.Options{Most: 1})
+	began := time.Now()
+	first := s.connect("127.0.0.1")
+	s.dial("127.0.0.1")
+	if closed := first.isClosed(); !closed || time.Since(began) < 100*time.Millisecond {
+		t.Errorf("connection closed for a new one = %t %s after its request, want true after at least 100ms", closed, time.Since(began))
+	}
+}
+
 func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
 	s := start(t, listener.Options{Most: 2})
 	busy := []client{s.dial("127.0.0.1"), s.dial("127.0.0.1")}
