@@ -58,10 +58,13 @@ func parseItem(text string) (c collections.Collection, err error) {
 	return c, nil
 }
 
+// maxMetadata is the maximum size of a collectionMetadata in bytes. Decoded JSON may need many times its size.
+const maxMetadata = 64 * collections.MaxText
+
 // parseMetadata converts a collectionMetadata to the documented form. Story's API names marketplaceMetadata
-// openSeaMetadata, and totalSupply may be a number. It returns nil for nil and null.
+// openSeaMetadata, and totalSupply may be a number. It returns nil for nil, null, and more than maxMetadata bytes.
 func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
-	if len(raw) == 0 {
+	if len(raw) == 0 || len(raw) > maxMetadata {
 		return nil, nil
 	}
 	var fields map[string]any

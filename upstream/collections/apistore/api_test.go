@@ -121,6 +121,7 @@ func TestMetadataHasDocumentedFormAndSize(t *testing.T) {
 		`{"openSeaMetadata":1,"marketplaceMetadata":2}`:                 `{"marketplaceMetadata":2}`,
 		`{"name":"` + text + `x","image":"` + text + `"}`:               `{"image":"` + text + `","name":"` + text + `"}`,
 		`{"name":"x` + accents + `","description":"` + accents + `é"}`:  `{"description":"` + accents + `","name":"x` + accents[:most-2] + `"}`,
+		`{"a":[` + strings.Repeat("[],", 64*most/3) + `[]]}`:            ``,
 		`{"a":{"image":"` + text + `x"},"b":["` + text + `x",1e999,2]}`: `{"a":{"image":null},"b":[null,null,2]}`,
 	} {
 		driver := open(t, collections.Options{}, func(w http.ResponseWriter, _ *http.Request) {
