@@ -45,6 +45,19 @@ func TestPostgresRecoversAfterOutage(t *testing.T) {
 	expect.Equal(t, list(t, s, collections.Query{}).Total, 30, "total")
 }
 
+func TestDroppedSchemaIsCreatedAgain(t *testing.T) {
+	server := postgrestest.Schema(t)
+	s := open(t, server, collections.Options{})
+	load(t, s, some(3))
+	u := expect.Value(url.Parse(server))(t)
+	schema := u.Query().Get("search_path")
+	postgrestest.Execute(t, server, "DROP SCHEMA "+schema+" CASCADE; CREATE SCHEMA "+schema)
+	if _, err := s.List(t.Context(), collections.Query{}); err == nil {
+		t.Error("List after the schema was dropped = nil, want an error")
+	}
+	expect.Equal(t, list(t, s, collections.Query{}).Total, 0, "total in the new schema")
+}
+
 // If a pooler assigns connections to sessions, an idle connection is lost for others.
 func TestConnectionsToPostgresAreBoundedAndReleased(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -173,7 +174,16 @@ func (s *store) read(ctx context.Context, try func() error) error {
 	if err == nil {
 		err = s.retry(ctx, try)
 	}
-	return s.failed(err)
+	return s.result(err)
+}
+
+// result converts an error. After an unexpected one the next call checks the schema, which may have been dropped.
+func (s *store) result(err error) error {
+	err = s.failed(err)
+	if upstream.KindOf(err) == upstream.BadAnswer {
+		s.checked.Store(false)
+	}
+	return err
 }
 
 // query calls scan for each result row.
@@ -221,7 +231,7 @@ func (s *store) connect(ctx context.Context, before string, work func(w *writer)
 	if errors.Is(w.err, ledger.ErrCursorMoved) {
 		return ledger.ErrCursorMoved
 	}
-	return s.failed(w.err)
+	return s.result(w.err)
 }
 
 // transact runs work in a transaction. If SQLite is locked, it waits to begin for at most patience.
