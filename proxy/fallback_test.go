@@ -87,7 +87,7 @@ func (i *indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"Set-Cookie": "a=b", "Access-Control-Allow-Origin": "https://evil.example", "Access-Control-Allow-Credentials": "true",
 			"X-Session": "1.AA", "X-Request-Id": "theirs", "X-Total": "7", "Etag": `"v"`, "Vary": "Accept",
 			"Cache-Control": "public, max-age=60", "Cloudflare-Cdn-Cache-Control": "max-age=60", "X-Accel-Expires": "60", "Ratelimit": "theirs",
-			"Alt-Svc": `h3=":443"`,
+			"Alt-Svc": `h3=":443"`, "Strict-Transport-Security": "max-age=63072000",
 		} {
 			w.Header().Set(name, value)
 		}
@@ -171,7 +171,7 @@ func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Set-Cookie": "", "Access-Control-Allow-Credentials": "", "X-Session": "", "Access-Control-Allow-Origin": "https://app.example",
-		"X-Total": "7", "Etag": `"v"`, "Cache-Status": "tipcache; fwd=bypass", "Cache-Control": "public, max-age=60", "Ratelimit": "", "Alt-Svc": "",
+		"X-Total": "7", "Etag": `"v"`, "Cache-Status": "tipcache; fwd=bypass", "Cache-Control": "public, max-age=60", "Ratelimit": "", "Alt-Svc": "", "Strict-Transport-Security": "",
 	} {
 		got.expectHeader(t, name, want)
 	}

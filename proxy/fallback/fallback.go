@@ -184,14 +184,18 @@ func (call *call) WriteHeader(status int) { call.status = status }
 
 func (call *call) Write(b []byte) (int, error) { return len(b), nil }
 
-// send sends the response without headers that this server sets itself. If it needed a key, no cache may store it.
+// dropped are the response headers that are not passed on: this server sets them itself, or they concern the service's host.
+var dropped = []string{
+	"Set-Cookie", "Content-Length", "Alt-Svc", "Strict-Transport-Security", respond.RequestIDHeader,
+	session.Header, session.ResetHeader, limits.StatusHeader, limits.PolicyHeader,
+}
+
+// send sends the response without the dropped headers. If it needed a key, no cache may store it.
 func (call *call) send(c *gin.Context, keyed bool) {
 	h := c.Writer.Header()
 	for name, values := range call.header {
 		switch {
-		case name == "Set-Cookie", name == "Content-Length", name == "Alt-Svc", name == respond.RequestIDHeader, strings.HasPrefix(name, "Access-Control-"),
-			name == session.Header, name == session.ResetHeader, name == limits.StatusHeader, name == limits.PolicyHeader,
-			keyed && letsStore(name):
+		case slices.Contains(dropped, name), strings.HasPrefix(name, "Access-Control-"), keyed && letsStore(name):
 		case name == "Vary":
 			h[name] = append(slices.Clip(h[name]), values...)
 		default:
