@@ -21,7 +21,7 @@ func TestRedactedConfigurationHasNoSecrets(t *testing.T) {
 	}
 	for _, want := range []string{
 		"admin_token: '***'", "url: rediss://***@redis:6379/0\n", "store: postgres://***@db/collections\n", "seal_key: '***'", "- https://***@one\n", "- https://two\n", "- none\n",
-		"provider: alchemy:https://host.example", "rate: 5/s", "- web:***\n", "- app:***:100/s\n", "drain_delay: 0s",
+		"provider: alchemy:https://host.example", "rate: 5/s", "memory: auto\n", "max_tx_bytes: 4MiB\n", "- web:***\n", "- app:***:100/s\n", "drain_delay: 0s",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("Redacted has no %q:\n%s", want, text)

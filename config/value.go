@@ -125,6 +125,9 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// MarshalText implements [encoding.TextMarshaler].
+func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
 // String returns b with the largest unit that divides it.
 func (b Bytes) String() string {
 	if b == Auto {
