@@ -57,7 +57,8 @@ func configCommand(std streams) *cobra.Command {
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "write a manual page for each command", Args: operands,
-		Example: "  tipcache man /usr/local/share/man/man1",
+		Example:           "  tipcache man /usr/local/share/man/man1",
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
