@@ -190,7 +190,7 @@ func Document(o Options, path string) ([]byte, error) {
 	for _, m := range o.mounts() {
 		if m.Path == path {
 			o.Chain.Shape = cmp.Or(m.Shape, o.Chain.Shape)
-			return docs.Document(o.docsOptions(m.base()))
+			return docs.Document(o.docsOptions(m.base())), nil
 		}
 		paths = append(paths, m.Path)
 	}

@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -20,15 +19,15 @@ import (
 )
 
 // addChain adds an operation for each row of the route table.
-func (d *description) addChain() error {
+func (d *description) addChain() {
 	schemas := d.Components.Schemas.Map()
 	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "The response in the node's own shape."})
 	schemas["Refusal"] = refusal(d.o.Chain.Shape)
 	d.addRefusals()
 	for _, rt := range story.Table(d.o.Chain.Rows) {
-		values, err := d.examples[rt.Name].values(rt)
-		if err != nil {
-			return fmt.Errorf("%s: %w", rt.Name, err)
+		var values map[string]string
+		if u := d.examples[rt.Name].target(); u != nil {
+			_, values = parametersOf(rt.Pattern, u)
 		}
 		op := d.parts.Operations[rt.Name]
 		if op == nil { // a row of the operator
@@ -37,7 +36,6 @@ func (d *description) addChain() error {
 		module, _, _ := strings.Cut(rt.Pattern[1:], "/")
 		d.addRow(rt.Row, module, op.Summary, op.Description, d.chainAnswer(rt), values)
 	}
-	return nil
 }
 
 // addRow adds the operation of a row of either dialect's table, and its tag. It adds nothing if an earlier row has the same

@@ -15,14 +15,9 @@ import (
 )
 
 // addCosmos adds an operation for each row of a Cosmos SDK chain. Bodies are the node's own.
-func (d *description) addCosmos() error {
-	if err := json.Unmarshal(sdkText, &d.sdk); err != nil {
-		return err
-	}
-	messages, err := d.addMessages()
-	if err != nil {
-		return err
-	}
+func (d *description) addCosmos() {
+	must(json.Unmarshal(sdkText, &d.sdk))
+	messages := d.addMessages()
 	schemas := d.Components.Schemas.Map()
 	schemas["Answer"] = &huma.Schema{Type: huma.TypeObject, Description: "The response of the node, byte for byte."}
 	schemas["Refusal"] = &huma.Schema{
@@ -47,7 +42,6 @@ func (d *description) addCosmos() error {
 		}
 		d.addRow(row, strings.ReplaceAll(parts[1], "/", "."), cmp.Or(parts[2], row.Name), d.parts.Classes[row.Class], answer, values)
 	}
-	return nil
 }
 
 // module matches a path by its module, with the version, and the rest. Without a version, the module is the first segment.

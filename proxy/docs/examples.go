@@ -3,18 +3,12 @@ package docs
 import (
 	"embed"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/tipcache/tipcache/proxy/story"
 )
 
 // exampleFiles has for each operation, by its id, a request and the response made from a recorded answer of a node. Those
@@ -29,38 +23,29 @@ type example struct {
 	Answer  json.RawMessage // nil if none was recorded
 }
 
-func loadExamples() (map[string]example, error) {
+func loadExamples() map[string]example {
 	all := map[string]example{}
-	files, err := fs.Glob(exampleFiles, "examples/*.json")
+	files, err := exampleFiles.ReadDir("examples")
+	must(err)
 	for _, file := range files {
+		text, err := exampleFiles.ReadFile("examples/" + file.Name())
+		must(err)
 		var e example
-		text, unread := exampleFiles.ReadFile(file)
-		err = errors.Join(err, unread, json.Unmarshal(text, &e))
-		all[strings.TrimSuffix(path.Base(file), ".json")] = e
+		must(json.Unmarshal(text, &e))
+		all[strings.TrimSuffix(file.Name(), ".json")] = e
 	}
-	return all, err
+	return all
 }
 
-// target returns the URL of a GET.
-func (e example) target() (*url.URL, error) {
+// target returns the URL of a GET, nil if there is none.
+func (e example) target() *url.URL {
 	var text string
-	if err := json.Unmarshal(e.Request, &text); err != nil {
-		return nil, fmt.Errorf("the example's request: %w", err)
+	if json.Unmarshal(e.Request, &text) != nil {
+		return nil
 	}
-	return url.Parse(text)
-}
-
-// values returns the parameters of an example of the route, by name.
-func (e example) values(rt story.Route) (map[string]string, error) {
-	if e.Request == nil {
-		return nil, nil
-	}
-	u, err := e.target()
-	if err != nil {
-		return nil, err
-	}
-	_, found := parametersOf(rt.Pattern, u)
-	return found, nil
+	u, err := url.Parse(text)
+	must(err)
+	return u
 }
 
 // parametersOf returns the parameters of a target whose path matches a pattern, and their names: those of the path,

@@ -59,31 +59,27 @@ func New(o Options, stack *web.Stack, c *cache.Cache) *Handler {
 }
 
 // Document returns the OpenAPI document as JSON.
-func Document(o Options) ([]byte, error) {
+func Document(o Options) []byte {
 	o.Chain = o.Chain.WithDefaults()
-	d, err := describe(o)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(d)
+	return describe(o).encode()
+}
+
+func (d *description) encode() []byte {
+	text, err := json.Marshal(d)
+	must(err)
+	return text
 }
 
 // Routes returns the routes to mount.
 func (h *Handler) Routes() []web.Route {
-	made := sync.OnceValues(func() (*description, error) { return describe(h.o) })
-	document := once(made, respond.JSON, func(d *description) ([]byte, error) { return json.Marshal(d) })
-	page := once(made, pageType, renderManual)
-	live := cache.NewContent(http.StatusOK, pageType, "", []byte(livePage), 0)
+	made := sync.OnceValue(func() *description { return describe(h.o) })
+	document := sync.OnceValue(func() *cache.Content { return contentOf(respond.JSON, made().encode()) })
+	page := sync.OnceValue(func() *cache.Content { return contentOf(pageType, renderManual(made())) })
+	live := contentOf(pageType, []byte(livePage))
 	routes := []web.Route{
-		h.route("openapi", "/openapi.json", "", func(*gin.Context) (*cache.Content, error) { return document() }),
-		h.route("docs", "/docs", policyOf(manualStyle, manualScript), func(c *gin.Context) (*cache.Content, error) {
-			rendered, err := page()
-			if err != nil {
-				return nil, err
-			}
-			return h.placed(rendered, h.stack.BaseURL(c.Request)), nil
-		}),
-		h.route("docs_live", "/docs/live", policyOf(within(livePage, "style"), within(livePage, "script")), func(*gin.Context) (*cache.Content, error) { return live, nil }),
+		h.route("openapi", "/openapi.json", "", func(*gin.Context) *cache.Content { return document() }),
+		h.route("docs", "/docs", policyOf(manualStyle, manualScript), func(c *gin.Context) *cache.Content { return h.placed(page(), h.stack.BaseURL(c.Request)) }),
+		h.route("docs_live", "/docs/live", policyOf(within(livePage, "style"), within(livePage, "script")), func(*gin.Context) *cache.Content { return live }),
 	}
 	if h.o.Chain.Shape == story.Documented { // the node has nothing at this path
 		routes = append(routes, h.welcome())
@@ -126,16 +122,8 @@ func (h *Handler) mounted(name, path string, serve web.Handler) web.Route {
 	}
 }
 
-// once returns a function that renders the description at its first call.
-func once(made func() (*description, error), typ string, render func(*description) ([]byte, error)) func() (*cache.Content, error) {
-	return sync.OnceValues(func() (*cache.Content, error) {
-		d, err := made()
-		if err != nil {
-			return nil, err
-		}
-		text, err := render(d)
-		return cache.NewContent(http.StatusOK, typ, "", text, 0), err
-	})
+func contentOf(typ string, text []byte) *cache.Content {
+	return cache.NewContent(http.StatusOK, typ, "", text, 0)
 }
 
 // placed returns the page with the server's address.
@@ -143,7 +131,7 @@ func (h *Handler) placed(page *cache.Content, base string) *cache.Content {
 	return h.cache.Derived("docs", page, base, func(page *cache.Content, base string) *cache.Content {
 		text := bytes.ReplaceAll(page.Body, []byte(somewhere), []byte(html.EscapeString(base)))
 		text = bytes.ReplaceAll(text, []byte(elsewhere), []byte(html.EscapeString(hostOf(base))))
-		return cache.NewContent(page.Status, page.Type, "", text, 0)
+		return contentOf(page.Type, text)
 	})
 }
 
@@ -157,18 +145,14 @@ func hostOf(base string) string {
 }
 
 // route returns a route for constant content. policy is the Content-Security-Policy of a page, "" otherwise.
-func (h *Handler) route(name, path, policy string, content func(*gin.Context) (*cache.Content, error)) web.Route {
+func (h *Handler) route(name, path, policy string, content func(*gin.Context) *cache.Content) web.Route {
 	serve := func(c *gin.Context, _ *record.Record) error {
 		if policy != "" {
 			c.Header("Content-Security-Policy", policy)
 		}
-		found, err := content(c)
-		if err != nil {
-			return err
-		}
 		now := time.Now()
 		h.stack.Respond(c.Writer, c.Request, &respond.Response{
-			Result: cache.Result{Entry: &cache.Entry{Content: found, ReadAt: now}},
+			Result: cache.Result{Entry: &cache.Entry{Content: content(c), ReadAt: now}},
 			Key:    name, Policy: cache.Policy{Immutable: true}, Now: now, Control: "public, max-age=3600",
 		})
 		return nil

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	_ "embed" // the page and its style
 	"encoding/base64"
-	"fmt"
 	"html/template"
 	"slices"
 
@@ -43,8 +42,8 @@ func policyOf(style, script string) string {
 		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-func renderManual(d *description) ([]byte, error) {
-	page, err := template.New("manual").Funcs(template.FuncMap{
+func renderManual(d *description) []byte {
+	page := template.Must(template.New("manual").Funcs(template.FuncMap{
 		"prose": prose, "breakable": breakable, "indented": indented, "members": members, "schemaName": schemaName,
 		"samples": func(of string, all []sample) any {
 			return struct {
@@ -54,15 +53,10 @@ func renderManual(d *description) ([]byte, error) {
 		},
 		"style":  func() template.CSS { return template.CSS(manualStyle) },
 		"script": func() template.JS { return template.JS(manualScript) },
-	}).Parse(manualPage)
-	if err != nil {
-		return nil, fmt.Errorf("manual: %w", err)
-	}
+	}).Parse(manualPage))
 	var b bytes.Buffer
-	if err := page.Execute(&b, manual{d}); err != nil {
-		return nil, fmt.Errorf("manual: %w", err)
-	}
-	return b.Bytes(), nil
+	must(page.Execute(&b, manual{d}))
+	return b.Bytes()
 }
 
 // A manual is the document with methods for the template.
@@ -152,7 +146,7 @@ func (m manual) Target(op *huma.Operation) string {
 	if op.Path == blocks.BatchPath {
 		return op.Path + "?path=" + m.examplePath() + "&path=" + m.otherPath()
 	}
-	if u, err := m.examples[op.OperationID].target(); err == nil {
+	if u := m.examples[op.OperationID].target(); u != nil {
 		return u.String()
 	}
 	return op.Path

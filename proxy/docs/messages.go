@@ -22,11 +22,9 @@ type messages struct {
 }
 
 // addMessages adds a component for each message and enum, and returns the components by method.
-func (d *description) addMessages() (byMethod map[string]string, err error) {
+func (d *description) addMessages() (byMethod map[string]string) {
 	var all messages
-	if err := json.Unmarshal(messagesText, &all); err != nil {
-		return nil, err
-	}
+	must(json.Unmarshal(messagesText, &all))
 	schemas := d.Components.Schemas.Map()
 	for name, values := range all.Enums {
 		schemas[name] = &huma.Schema{Type: huma.TypeString, Description: "`" + strings.Join(values, "`, `") + "`, or a value of a newer release."}
@@ -43,7 +41,7 @@ func (d *description) addMessages() (byMethod map[string]string, err error) {
 		slices.Sort(s.Required)
 		schemas[name] = s
 	}
-	return all.Methods, nil
+	return all.Methods
 }
 
 // fieldSchema returns the schema of a field's type, in the notation of cmd/schemas.

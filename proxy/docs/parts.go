@@ -39,14 +39,14 @@ type refusalText struct {
 var partsText string
 
 // loadParts decodes openapi.yaml.
-func loadParts() (p parts, err error) {
+func loadParts() (p parts) {
 	limits := strings.NewReplacer(
 		"{live paths}", strconv.Itoa(stream.MaxLivePaths), "{batch paths}", strconv.Itoa(blocks.MaxBatchPaths), "{batch MiB}", strconv.Itoa(blocks.MaxBatchBytes>>20))
-	err = yaml.Unmarshal([]byte(limits.Replace(partsText)), &p)
+	must(yaml.Unmarshal([]byte(limits.Replace(partsText)), &p))
 	for name, parameter := range p.Parameters {
 		parameter.Name = name
 	}
-	return p, err
+	return p
 }
 
 // about returns the description of the document.

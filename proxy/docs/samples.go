@@ -138,9 +138,7 @@ var programs = sync.OnceValue(func() *template.Template {
 // program returns the program of a template.
 func program(name string, data any) string {
 	var b strings.Builder
-	if err := programs().ExecuteTemplate(&b, name+".tmpl", data); err != nil {
-		panic(err) // the templates are embedded
-	}
+	must(programs().ExecuteTemplate(&b, name+".tmpl", data))
 	return strings.TrimSpace(b.String())
 }
 
