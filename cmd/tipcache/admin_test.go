@@ -23,7 +23,7 @@ func TestAdminListenersCloseIdleConnectionsAboveTheirLimit(t *testing.T) {
 	const dialed, limit = 200, 128
 	d := newDevnet(t, devnet.Options{})
 	index := startProgram(t, nil, indexArgs(d, sqliteURL(t), "--follow", "--admin", "127.0.0.1:0")...)
-	for _, address := range []string{startUnready(t, d, nil).AdminAddr(), host(index.admin())} {
+	for _, address := range []string{startUnready(t, d, nil).Addresses.Admin, host(index.admin())} {
 		var closed atomic.Int64
 		for range dialed {
 			c := expect.Value(net.Dial("tcp", address))(t)
@@ -46,7 +46,7 @@ func TestAdminListenersCloseIdleConnectionsAboveTheirLimit(t *testing.T) {
 func TestHealthExitStatusFollowsReadiness(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	ready := startRunning(t, d, nil).AdminAddr()
+	ready := startRunning(t, d, nil).Addresses.Admin
 	_, port, _ := net.SplitHostPort(ready)
 	file := writeFile(t, "tipcache.yaml", "admin: 0.0.0.0:"+port+"\nadmin_token: none\n")
 	unready := startUnready(t, d, func(c *config.Config) { c.Chain.ID = "another-1" })
@@ -57,7 +57,7 @@ func TestHealthExitStatusFollowsReadiness(t *testing.T) {
 	tests := map[string]struct{ flag, value, out, err string }{
 		"ready":                      {"--admin", ready, `"ready":true`, ""},
 		"listening on all addresses": {"--config", file, `"ready":true`, ""},
-		"not ready":                  {"--admin", unready.AdminAddr(), "", `"node"`},
+		"not ready":                  {"--admin", unready.Addresses.Admin, "", `"node"`},
 		"not running":                {"--admin", "127.0.0.1:1", "", "refused"},
 		"without an admin listener":  {"--admin", "none", "", "no listener to query"},
 	}
@@ -72,7 +72,7 @@ func TestHealthExitStatusFollowsReadiness(t *testing.T) {
 // A mistake in the file does not end a process that rejected it, so a health check must not replace that process.
 func TestHealthIgnoresProblemsOfAConfigurationNotInUse(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	admin := startRunning(t, d, nil).AdminAddr()
+	admin := startRunning(t, d, nil).Addresses.Admin
 	t.Setenv("TIPCACHE_ADMIN", admin)
 	for name, text := range map[string]string{"invalid": "chain: {timeout: x}\n", "not YAML": "chain: [\n"} {
 		file := writeFile(t, "tipcache.yaml", text)
@@ -95,7 +95,7 @@ func TestReadinessAndStatusNameAPIsOfNodesAndListeners(t *testing.T) {
 	s.eventually("gRPC of the node is ok", func() bool { return state("nodes.0.grpc") == "ok" })
 	for path, want := range map[string]string{
 		"nodes.0.rpc": "ok", "nodes.0.tx_index": "on",
-		"interfaces.rest": s.Addr(), "interfaces.rpc": s.RPCAddr(), "interfaces.grpc": s.GRPCAddr(), "interfaces.grpc_web": s.Addr(),
+		"interfaces.rest": s.Addresses.REST, "interfaces.rpc": s.Addresses.RPC, "interfaces.grpc": s.Addresses.GRPC, "interfaces.grpc_web": s.Addresses.REST,
 	} {
 		expect.Equal(t, state(path), want, "%s in /readyz", path)
 	}
@@ -118,7 +118,7 @@ func TestCheckReportsUnconfiguredAPIsAsOff(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	s := startRunning(t, d, nil)
 	readyz := s.get(s.admin + "/readyz").body
-	if got := gjson.Get(readyz, "interfaces").Raw; got != `{"rest":"`+s.Addr()+`","rpc":"none","grpc":"none","grpc_web":"`+s.Addr()+`"}` || gjson.Get(readyz, "nodes.0.tx_index").String() != "off" {
+	if got := gjson.Get(readyz, "interfaces").Raw; got != `{"rest":"`+s.Addresses.REST+`","rpc":"none","grpc":"none","grpc_web":"`+s.Addresses.REST+`"}` || gjson.Get(readyz, "nodes.0.tx_index").String() != "off" {
 		t.Errorf("/readyz = %s, want rpc and grpc none, and the transaction index off", readyz)
 	}
 	check := []string{"--collections-auth", "none", "--store", "sqlite::memory:", "--node", d.NodeURL(), "--comet", d.CometURL()}

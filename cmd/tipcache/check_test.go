@@ -137,7 +137,7 @@ func TestCheckFailsForRedisURLThatServeRefuses(t *testing.T) {
 func TestCheckAcceptsPortsOfRunningServe(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
-	out, err := runCommand(t, "check", "--connect", "--node", "none", "--listen", r.Addr(), "--admin", r.AdminAddr())
+	out, err := runCommand(t, "check", "--connect", "--node", "none", "--listen", r.Addresses.REST, "--admin", r.Addresses.Admin)
 	if err != nil || strings.Count(out, "in use by a running tipcache") != 2 {
 		t.Errorf("check = %v, want both addresses in use by a running tipcache: %s", err, out)
 	}

@@ -56,7 +56,7 @@ func metricsWithTLS(t *testing.T) string {
 	r := startUnready(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.HTTP.TLS = files })
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}
 	defer transport.CloseIdleConnections()
-	resp := expect.Value((&http.Client{Transport: transport}).Get("https://" + r.AdminAddr() + "/metrics"))(t)
+	resp := expect.Value((&http.Client{Transport: transport}).Get("https://" + r.Addresses.Admin + "/metrics"))(t)
 	defer resp.Body.Close()
 	text := expect.Value(io.ReadAll(resp.Body))(t)
 	return string(text)

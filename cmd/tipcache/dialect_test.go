@@ -122,7 +122,7 @@ func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
 			s := startRunning(t, d, func(c *config.Config) {
 				c.RPC.Listen, c.Chain.Comet = "127.0.0.1:0", []string{comet}
 			})
-			conn, _, err := websocket.Dial(t.Context(), "ws://"+s.RPCAddr()+"/websocket", nil)
+			conn, _, err := websocket.Dial(t.Context(), "ws://"+s.Addresses.RPC+"/websocket", nil)
 			expect.NoError(t, err)
 			defer func() { _ = conn.CloseNow() }()
 			const call = `{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`
@@ -137,7 +137,7 @@ func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
 			} else if problem := s.ready().Degraded[upstream]; problem != "" {
 				t.Errorf("degraded %s = %s, want none", upstream, problem)
 			}
-			if block := s.do(http.MethodPost, "http://"+s.RPCAddr(), `{"id":1,"method":"block","params":{}}`); block.status != http.StatusOK || !gjson.Get(block.body, "result.block").Exists() {
+			if block := s.do(http.MethodPost, "http://"+s.Addresses.RPC, `{"id":1,"method":"block","params":{}}`); block.status != http.StatusOK || !gjson.Get(block.body, "result.block").Exists() {
 				t.Errorf("block = %d %s, want 200 with a block", block.status, block.body)
 			}
 			var out bytes.Buffer

@@ -69,7 +69,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	r.stop()
 	clients.Wait()
 	expect.NoError(t, r.waitForEnd())
-	if c, err := net.Dial("tcp", r.Addr()); err == nil {
+	if c, err := net.Dial("tcp", r.Addresses.REST); err == nil {
 		_ = c.Close()
 		t.Error("public listener still open after Run returned")
 	}
@@ -79,7 +79,7 @@ func TestDrainEndsAtDeadline(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	r := startRunning(t, d, func(c *config.Config) { c.HTTP.Drain = 300 * time.Millisecond })
-	beginPost(t, r.Addr(), "/api/v4/collections", "X-Api-Key: "+r.key, 10)
+	beginPost(t, r.Addresses.REST, "/api/v4/collections", "X-Api-Key: "+r.key, 10)
 	r.stop()
 	if err := r.waitForEnd(); err == nil || !strings.Contains(err.Error(), "cut off") {
 		t.Errorf("Run = %v, want an error for the request that was cut off", err)

@@ -54,7 +54,7 @@ func TestExplainDescribesOutcomeOfRequest(t *testing.T) {
 	for _, line := range []string{"route      pool, class live", "key        documented/staking/pool", ", blocks 1 to 1000", "memory     fresh, block 1000", "redis      fresh, block 1000", "verdict    hit", "why        Memory has it"} {
 		expect.Contains(t, text, line, "explanation")
 	}
-	expect.Contains(t, explain(t, r, "--admin", r.AdminAddr(), "--height", "900", "/staking/pool"), "documented/staking/pool@900", "explanation at block 900")
+	expect.Contains(t, explain(t, r, "--admin", r.Addresses.Admin, "--height", "900", "/staking/pool"), "documented/staking/pool@900", "explanation at block 900")
 	expect.Contains(t, explain(t, r, "/staking/validators?status=9"), "refused  400 {", "explanation of an invalid request")
 	if text := explain(t, r, "--body", `{"pagination":{"limit":3}}`, "/api/v4/collections"); !strings.Contains(text, "3 collections from 0 on") || strings.Contains(text, "9223372036854775807") {
 		t.Errorf("explanation of a listing = %s, want 3 collections without a block", text)
@@ -135,7 +135,7 @@ func TestPurgeFindsEntriesOfRPCAndGRPC(t *testing.T) {
 	r := startRunning(t, d, func(c *config.Config) {
 		c.RPC.Listen, c.GRPC.Listen, c.Chain.GRPC = "127.0.0.1:0", "127.0.0.1:0", []string{d.Node().GRPCAddr()}
 	})
-	rpc := "http://" + r.RPCAddr()
+	rpc := "http://" + r.Addresses.RPC
 	balances := fmt.Sprintf(`%s/abci_query?path="/cosmos.bank.v1beta1.Query/AllBalances"&data=0x0a2d%x`, rpc, cosmos.WideDelegator) // field 1, 45 bytes
 	outcomes := func() map[string]string {                                                                                          // Cache-Status by request
 		return map[string]string{

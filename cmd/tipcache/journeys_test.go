@@ -60,7 +60,7 @@ func TestKnownClientsGetTheResponsesOfTheNode(t *testing.T) {
 			})
 			for range 2 { // the second time from memory
 				for _, request := range j.requests {
-					got, want := r.follow(request, r.base, "http://"+r.RPCAddr()), r.follow(request, d.NodeURL(), d.CometURL())
+					got, want := r.follow(request, r.base, "http://"+r.Addresses.RPC), r.follow(request, d.NodeURL(), d.CometURL())
 					if strings.Contains(want.body, "-32601") {
 						t.Fatalf("the simulated node lacks %s", request)
 					}

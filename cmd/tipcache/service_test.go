@@ -72,7 +72,7 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 	s := expect.Value(demo.New(t.Context(), cfg, d, io.Discard))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	r := &instance{Service: s, t: t, devnet: d, key: key, stop: stop, ended: make(chan error, 1),
-		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
+		base: "http://" + s.Addresses.REST, admin: "http://" + s.Addresses.Admin}
 	go func() { r.ended <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()

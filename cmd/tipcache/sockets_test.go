@@ -31,7 +31,7 @@ func dialSocket(t *testing.T, r *instance, origin string) (socketClient, error) 
 	if origin != "" {
 		header.Set("Origin", origin)
 	}
-	conn, _, err := websocket.Dial(t.Context(), "http://"+r.RPCAddr()+"/websocket", &websocket.DialOptions{HTTPHeader: header})
+	conn, _, err := websocket.Dial(t.Context(), "http://"+r.Addresses.RPC+"/websocket", &websocket.DialOptions{HTTPHeader: header})
 	if err == nil {
 		conn.SetReadLimit(1 << 24)
 		t.Cleanup(func() { _ = conn.CloseNow() })
@@ -90,7 +90,7 @@ func TestStoppingServiceClosesWebSockets(t *testing.T) {
 			t.Errorf("message = %s, want it to begin with %s", got, want)
 		}
 	}
-	slow := beginPost(t, r.Addr(), "/cosmos.bank.v1beta1.Query/Params", "Content-Type: application/grpc-web", 5) // must not delay the WebSocket
+	slow := beginPost(t, r.Addresses.REST, "/cosmos.bank.v1beta1.Query/Params", "Content-Type: application/grpc-web", 5) // must not delay the WebSocket
 	r.stop()
 	if _, _, err := c.conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("WebSocket closed with %v, want status %d", err, websocket.StatusServiceRestart)
@@ -106,7 +106,7 @@ func TestListCostsSameOverAllAPIs(t *testing.T) {
 	s := startRunning(t, d, func(c *config.Config) { c.RPC.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0" })
 	const validators = "/cosmos.staking.v1beta1.Query/Validators"
 	byRPC := func(data string) {
-		s.do(http.MethodPost, "http://"+s.RPCAddr(), `{"id":1,"method":"abci_query","params":{"path":"`+validators+`","data":"`+data+`"}}`)
+		s.do(http.MethodPost, "http://"+s.Addresses.RPC, `{"id":1,"method":"abci_query","params":{"path":"`+validators+`","data":"`+data+`"}}`)
 	}
 	for _, c := range []struct {
 		request, cost string
@@ -141,7 +141,7 @@ func (r *instance) invoke(t *testing.T, method, at string) (reply []byte, height
 func (r *instance) call(ctx context.Context, method string, message []byte, more ...grpc.CallOption) (reply []byte) {
 	t := r.t
 	t.Helper()
-	c := expect.Value(grpc.NewClient(r.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
+	c := expect.Value(grpc.NewClient(r.Addresses.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer func() { _ = c.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

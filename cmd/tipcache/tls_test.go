@@ -84,12 +84,12 @@ func TestListenersServeTLSAndReloadCertificate(t *testing.T) {
 		}
 	}
 	for _, command := range [][]string{{"health"}, {"explain", "/staking/params"}, {"purge", "all"}} {
-		for _, at := range [][]string{{"--admin", r.AdminAddr(), "--config", configWithTLS(t, files)}, {"--admin", admin}} {
+		for _, at := range [][]string{{"--admin", r.Addresses.Admin, "--config", configWithTLS(t, files)}, {"--admin", admin}} {
 			if _, err := runCommand(t, append(command, at...)...); err != nil {
 				t.Errorf("%v %v = %v, want no error", command, at, err)
 			}
 		}
-		_, err := runCommand(t, append(command, "--admin", r.AdminAddr())...)
+		_, err := runCommand(t, append(command, "--admin", r.Addresses.Admin)...)
 		expect.Contains(t, fmt.Sprint(err), "speaks TLS, but http.tls is not set here", "error of %v without http.tls", command)
 	}
 	renewed := writeCertificate(t, files, time.Now().AddDate(0, 0, 30))

@@ -84,8 +84,8 @@ func start(ctx context.Context, d *devnet.Devnet, ended chan<- error) (url strin
 	demo.Embed(&cfg, d, redisURL, key)
 	s := rig.Must(demo.New(ctx, cfg, d, io.Discard))
 	go func() { ended <- s.Run(ctx) }()
-	rig.Check(rig.Eventually(ctx, rig.Answers("http://"+s.AdminAddr()+"/readyz")))
-	return "http://" + s.Addr()
+	rig.Check(rig.Eventually(ctx, rig.Answers("http://"+s.Addresses.Admin+"/readyz")))
+	return "http://" + s.Addresses.REST
 }
 
 // A tour counts the packages and files that a journey enters.

@@ -29,8 +29,8 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 	}
 	return banner.Execute(w, map[string]any{
 		"Chain": d.ChainID(), "Cosmos": d.Dialect() == devnet.Cosmos, "Height": d.Height(), "Control": d.ControlURL(),
-		"Base": "http://" + s.Addr(), "Admin": "http://" + s.AdminAddr(), "Key": key,
-		"RPC": strings.TrimPrefix(s.RPCAddr(), "none"), "GRPC": strings.TrimPrefix(s.GRPCAddr(), "none"),
+		"Base": "http://" + s.Addresses.REST, "Admin": "http://" + s.Addresses.Admin, "Key": key,
+		"RPC": strings.TrimPrefix(s.Addresses.RPC, "none"), "GRPC": strings.TrimPrefix(s.Addresses.GRPC, "none"),
 		"Validator": validator, "Delegator": delegator, "Collection": collection,
 		"Proposal": cosmos.VotedProposal, "Tx": cosmos.DelegateTx, "Contract": cosmos.Contract,
 	})

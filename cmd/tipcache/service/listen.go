@@ -27,15 +27,19 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if s.public, err = s.listenForClients(ctx, "", s.cfg.Listen, s.webLane); err != nil {
 		return err
 	}
+	rest := s.public.Addr().String()
+	s.Addresses = Addresses{REST: rest, RPC: "none", GRPC: "none", GRPCWeb: rest, Admin: "none"}
 	if s.cfg.RPC.Listen != "" {
 		if s.rpc, err = s.newRPC(ctx); err != nil {
 			return fmt.Errorf("rpc.listen: %w", err)
 		}
+		s.Addresses.RPC = s.rpc.listener.Addr().String()
 	}
 	if s.cfg.GRPC.Listen != "" {
 		if s.grpc, err = s.newGRPC(ctx); err != nil {
 			return fmt.Errorf("grpc.listen: %w", err)
 		}
+		s.Addresses.GRPC = s.grpc.listener.Addr().String()
 	}
 	s.adminPages = admin.New(admin.Options{
 		Gatherer: s.registry, Ready: s.ready, Version: parts.Version(), Profiles: true,
@@ -48,6 +52,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if s.admin, err = ListenAdmin(ctx, s.cfg.Admin, s.log); err != nil {
 		return err
 	}
+	s.Addresses.Admin = s.admin.Addr().String()
 	s.onClose(ignoreClosed(s.admin.Close))
 	return nil
 }

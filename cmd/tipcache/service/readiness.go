@@ -35,19 +35,20 @@ type Readiness struct {
 	Index    *IndexHealth      `json:"index,omitempty"` // nil if the store is not indexed
 	Nodes    []nodeHealth      `json:"nodes"`
 
-	Interfaces interfaces `json:"interfaces"`
+	Interfaces Addresses `json:"interfaces"`
 
 	Audit map[string]audit.Finding `json:"audit,omitempty"` // by node (or redis), if its responses differ from those of a second read
 
 	Certificate *certificateHealth `json:"certificate,omitempty"` // nil without TLS
 }
 
-// interfaces are the addresses of the served APIs, or "none".
-type interfaces struct {
+// Addresses are the addresses of the listeners, or "none".
+type Addresses struct {
 	REST    string `json:"rest"`
 	RPC     string `json:"rpc"` // with its WebSocket
 	GRPC    string `json:"grpc"`
 	GRPCWeb string `json:"grpc_web"`
+	Admin   string `json:"-"`
 }
 
 // certificateHealth is the validity of the certificate. An expired one does not make the service
@@ -92,7 +93,7 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	}
 	state := Readiness{
 		Problems: j.problems, Degraded: j.degraded, Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(),
-		Interfaces: interfaces{REST: s.Addr(), RPC: s.RPCAddr(), GRPC: s.GRPCAddr(), GRPCWeb: s.Addr()},
+		Interfaces: s.Addresses,
 	}
 	if s.auditor != nil {
 		state.Audit = s.auditor.Findings()

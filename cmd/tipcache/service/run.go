@@ -90,7 +90,7 @@ func (s *Service) logStart() {
 		store = s.store.Name()
 	}
 	logWarnings(s.log, s.cfg)
-	s.log.Info("serving", "listen", s.Addr(), "admin", s.AdminAddr(), "version", parts.Version(), "tls", s.certificate != nil,
+	s.log.Info("serving", "listen", s.Addresses.REST, "admin", s.Addresses.Admin, "version", parts.Version(), "tls", s.certificate != nil,
 		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", store, "redis", redisAt)
 	if s.cfg.Collections.Auth == "closed" {
 		s.log.Warn("collections are closed until a store and keys are configured")

@@ -68,6 +68,7 @@ type Service struct {
 	lane     *lane.Lane // nil if disabled
 	webLane  web.Lane   // the same, but a nil interface if disabled
 
+	Addresses   Addresses
 	public      *listener.Listener
 	rpc         *rpcService  // nil if the RPC is not served
 	grpc        *grpcService // nil if gRPC is not served
@@ -248,30 +249,3 @@ func (s *Service) Close() error {
 
 // Store returns the collection store, nil if there is none.
 func (s *Service) Store() *collections.Store { return s.store }
-
-// Addr returns the address of the public listener.
-func (s *Service) Addr() string { return s.public.Addr().String() }
-
-// RPCAddr returns the address of the RPC listener, or "none".
-func (s *Service) RPCAddr() string {
-	if s.rpc == nil {
-		return "none"
-	}
-	return s.rpc.listener.Addr().String()
-}
-
-// GRPCAddr returns the address of the gRPC listener, or "none".
-func (s *Service) GRPCAddr() string {
-	if s.grpc == nil {
-		return "none"
-	}
-	return s.grpc.listener.Addr().String()
-}
-
-// AdminAddr returns the address of the admin listener, or "none".
-func (s *Service) AdminAddr() string {
-	if s.admin == nil {
-		return "none"
-	}
-	return s.admin.Addr().String()
-}
