@@ -30,8 +30,9 @@ func (t *hijackRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // frames are reused, because each event is assembled for every subscription.
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxFrame is the largest message that is copied to be written at once, in bytes.
-const maxFrame = 64 << 10
+// maxFrame is the largest message that is copied to be written at once, in bytes. The connection writes up to 64 KiB at once,
+// and control frames could come between the parts of a longer frame.
+const maxFrame = 60 << 10
 
 // writeFrame writes a message of two parts with one write to the connection, which is a third cheaper than through
 // the WebSocket. The WebSocket writes each control frame at once too, so frames never interleave.
@@ -57,16 +58,12 @@ func (c *conn) writeFrame(head, tail []byte) {
 	frames.Put(whole)
 }
 
-// appendHeader appends the header of a frame with a complete text (RFC 6455).
+// appendHeader appends the header of a frame with a complete text of up to maxFrame bytes (RFC 6455).
 func appendHeader(b []byte, size int) []byte {
-	const final, short, long = 0x80, 125, 1<<16 - 1
+	const final, short = 0x80, 125
 	b = append(b, final|byte(websocket.MessageText))
-	switch {
-	case size <= short:
+	if size <= short {
 		return append(b, byte(size))
-	case size <= long:
-		return binary.BigEndian.AppendUint16(append(b, short+1), uint16(size))
-	default:
-		return binary.BigEndian.AppendUint64(append(b, short+2), uint64(size))
 	}
+	return binary.BigEndian.AppendUint16(append(b, short+1), uint16(size))
 }
