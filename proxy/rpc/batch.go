@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -50,35 +49,30 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 	}
 	d.describe(c, rec, pending)
 	recordFailures(c.Writer.Header(), rec, pending...)
-	sendAnswers(c, size, func(answer func(id json.RawMessage, member []byte)) {
-		for i, one := range calls {
-			answer(one.ID, pending[i].member)
-		}
-	})
+	sendAnswers(c, size, calls, pending)
 	return nil
 }
 
-// sendAnswers calls each, and sends the answers that it passes on as a JSON list. size is the length of the list in bytes. It
-// writes them in parts, and copies no long member.
-func sendAnswers(c *gin.Context, size int, each func(answer func(id json.RawMessage, member []byte))) {
+// sendAnswers sends the answers of the calls as a JSON list of size bytes. It writes them in parts, and copies no long member.
+func sendAnswers(c *gin.Context, size int, calls []jsonrpc.Call, pending []*pendingCall) {
 	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {
 		b, next := make([]byte, 0, partSize+1<<10), byte('[')
 		flush := func() {
 			write(b)
 			b = b[:0]
 		}
-		each(func(id json.RawMessage, member []byte) {
-			b, next = jsonrpc.Begin(append(b, next), id), ','
-			if len(member) > partSize {
+		for i, k := range pending {
+			b, next = jsonrpc.Begin(append(b, next), calls[i].ID), ','
+			if len(k.member) > partSize {
 				flush()
-				write(member)
+				write(k.member)
 			} else {
-				b = append(b, member...)
+				b = append(b, k.member...)
 			}
 			if b = append(b, '}'); len(b) > partSize {
 				flush()
 			}
-		})
+		}
 		write(append(b, ']'))
 	})
 }
@@ -116,27 +110,6 @@ func (d *Handler) describe(c *gin.Context, rec *record.Record, pending []*pendin
 		response.Control = noStore
 		d.reader.Stack.SetHeaders(c.Writer.Header(), response)
 	}
-}
-
-// maxRefused is the maximum number of calls, including notifications, in a batch that gets an error for each call. A longer
-// batch gets a single error.
-const maxRefused = 10_000
-
-var tooManyCalls = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")
-
-// refuseLongBatch answers a batch of too many calls with an error for each of them, because the node's single
-// error without an id would leave clients waiting. The response may be fifteen times as long as the body, so it
-// is generated while it is written.
-func refuseLongBatch(c *gin.Context, body []byte, size int) error {
-	sendAnswers(c, size, func(answer func(id json.RawMessage, member []byte)) {
-		_, _ = jsonrpc.Each(body, func(one jsonrpc.Call) bool { // parsed before, so it cannot fail
-			if one.ID != nil {
-				answer(one.ID, tooManyCalls)
-			}
-			return true
-		})
-	})
-	return nil
 }
 
 // missingParams is the node's error for a call without parameters of a method that needs some.

@@ -16,6 +16,6 @@
 // id, without these steps (replay.go).
 //
 // Four things differ from the node. Its Cache-Control, which lets caches keep errors and tips for a day, is replaced by ours.
-// A batch may have more than ten calls, and one that is too long is answered with an error for each call, so that clients do
-// not wait forever. status never names a block whose state cannot be read yet (origin.go). tx has the parameter wait (wait.go).
+// A batch may have more than ten calls, and one that is too long fails with status 500, so that clients do not wait for answers.
+// status never names a block whose state cannot be read yet (origin.go). tx has the parameter wait (wait.go).
 package rpc

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -17,26 +18,22 @@ import (
 // servePost answers a body: a call or a batch.
 func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) error {
 	var run []jsonrpc.Call
-	calls, size := 0, 0 // size of the response if there are too many calls
+	calls := 0
 	batch, err := jsonrpc.Each(body, func(one jsonrpc.Call) (more bool) {
 		if calls++; one.ID != nil { // no notification, which has no answer
-			if size += jsonrpc.AnswerSize(one.ID, tooManyCalls) + 1; len(run) < MaxBatch {
-				run = append(run, one)
-			}
+			run = append(run, one)
 		}
-		return calls <= maxRefused
+		return calls <= MaxBatch
 	})
 	switch {
 	case err != nil:
 		return refuse(c, rec, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error()))
-	case calls > maxRefused:
-		return refuse(c, rec, nil, tooManyCalls)
+	case calls > MaxBatch:
+		return refuse(c, rec, nil, jsonrpc.Error(jsonrpc.InvalidRequest, fmt.Sprintf("the batch has more than %d calls", MaxBatch)))
 	case len(run) == 0:
 		c.Writer.Header().Set("Content-Length", "0")
 		c.Writer.WriteHeader(http.StatusOK)
 		return nil
-	case calls > MaxBatch:
-		return refuseLongBatch(c, body, size+1)
 	}
 	hs, err := blocks.HeightRules{}.Read(c.Request)
 	if err != nil {
