@@ -28,7 +28,7 @@ func (s *Service) divide(ctx context.Context, p part, missing []*flight, began t
 	if !alone {
 		began = began.Add(-recently)
 	}
-	if down := s.checkProvider(ctx, began, missing, err); down != nil {
+	if down := s.checkProvider(ctx, began, err); down != nil {
 		return nil, down
 	}
 	d := p.of
@@ -58,23 +58,22 @@ func (s *Service) retryOmitted(p part, missing []*flight) []part {
 	return nil
 }
 
-// checkProvider returns nil if the provider works: it has responded since a time, or responds for a contract that it described
-// before. Otherwise it returns err, or the rate limit that the provider reports now.
-func (s *Service) checkProvider(ctx context.Context, since time.Time, except []*flight, err error) error {
+// noContract is an address without a contract. Every provider that works responds to a request for it.
+const noContract = "0x000000000000000000000000000000000000dead"
+
+// checkProvider returns nil if the provider works: it has responded since a time, or responds for noContract. Otherwise it
+// returns err, or the rate limit that the provider reports now.
+func (s *Service) checkProvider(ctx context.Context, since time.Time, err error) error {
 	if s.health.answeredSince(since) {
 		return nil
 	}
-	address := s.health.control(except)
-	if address == "" {
-		return err
-	}
-	failed := s.request(ctx, []string{address}, func(int, *Contract) {})
+	failed := s.request(ctx, []string{noContract}, func(int, *Contract) {})
 	switch {
 	case failed == nil:
 		return nil
 	case upstream.KindOf(failed) == upstream.Overloaded:
 		return failed
+	default:
+		return err
 	}
-	s.health.forget(address)
-	return err
 }

@@ -76,7 +76,7 @@ func (m *memory) keys() []string {
 	return slices.Sorted(maps.Keys(m.records))
 }
 
-// control is the contract that the service requests to find out whether the provider works, if it knows no other.
+// control is the contract that the service requests to find out whether the provider works.
 const control = "0x000000000000000000000000000000000000dead"
 
 // alchemy is a provider. The name of each contract is the number of the batch that requested it. Requests for only the

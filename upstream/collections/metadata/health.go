@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,19 +20,17 @@ const (
 	maxPause   = 5 * time.Minute // maximum for Retry-After
 )
 
-// A health is the state of the provider: its breaker and pauses, the result of the last request, and the contracts to test it
-// with.
+// A health is the state of the provider: its breaker and pauses, and the result of the last request.
 type health struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	outage  *upstream.Outage
 	limited *upstream.Outage // while the provider limits the rate
 
-	mu        sync.Mutex
-	until     time.Time // end of the pause
-	pauses    int       // number of pauses since the last success
-	failure   error     // error of the last request
-	last      time.Time // when it last responded
-	described [2]string // the last described contracts, newest first; two, as one may be under test
+	mu      sync.Mutex
+	until   time.Time // end of the pause
+	pauses  int       // number of pauses since the last success
+	failure error     // error of the last request
+	last    time.Time // when it last responded
 }
 
 // newHealth returns a health whose breaker opens after consecutive failed batches. Cancelled, rate-limited and refused batches
@@ -119,44 +116,15 @@ func (s *Service) Outages() upstream.Outages {
 	return upstream.Outages{s.health.outage, s.health.limited}
 }
 
-// recordResponse records a response for an address, which may be "", and whether it was a description.
-func (h *health) recordResponse(address string, described bool) {
+// recordResponse records that the provider responded.
+func (h *health) recordResponse() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last = time.Now()
-	if described && address != h.described[0] {
-		h.described = [2]string{address, h.described[0]}
-	}
 }
 
 func (h *health) answeredSince(t time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.last.Before(t)
-}
-
-// noContract is used to test the provider if no contract was described yet.
-const noContract = "0x000000000000000000000000000000000000dead"
-
-// control returns a contract to test the provider with, other than those of flights, or "".
-func (h *health) control(except []*flight) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, address := range append(h.described[:], noContract) {
-		if address != "" && !slices.ContainsFunc(except, func(f *flight) bool { return f.address == address }) {
-			return address
-		}
-	}
-	return ""
-}
-
-// forget makes control return another contract.
-func (h *health) forget(address string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range h.described {
-		if h.described[i] == address {
-			h.described[i] = ""
-		}
-	}
 }
