@@ -101,16 +101,3 @@ func (c *cors) Connects(r *http.Request) bool {
 	_, host, _ := strings.Cut(sent[0], "://")
 	return len(sent) == 1 && (c.origins[sent[0]] != nil || strings.EqualFold(host, r.Host))
 }
-
-func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
-}
-
-// allowPreflight sets the headers of the response to a preflight, if the origin is allowed.
-func (c *cors) allowPreflight(h http.Header) {
-	if h[originHeader] != nil {
-		h.Set("Access-Control-Allow-Methods", allowedMethods)
-		h.Set("Access-Control-Allow-Headers", c.allowed)
-		h.Set("Access-Control-Max-Age", preflightAge)
-	}
-}

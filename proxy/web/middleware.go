@@ -24,11 +24,9 @@ func (s *Stack) NewEngine(find func(c *gin.Context) Route, first gin.HandlerFunc
 	engine.Use(
 		s.record(find),     // request id, access log, metrics, traces
 		s.renderFailures,   // errors and panics, in the form of the route
-		s.limitAddress,     // 429 for addresses that send too many requests
-		s.limitSize,        // 414 and 431
+		s.limit,            // 429 for addresses that send too many requests, 414 and 431
 		s.answerPreflights, // CORS
-		s.requireKey,       // 401 and 429 for API keys
-		s.applyRules,       // 403 and 429 by the access rules
+		s.authorize,        // 401 and 429 for API keys, 403 and 429 by the access rules
 	)
 	return engine
 }
@@ -111,14 +109,12 @@ func (q *request) sendFailure(c *gin.Context) {
 	respond.Send(c.Writer, c.Request, status, typ, body)
 }
 
-func (s *Stack) limitAddress(c *gin.Context) {
-	if err := s.admit(c.Request, &requestOf(c).Record, c.Writer.Header()); err != nil {
-		abort(c, err)
+func (s *Stack) limit(c *gin.Context) {
+	err := s.admit(c.Request, &requestOf(c).Record, c.Writer.Header())
+	if err == nil {
+		err = s.Oversized(c.Request)
 	}
-}
-
-func (s *Stack) limitSize(c *gin.Context) {
-	if err := s.Oversized(c.Request); err != nil {
+	if err != nil {
 		abort(c, err)
 	}
 }
@@ -126,25 +122,28 @@ func (s *Stack) limitSize(c *gin.Context) {
 // answerPreflights answers a browser that asks whether a page may make a request. The response is the same on every
 // path, and needs no API key, because browsers send none with it.
 func (s *Stack) answerPreflights(c *gin.Context) {
-	if s.origins == nil || !isPreflight(c.Request) {
+	r, h := c.Request, c.Writer.Header()
+	if s.origins == nil || r.Method != http.MethodOptions || r.Header.Get("Origin") == "" || r.Header.Get("Access-Control-Request-Method") == "" {
 		return
 	}
-	s.allowPreflight(c.Writer.Header())
+	if h[originHeader] != nil { // the origin is allowed
+		h.Set("Access-Control-Allow-Methods", allowedMethods)
+		h.Set("Access-Control-Allow-Headers", s.allowed)
+		h.Set("Access-Control-Max-Age", preflightAge)
+	}
 	c.AbortWithStatus(http.StatusNoContent)
 }
 
-func (s *Stack) requireKey(c *gin.Context) {
-	if q := requestOf(c); q.route.Keyed {
-		if err := s.AdmitKey(c.Request, c.Writer.Header(), &q.Record); err != nil {
-			abort(c, err)
-		}
+func (s *Stack) authorize(c *gin.Context) {
+	q, h := requestOf(c), c.Writer.Header()
+	var err error
+	if q.route.Keyed {
+		err = s.AdmitKey(c.Request, h, &q.Record)
 	}
-}
-
-func (s *Stack) applyRules(c *gin.Context) {
-	if q := requestOf(c); q.route.Access != "" {
-		if err := s.AdmitOperation(c.Request, &q.Record, c.Writer.Header(), q.route.Access); err != nil {
-			abort(c, err)
-		}
+	if err == nil && q.route.Access != "" {
+		err = s.AdmitOperation(c.Request, &q.Record, h, q.route.Access)
+	}
+	if err != nil {
+		abort(c, err)
 	}
 }
