@@ -1,18 +1,19 @@
 // Package respond writes responses: headers, validators and content codings.
 //
-//   - answer.go writes a response from the cache, and says how old it is and how long it is fresh;
-//   - headers.go collects its headers; describe.go sets them for interfaces that write the body themselves;
+//   - answer.go writes a response from the cache; freshness.go says how old it is and how long it is fresh;
+//   - headers.go collects its headers;
 //   - negotiate.go finds out whether the client has it already, and which coding the client gets; accept.go reads Accept;
 //   - uncached.go writes responses that are not from the cache.
 package respond
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/session"
@@ -42,7 +43,9 @@ type Response struct {
 	Unchanged    bool          // the poll ended before the response changed
 	Session      session.Token // session of the client after the response, set with the height; zero for none
 	Reset        bool          // the block of the client's session was rolled back
-	Body         []byte        // JSON body of a 200 for this client alone, sent without a validator; nil means the entry's body
+	Body         []byte        // JSON body that was composed from the entry; nil means the entry's body
+	Status       int           // status of Body; 0 means 200
+	Tag          string        // validator of Body, if its status is 200; "" means that Body is for this client alone
 }
 
 // An ExtraHeader is a response header that only one interface has.
@@ -72,8 +75,8 @@ type Rendering struct {
 
 // Render returns the response for a client that sent these header values, with the states of its rate limits. It releases
 // the entry of a.
-func (rs *Responder) Render(a *Response, codings, tags []string, head bool, rateLimits []limits.Status) Rendering {
-	h, from := collect(), preferences{readAccepted(codings), tags, head}
+func (rs *Responder) Render(a *Response, accepted, tags []string, head bool, rateLimits []limits.Status) Rendering {
+	h, from := collect(), preferences{readAccepted(accepted), tags, head}
 	status, body := rs.render(h, a, &from)
 	a.Entry, a.Backing = nil, cache.Entry{}
 	for i := range rateLimits {
@@ -107,12 +110,11 @@ func (r *Rendering) WriteTo(h http.Header, id string) {
 // render collects the headers of a response and returns its status and body.
 func (rs *Responder) render(h *headers, a *Response, from *preferences) (status int, body []byte) {
 	e := a.Entry
-	a.freshness(h, true)
+	a.freshness(h)
 	status, body = e.Status, e.Body
 	switch {
 	case a.Body != nil:
-		status, body = http.StatusOK, a.Body
-		h.setBody(JSON, body)
+		status, body = a.composed(h, from.tags)
 	case a.Unchanged:
 		status, body = http.StatusNoContent, nil
 	case status == http.StatusOK:
@@ -125,7 +127,7 @@ func (rs *Responder) render(h *headers, a *Response, from *preferences) (status 
 	} else if e.Link != "" {
 		h.set("Link", e.Link)
 	}
-	if a.Body == nil {
+	if a.Body == nil || a.Tag != "" {
 		rs.setVary(h, a.Vary, a.Session.Height > 0)
 	} else if rs.byOrigin {
 		h.set("Vary", "Origin")
@@ -147,6 +149,18 @@ func (rs *Responder) render(h *headers, a *Response, from *preferences) (status 
 	return status, body
 }
 
+// composed returns the status and the body of a composed response, or 304 if the client has it.
+func (a *Response) composed(h *headers, tags []string) (status int, body []byte) {
+	h.setBody(JSON, a.Body)
+	if status = cmp.Or(a.Status, http.StatusOK); status == http.StatusOK && a.Tag != "" {
+		h.set("Etag", a.Tag)
+		if _, has := clientHas(tags, a.Tag, codings.Identity); has {
+			return http.StatusNotModified, nil
+		}
+	}
+	return status, a.Body
+}
+
 func (a *Response) setSession(h *headers) {
 	if a.Session.Height > 0 {
 		h.finish(a.Session.AppendTo(h.begin(session.Header)))
@@ -160,149 +174,4 @@ func (a *Response) setSession(h *headers) {
 func (h *headers) setBody(typ string, body []byte) {
 	h.setInt("Content-Length", int64(len(body)))
 	h.set("Content-Type", typ)
-}
-
-// PollLifetime is how long shared caches may reuse any response to a poll: the time within which clients that poll
-// together send their requests. If nginx could not store the response, its proxy_cache_lock would let the waiting
-// clients through one after another.
-const PollLifetime = "max-age=1"
-
-// OwnAnswer is the Cache-Control of a response that depends on the client, or on what it has seen: only its own
-// browser may keep it, and must revalidate it before use.
-const OwnAnswer = "private, no-cache"
-
-// forever is the lifetime of responses that never change.
-const forever = 365 * 24 * time.Hour
-
-// longest is the max-age of responses that never change. After a chain is reset, or a response gets another shape, other
-// caches must not serve the old one for longer.
-const longest = 24 * time.Hour
-
-// freshness sets Age, Cache-Control (RFC 9111) and Cache-Status (RFC 9211): how old the response is, how long it stays
-// fresh, and where it is from.
-func (a *Response) freshness(h *headers, allowImmutable bool) {
-	left, age := a.lifetime(), int64(0)
-	if a.Next == "" && (a.Outcome != cache.Miss || a.Collapsed) { // Age says that the origin was not read for this request
-		age = max(0, int64(a.Now.Sub(a.Entry.ReadAt)/time.Second))
-		h.setInt("Age", age)
-	}
-	switch {
-	case a.Next != "":
-		h.set("Cache-Control", a.audience()+", "+PollLifetime)
-	case a.Control != "":
-		h.set("Cache-Control", a.Control)
-	default:
-		h.finish(a.appendControl(h.begin("Cache-Control"), left, age, allowImmutable))
-	}
-	h.finish(a.appendStatus(h.begin("Cache-Status"), left))
-}
-
-func (a *Response) appendControl(b []byte, left time.Duration, age int64, allowImmutable bool) []byte {
-	b = append(append(b, a.audience()...), ", max-age="...)
-	marked := a.Outcome == cache.StaleHit || a.Outcome == cache.StaleError || a.CatchingUp || a.Unconfirmed
-	if left < time.Second || marked {
-		left, age = 0, 0
-	}
-	// Caches subtract the Age, so max-age includes it.
-	b = strconv.AppendInt(b, age+seconds(min(left, longest)), 10)
-	switch {
-	case a.Private:
-	case !a.SharedUntil.IsZero(): // without the age: nginx ignores Age, and would keep the response too long
-		b = append(b, ", s-maxage="...)
-		b = strconv.AppendInt(b, seconds(max(0, min(left, a.SharedUntil.Sub(a.Now)))), 10)
-	case a.Immutable && allowImmutable && left == forever && a.Entry.Status == http.StatusOK:
-		b = append(b, ", immutable"...)
-	}
-	return b
-}
-
-func (a *Response) audience() string {
-	if a.Private || a.Reset {
-		return "private"
-	}
-	return "public"
-}
-
-// PastExpires reports whether the entry has expired at Now; the cache does not keep such an entry.
-func (a *Response) PastExpires() bool {
-	return a.Entry.Stamp().PastExpires(func() time.Time { return a.Now })
-}
-
-// lifetime returns how much longer the response is fresh. It is negative if the response is stale.
-func (a *Response) lifetime() time.Duration {
-	e, left := a.Entry, forever
-	switch {
-	case a.Policy.IsImmutable(e.Stamp()):
-	case !a.Until.IsZero():
-		left = a.Until.Sub(a.Now)
-	default:
-		left = a.Policy.Fresh - a.Now.Sub(e.ReadAt)
-	}
-	if !e.Expires.IsZero() {
-		left = min(left, e.Expires.Sub(a.Now))
-	}
-	return left
-}
-
-func (a *Response) appendStatus(b []byte, left time.Duration) []byte {
-	b = append(b, "tipcache"...)
-	if a.Forward == "" {
-		b = append(b, "; hit"...)
-	} else {
-		b = append(append(b, "; fwd="...), a.Forward...)
-		if a.Outcome == cache.Miss && !a.PastExpires() {
-			b = append(b, "; stored"...)
-		}
-		if a.Collapsed {
-			b = append(b, "; collapsed"...)
-		}
-	}
-	if left != forever {
-		b = strconv.AppendInt(append(b, "; ttl="...), seconds(left), 10)
-	}
-	return a.appendDetail(b)
-}
-
-// appendDetail appends the detail of Cache-Status: the store, why a stale entry is served, and if freshness is in
-// seconds.
-func (a *Response) appendDetail(b []byte) []byte {
-	without := b
-	b = append(b, `; detail="`...)
-	first := len(b)
-	add := func(word string) { b = append(append(b, word...), ' ') }
-	if a.Store != "" {
-		add(a.Store)
-	}
-	switch a.Outcome {
-	case cache.StaleHit:
-		add("stale-while-revalidate")
-	case cache.StaleError:
-		add("stale-if-error")
-	}
-	if a.Seconds {
-		add("seconds")
-	}
-	if a.CatchingUp {
-		add("catching-up")
-	}
-	if a.Unconfirmed {
-		add("unconfirmed")
-	}
-	if a.Behind > 0 {
-		add("behind=" + a.Behind.Truncate(time.Second).String())
-	}
-	if len(b) == first {
-		return without
-	}
-	b[len(b)-1] = '"' // in place of the last space
-	return b
-}
-
-// seconds returns whole seconds, rounded down so that no stale response counts as fresh.
-func seconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d < 0 && d%time.Second != 0 {
-		s--
-	}
-	return s
 }

@@ -157,6 +157,7 @@ func (k *pendingCall) answerURI(c *gin.Context, rec *record.Record) error {
 	if status != http.StatusOK || res.PastExpires() {
 		res.Control = noStore
 	}
-	k.reader.Stack.SendBody(c.Writer, c.Request, &res, status, k.tag, body)
+	res.Body, res.Status, res.Tag = body, status, k.tag
+	k.reader.Stack.Respond(c.Writer, c.Request, &res)
 	return nil
 }

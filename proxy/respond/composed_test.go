@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-func TestDerivedBodyIsSentWithItsValidator(t *testing.T) {
+func TestComposedBodyIsSentWithItsValidator(t *testing.T) {
 	responder := respond.New(nil, false)
 	const tag = `"v1"`
 	for name, tt := range map[string]struct {
@@ -29,8 +29,11 @@ func TestDerivedBodyIsSentWithItsValidator(t *testing.T) {
 			r.Header.Set("If-None-Match", tt.sent)
 		}
 		content := cache.NewContent(http.StatusOK, respond.JSON, "", []byte("[]"), 0)
-		a := &respond.Response{Result: cache.Result{Entry: &cache.Entry{Content: content, Height: 7, ReadAt: time.Now()}}}
-		responder.SendBody(w, r, a, tt.status, tag, []byte("{}"))
+		a := &respond.Response{
+			Result: cache.Result{Entry: &cache.Entry{Content: content, Height: 7, ReadAt: time.Now()}},
+			Body:   []byte("{}"), Status: tt.status, Tag: tag,
+		}
+		responder.Respond(w, r, a)
 		if w.Code != tt.want || w.Header().Get("Etag") != tt.tag || w.Body.String() != tt.body || w.Header().Get(respond.HeightHeader) != "7" {
 			t.Errorf("%s: status = %d, header %v, body %q; want %d, ETag %q, %q", name, w.Code, w.Header(), w.Body, tt.want, tt.tag, tt.body)
 		}
