@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -73,36 +72,21 @@ const unrouted = "unknown query path: unknown request"
 // statusText matches a gRPC status in the RPC's text.
 var statusText = regexp.MustCompile(`(?s)^rpc error: code = (\w+) desc = (.*)$`)
 
-// Codes of the codespace sdk.
-const (
-	unknownRequest = 6
-	invalidRequest = 18
-)
+// invalidRequest is a code of the codespace sdk.
+const invalidRequest = 18
 
 // described are the suffixes of the RPC's texts, by code in the codespace sdk. The SDK converts each gRPC status to one of
 // these errors.
-var described = map[int64]string{invalidRequest: ": invalid request", 22: ": key not found", unknownRequest: ": unknown request", 4: ": unauthorized"}
-
-// registered are the descriptions of the errors of the codespace sdk. The first has code 2. If a handler returns one of them,
-// the RPC sends it as the description of an error with the code unknownRequest.
-var registered = []string{
-	"tx parse error", "invalid sequence", "unauthorized", "insufficient funds", "unknown request", "invalid address", "invalid pubkey",
-	"unknown address", "invalid coins", "out of gas", "memo too large", "insufficient fee", "maximum number of signatures exceeded",
-	"no signatures supplied", "failed to marshal JSON bytes", "failed to unmarshal JSON bytes", "invalid request", "tx already in mempool",
-	"mempool is full", "tx too large", "key not found", "invalid account password", "tx intended signer does not match the given signer",
-	"invalid gas adjustment", "invalid height", "invalid version", "invalid chain-id", "invalid type", "tx timeout height",
-	"unknown extension options", "incorrect account sequence", "failed packing protobuf message to Any", "failed unpacking protobuf message from Any",
-	"internal logic error", "conflict", "feature not supported", "not found", "Internal IO error", "error in app.toml", "invalid gas limit",
-}
+var described = map[int64]string{4: ": unauthorized", 6: ": unknown request", invalidRequest: ": invalid request", 22: ": key not found"}
 
 // undecoded matches the RPC's error for a message that cannot be decoded, so that no handler has run.
 var undecoded = regexp.MustCompile(`^(proto: |unexpected EOF: invalid request$)`)
 
 // statusFrom returns the gRPC status that the SDK converted to an error of the RPC.
 func statusFrom(codespace string, code int64, log string, ran bool) *status.Status {
-	if !ran { // the height could not be read
-		text, description := cutLast(log)
-		return status.New(codes.Unknown, fmt.Sprintf("codespace %s code %d: %s: %s", codespace, code, description, text))
+	if !ran { // the height could not be read; the error's description follows the last colon
+		i := max(0, strings.LastIndex(log, ": "))
+		return status.New(codes.Unknown, fmt.Sprintf("codespace %s code %d: %s: %s", codespace, code, strings.TrimPrefix(log[i:], ": "), log[:i]))
 	}
 	text := log
 	if codespace == "sdk" {
@@ -110,10 +94,6 @@ func statusFrom(codespace string, code int64, log string, ran bool) *status.Stat
 	}
 	if parts := statusText.FindStringSubmatch(text); parts != nil {
 		return status.New(codeOf(parts[1]), parts[2])
-	}
-	before, description := cutLast(text)
-	if i := slices.Index(registered, description); codespace == "sdk" && code == unknownRequest && i >= 0 {
-		return status.New(codes.Unknown, fmt.Sprintf("codespace sdk code %d: %s: %s", i+2, description, before))
 	}
 	return status.New(codes.Unknown, text)
 }
@@ -126,10 +106,4 @@ func codeOf(name string) codes.Code {
 		}
 	}
 	return codes.Unknown
-}
-
-// cutLast splits a text before the description of its error, which follows the last colon.
-func cutLast(text string) (before, description string) {
-	i := max(0, strings.LastIndex(text, ": "))
-	return text[:i], strings.TrimPrefix(text[i:], ": ")
 }
