@@ -27,7 +27,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	}
 	shared, _ := c.o.Shared.Load(ctx, savedNamespace, missing...) // the store counts errors; after one, use what was read before it
 	for key, e := range shared {
-		at, _ := ch.memory.SetIfAbsent(key, savedSlot(e)) // Save may have stored a newer one meanwhile
+		at, _ := ch.memory.SetIfAbsent(key, &slot{entry: e, saved: true}) // Save may have stored a newer one meanwhile
 		found[key] = at.entry
 	}
 	return found
@@ -38,16 +38,9 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.Duration) {
 	ch := c.chain.Load()
 	for key, e := range entries {
-		ch.memory.Set(key, savedSlot(e))
+		ch.memory.Set(key, &slot{entry: e, saved: true})
 	}
 	if c.o.Shared != nil && keep > 0 && len(entries) > 0 {
 		c.o.Shared.Save(ctx, savedNamespace, entries, keep)
 	}
-}
-
-// savedSlot returns the slot of an entry that SetNamespace keeps.
-func savedSlot(e *Entry) *slot {
-	s := &slot{entry: e}
-	s.saved.Store(true)
-	return s
 }

@@ -87,8 +87,7 @@ type Cache struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup // flights, writes and subscriptions
 
-	mu     sync.Mutex // guards the replacement of chain, and closed
-	closed bool
+	mu sync.Mutex // guards the replacement of chain, and the end of life
 }
 
 // New returns a cache. It fails if an option is negative or its metrics cannot
@@ -116,9 +115,8 @@ func New(o Options) (*Cache, error) {
 // serves. The caller closes the shared store.
 func (c *Cache) Close() error {
 	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
 	c.end()
+	c.mu.Unlock()
 	c.tasks.Wait()
 	c.o.Registerer.Unregister(c.metrics)
 	return nil
@@ -128,7 +126,7 @@ func (c *Cache) Close() error {
 func (c *Cache) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.life.Err() != nil {
 		return false
 	}
 	c.tasks.Add(1)
@@ -174,7 +172,7 @@ func (c *Cache) SetNamespace(namespace string) {
 		return
 	}
 	for key, at := range old.memory.All() { // without c.mu, which each flight needs
-		if at.saved.Load() {
+		if at.saved {
 			ch.memory.SetIfAbsent(key, at) // Save may have stored a newer one in ch
 		}
 	}
@@ -185,7 +183,7 @@ func (c *Cache) replaceChain(namespace string) (old, ch *chain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old = c.chain.Load()
-	if old.namespace == namespace || c.closed {
+	if old.namespace == namespace || c.life.Err() != nil {
 		return old, nil
 	}
 	old.leave()

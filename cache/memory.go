@@ -24,11 +24,11 @@ type slot struct {
 	entry     *Entry
 	renewing  atomic.Bool   // a background flight is refreshing it
 	unaudited atomic.Bool   // to be reported to Options.OnNewEntry when a caller requests it
-	saved     atomic.Bool   // by Save: it belongs to no chain
 	hits      atomic.Uint32 // uses since the entry was stored or, if the key is in chain.ahead, since the block began; counted up to ahead.Often
 	failed    atomic.Pointer[failed]
 
 	previousHits uint32 // hits of the entry that it replaced
+	saved        bool   // by Save: it belongs to no chain
 }
 
 type failed struct {

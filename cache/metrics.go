@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-	"time"
 
 	otterstats "github.com/maypok86/otter/v2/stats"
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,10 +27,6 @@ type counts struct {
 	writing      atomic.Int64             // leases being released in the shared store
 	leaseWaiting atomic.Int64             // flights waiting for another replica's lease
 	leaseSeconds *prometheus.HistogramVec // by end of the wait
-}
-
-func (n *counts) leaseWaited(end string, began time.Time) {
-	n.leaseSeconds.WithLabelValues(end).Observe(time.Since(began).Seconds())
 }
 
 // RecordEviction counts an evicted entry.

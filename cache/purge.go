@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -21,20 +22,12 @@ func (s Selection) Has(key string) bool {
 	return strings.HasPrefix(key, Composed) || strings.HasPrefix(key, s.Prefix) && strings.Contains(key, s.Contains) && (s.Path == "" || onPath(key, s.Path))
 }
 
-func onPath(key, path string) bool {
+func onPath(key, pattern string) bool {
 	if end := strings.IndexAny(key, "?@"); end >= 0 {
 		key = key[:end]
 	}
-	have, want := strings.Split(key, "/"), strings.Split(path, "/")
-	if len(have) != len(want) {
-		return false
-	}
-	for i := range want {
-		if want[i] != "*" && want[i] != have[i] {
-			return false
-		}
-	}
-	return true
+	on, _ := path.Match(pattern, key) // malformed patterns match nothing
+	return on
 }
 
 // Purged is the result of a purge.

@@ -180,23 +180,21 @@ func (c *Cache) awaitLease(ctx context.Context, woken <-chan bool, left time.Dur
 }
 
 func (n *counts) awaitHolder(ctx context.Context, woken <-chan bool, left time.Duration) (again bool, err error) {
-	began := time.Now()
+	began, end := time.Now(), "timeout"
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	n.leaseWaiting.Add(1)
 	defer n.leaseWaiting.Add(-1)
 	select {
-	case again := <-woken:
-		n.leaseWaited(map[bool]string{true: "woken", false: "failed"}[again], began)
-		return again, nil
+	case again = <-woken:
+		end = map[bool]string{true: "woken", false: "failed"}[again]
 	case <-timer.C:
-		n.leaseWaited("expired", began)
-		return true, errExpired
+		end, again, err = "expired", true, errExpired
 	case <-ctx.Done():
-		n.leaseWaited("timeout", began)
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return false, ctx.Err()
+		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+			err = errNeverReleased
 		}
-		return false, errNeverReleased
 	}
+	n.leaseSeconds.WithLabelValues(end).Observe(time.Since(began).Seconds())
+	return again, err
 }

@@ -54,7 +54,7 @@ func (m *memory) hottest() []HotKey {
 		if len(keys) == hotKeys {
 			break
 		}
-		if len(e.Key) <= hotKeyLength && len(e.Value.entry.Body) <= hotBody && !e.Value.saved.Load() {
+		if len(e.Key) <= hotKeyLength && len(e.Value.entry.Body) <= hotBody && !e.Value.saved {
 			keys = append(keys, HotKey{e.Key, len(keys)})
 		}
 	}
