@@ -112,20 +112,15 @@ func (at *key[T]) endBlock(times int, known bool) (unused bool) {
 	return unused
 }
 
-// MarkRead records that a key was read ahead for the newest block.
-func (k *Keys[T]) MarkRead(name string) {
+// Finish records the result of reading a key for the newest block. A key whose read failed is deselected.
+func (k *Keys[T]) Finish(name string, result Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if at := k.byName[name]; at != nil {
+	switch at := k.byName[name]; {
+	case at == nil:
+	case result == Origin:
 		at.wasRead = true
-	}
-}
-
-// deselect deselects a key whose read failed.
-func (k *Keys[T]) deselect(name string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if at := k.byName[name]; at != nil {
+	case result == Failed:
 		at.streak, at.needs = 0, min(2*at.needs, maxStreak)
 	}
 }
@@ -236,18 +231,13 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(n
 	}
 }
 
-// readKey reads one key, unless the origin is busy, and counts the result.
+// readKey reads one key and, unless the origin is busy, counts the result.
 func (k *Keys[T]) readKey(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) Result {
 	result := read(key.Value, time.Until(end))
-	switch result {
-	case Busy:
-		return result
-	case Origin:
-		k.MarkRead(key.Name)
-	case Failed:
-		k.deselect(key.Name)
+	if result != Busy {
+		k.Finish(key.Name, result)
+		n[result].Add(1)
 	}
-	n[result].Add(1)
 	return result
 }
 

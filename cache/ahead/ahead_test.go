@@ -27,7 +27,7 @@ func readsAhead(requests ...int) (read []int, unused int) {
 		unused += wasted
 		if len(now) == 1 {
 			read = append(read, block)
-			keys.MarkRead("k")
+			keys.Finish("k", ahead.Origin)
 		} else if previous >= 2 && n > 0 {
 			keys.Record("k", "value") // as the first caller of the block does
 		}
@@ -111,7 +111,7 @@ func TestUnusedReadIsRememberedAfterBrokenStreak(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			keys := selected(1)
 			keys.Next(102, often)
-			keys.MarkRead("0")
+			keys.Finish("0", ahead.Origin)
 			height := int64(103)
 			next := func(blocks int) {
 				for range blocks {
@@ -148,7 +148,7 @@ func TestIdleKeysMakeRoomForOthers(t *testing.T) {
 	keys := selected(8_000)
 	read, _ := keys.Next(102, often)
 	for _, key := range read {
-		keys.MarkRead(key.Name)
+		keys.Finish(key.Name, ahead.Origin)
 	}
 	if _, unused := keys.Next(103, func(string) (int, bool) { return 0, true }); unused != 8_000 {
 		t.Fatalf("unused reads = %d, want 8000", unused)
@@ -379,7 +379,7 @@ func TestValueOfIdleKeyIsReleased(t *testing.T) {
 			keys.Record("k", value)
 			often := func(string) (int, bool) { return ahead.Often, true }
 			keys.Next(101, often)
-			keys.MarkRead("k")
+			keys.Finish("k", ahead.Origin)
 			keys.Next(102, func(string) (int, bool) { return 0, true }) // the key remains, and needs a longer streak
 			keys.Record("k", value)
 			end(&keys)

@@ -79,8 +79,13 @@ func NewEncoders() *Encoders {
 // Encode encodes a body in a coding other than [Identity]; quick is for a body that may be sent only once. It
 // returns false if all encoders are in use, unless wait is set.
 func (e *Encoders) Encode(coding Coding, body []byte, quick, wait bool) (encoded []byte, ok bool) {
-	if !e.acquire(wait) {
-		return nil, false
+	select {
+	case e.tokens <- struct{}{}:
+	default:
+		if !wait {
+			return nil, false
+		}
+		e.tokens <- struct{}{}
 	}
 	defer func() { <-e.tokens }()
 	w := e.take(kind{coding, coding != Zstd && (quick || coding == Gzip && len(body) >= Long)})
@@ -89,21 +94,10 @@ func (e *Encoders) Encode(coding Coding, body []byte, quick, wait bool) (encoded
 		w.buffer = made
 	}
 	encoded = bytes.Clone(made) // without spare capacity
-	e.put(w)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.idle = append(e.idle, w)
 	return encoded, true
-}
-
-func (e *Encoders) acquire(wait bool) bool {
-	if wait {
-		e.tokens <- struct{}{}
-		return true
-	}
-	select {
-	case e.tokens <- struct{}{}:
-		return true
-	default:
-		return false
-	}
 }
 
 // take returns an idle worker or a new one. If there are enough workers, the least recently used one is dropped.
@@ -122,12 +116,6 @@ func (e *Encoders) take(k kind) worker {
 	}
 	e.made++
 	return worker{kind: k, appendTo: newEncoder(k)}
-}
-
-func (e *Encoders) put(w worker) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.idle = append(e.idle, w)
 }
 
 func newEncoder(k kind) appender {
