@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 	woken := f.ch.subscriber.listen(f.q.Key)
 	defer f.ch.subscriber.leave(f.q.Key)
 	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
-	until, cancel := f.waitForOthers(ctx)
+	end, _ := ctx.Deadline()
+	until, cancel := context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout)) // the rest of the flight's time is the origin's
 	defer cancel()
 	if f.sharedSilent || f.ch.pending.AwaitWrite(until, f.q.Key) != nil {
 		return lease, false, nil
@@ -42,7 +44,7 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 		if enough = f.renewed(l); enough {
 			break
 		}
-		reply, err := lease.Acquire(ctx, f.judged(l))
+		reply, err := lease.Acquire(ctx, cmp.Or(f.read, l.at.known())) // the newest entry of the store that this flight knows
 		switch {
 		case err != nil:
 			return lease, false, nil
@@ -58,14 +60,6 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 		}
 	}
 	return lease, enough, nil
-}
-
-// judged returns the newest entry of the shared store that this flight knows.
-func (f *flight) judged(l *flightResult) *Entry {
-	if f.read != nil {
-		return f.read
-	}
-	return l.at.known()
 }
 
 // renew stores what another replica has announced for the key since the cached entry, and returns the slot that memory has
@@ -106,12 +100,6 @@ func (f *flight) adopt(l *flightResult, e *Entry) (enough bool) {
 		f.reportNewEntry(e, true, "")
 	}
 	return f.fresh(l.at)
-}
-
-// waitForOthers returns a context that ends when the rest of the flight's time is reserved for the origin.
-func (f *flight) waitForOthers(ctx context.Context) (context.Context, context.CancelFunc) {
-	end, _ := ctx.Deadline()
-	return context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout))
 }
 
 // release publishes the entry. It abandons the lease after a failure, or if the entry has Failed. Callers do not wait for that,
