@@ -74,19 +74,25 @@ export class Client<D extends Dialect> {
   }
 
   /**
-   * Reads a list page by page. In Story's documented format, all pages are from the block of the first one.
-   * If no node has that block any more, later pages are from the newest block, as their height shows. In
-   * other formats, each page is from the newest block unless options name a height.
+   * Reads a list page by page, all pages at the block of the first one. If no node has that block any more, later
+   * pages are from a newer block, as their height shows. With `chain.shape: node` it needs nodes of Story 1.6 or
+   * later: earlier ones read page keys in another form, and return an empty page.
    */
   async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>>, void, undefined> {
     const params: Record<string, unknown> = { ...options?.params }
+    let pinned: ReadOptions | undefined
     for (;;) {
-      const page = await this.read<Msg<P, D>>(target(path, params), options)
+      const read = (at: ReadOptions | undefined) => this.read<Msg<P, D>>(target(path, params), at)
+      const page = await read(pinned ?? options).catch((err: TipcacheError) => {
+        if (!pinned || err.status !== 404 && err.status !== 500) throw err
+        return read(options) // the block is pruned
+      })
       yield page
       const key = nextKey(page)
       if (key === undefined) return
       params['pagination.key'] = key
       delete params['pagination.offset']
+      if (options?.height === undefined && page.height !== undefined) pinned = { height: page.height, ...options?.signal && { signal: options.signal } }
     }
   }
 

@@ -24,10 +24,25 @@ test('a walk gives every item once, all of one block', { skip }, async () => {
   let page = 0
   for await (const { msg, height } of new Tipcache(url).pages('/staking/validators', { params: { 'pagination.limit': 9 } })) {
     seen.push(...msg.validators.map(v => v.operator_address))
-    if (page++ > 0) heights.add(height)
+    heights.add(height)
+    page++
   }
   assert.ok(page > 3 && new Set(seen).size === seen.length && seen.length > 30)
   assert.equal(heights.size, 1)
+})
+
+test('the pages of a walk name the block of the first one, until it is pruned', async () => {
+  const asked = []
+  const request = async (input, { headers }) => {
+    asked.push([new URL(input).searchParams.get('pagination.key'), headers['X-Block-Height']])
+    if (asked.length === 3) return new Response('{"code":404,"msg":{},"error":"pruned"}', { status: 404 })
+    const msg = { validators: [], pagination: { next_key: asked.length < 5 ? `key${asked.length}` : null } }
+    return new Response(JSON.stringify({ code: 200, msg, error: '' }), { headers: { 'X-Block-Height': headers['X-Block-Height'] ?? String(10 + asked.length) } })
+  }
+  let last
+  for await (const { height } of new Tipcache('http://127.0.0.1', { fetch: request }).pages('/staking/validators')) last = height
+  assert.deepEqual(asked, [[null, undefined], ['key1', '11'], ['key2', '11'], ['key2', undefined], ['key4', '14']])
+  assert.equal(last, 14)
 })
 
 test('a walk follows the Link of a list that is all there is', { skip }, async () => {
