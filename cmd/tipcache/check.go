@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -31,17 +30,7 @@ func checkCommand(std streams) *cobra.Command {
 		for _, m := range cfg.HTTP.Mounts {
 			fmt.Fprintf(std.out, "Base path %s: shape %s, fallback %s.\n", m.Path, cmp.Or(m.Shape, cfg.Chain.Shape), cmp.Or(m.Fallback, "none"))
 		}
-		if *reach {
-			return connect.Check(c.Context(), cfg, std.out)
-		}
-		warnings, problems := connect.Local(c.Context(), cfg)
-		for _, warning := range warnings {
-			fmt.Fprintf(std.out, "Warning: %v\n", warning)
-		}
-		if len(problems) > 0 {
-			return fmt.Errorf("problems on this machine:\n%w", errors.Join(problems...))
-		}
-		return nil
+		return connect.Check(c.Context(), cfg, *reach, std.out)
 	}
 	return c
 }

@@ -120,13 +120,13 @@ func TestCheckReportsErrorsOfServe(t *testing.T) {
 func TestCheckFailsForRedisURLThatServeRefuses(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"redis://user:secret@127.0.0.1:1/prod": "problems on this machine:\nredis.url: not understood",
+		"redis://user:secret@127.0.0.1:1/prod": "FAILED: redis.url: not understood",
 		"redis://user:secret@127.0.0.1:1/0":    "", // nothing listens there, which does not keep serve from starting
 	} {
 		args := []string{"--node", "none", "--listen", "127.0.0.1:0", "--admin", "none", "--redis", url, "--chain-id", "test-1"}
 		out, err := runCommand(t, append([]string{"check"}, args...)...)
-		if (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("check with %s = %v, want %q", url, err, want)
+		if (err == nil) != (want == "") || !strings.Contains(out, want) {
+			t.Errorf("check with %s = %s %v, want %q", url, out, err, want)
 		}
 		if text := fmt.Sprint(out, err); strings.Contains(text, "secret") {
 			t.Errorf("check with %s = %s, want no password", url, text)

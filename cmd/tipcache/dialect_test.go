@@ -143,7 +143,7 @@ func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
 			var out bytes.Buffer
 			cfg := config.Default()
 			cfg.Chain.Nodes, cfg.Chain.Comet, cfg.Redis.URL, cfg.Collections.Store = []string{d.NodeURL()}, []string{comet}, "none", "none"
-			_ = connect.Check(t.Context(), cfg, &out)
+			_ = connect.Check(t.Context(), cfg, true, &out)
 			if strings.Contains(out.String(), "subscriptions refused: CometBFT 0.3") != refused {
 				t.Errorf("check prints %s; want refused %t", out.String(), refused)
 			}

@@ -30,10 +30,15 @@ type warning string
 
 func (w warning) Error() string { return string(w) }
 
-// Check probes all parts that serve would use, and prints the results. The error has the number of
-// failed parts.
-func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
-	probes, configured := probesOf(cfg), 0
+// Check probes the parts that serve would use on this machine and, if reach is true, all others. It prints the results.
+// The error has the number of failed parts.
+func Check(ctx context.Context, cfg config.Config, reach bool, w io.Writer) error {
+	probes, configured := localProbes(cfg, !reach), 0
+	if reach {
+		probes = append(probes, remoteProbes(cfg)...)
+	} else if cfg.Redis.URL != "none" {
+		probes = append(probes, probe{part: "redis", address: config.Host(cfg.Redis.URL), find: func(context.Context) (string, error) { return parseRedis(cfg.Redis) }})
+	}
 	lines := make([]string, len(probes))
 	var all sync.WaitGroup
 	var failed atomic.Int32
@@ -83,8 +88,7 @@ func isWarning(err error) bool {
 	return ok
 }
 
-func probesOf(cfg config.Config) []probe {
-	probes := localProbes(cfg)
+func remoteProbes(cfg config.Config) (probes []probe) {
 	endpoints := cfg.NodeOptions().Endpoints
 	for i, e := range endpoints {
 		probes = append(probes, probe{part: "node", address: config.Host(e.REST), find: func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})

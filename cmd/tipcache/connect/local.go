@@ -3,7 +3,6 @@ package connect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,43 +11,22 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/listener"
 )
 
-// Local checks what serve needs on this machine: addresses of listeners, certificate, store file and URL of Redis. An
-// expired certificate is a problem, although serve starts with it. Local connects to nothing. An address in use is a
-// warning, because it may be free when serve starts.
-func Local(ctx context.Context, cfg config.Config) (warnings, problems []error) {
-	for _, p := range localProbes(cfg) {
-		if p.find == nil {
-			continue
-		}
-		_, err := p.run(ctx)
-		if err == nil {
-			continue
-		}
-		err = fmt.Errorf("%s %s: %w", p.part, p.address, err)
-		if isWarning(err) || errors.Is(err, syscall.EADDRINUSE) {
-			warnings = append(warnings, err)
-		} else {
-			problems = append(problems, err)
-		}
-	}
-	client, err := parts.OpenRedis(cfg.Redis)
-	switch {
-	case err != nil:
-		problems = append(problems, err)
-	case client != nil:
-		_ = client.Close()
-	}
-	return warnings, problems
-}
-
-func localProbes(cfg config.Config) []probe {
+// localProbes check what serve needs on this machine: addresses of listeners, certificate and store file. An expired
+// certificate fails, although serve starts with it. canWait says that an address in use is only a warning, because it may
+// be free when serve starts.
+func localProbes(cfg config.Config, canWait bool) []probe {
 	listen := func(part, address string) probe {
-		return probe{part: part, address: address, find: func(ctx context.Context) (string, error) { return findAddress(ctx, cfg, address) }}
+		return probe{part: part, address: address, find: func(ctx context.Context) (string, error) {
+			found, err := findAddress(ctx, cfg, address)
+			if canWait && errors.Is(err, syscall.EADDRINUSE) {
+				err = warning(err.Error())
+			}
+			return found, err
+		}}
 	}
 	probes := []probe{listen("listen", cfg.Listen)}
 	if cfg.Admin != "none" {

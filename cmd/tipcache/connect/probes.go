@@ -67,6 +67,15 @@ func findGRPC(ctx context.Context, cfg config.Config, e node.Endpoint) (string, 
 	return "chain " + chain, nil
 }
 
+// parseRedis does not connect.
+func parseRedis(cfg config.Redis) (string, error) {
+	client, err := parts.OpenRedis(cfg)
+	if err != nil {
+		return "", err
+	}
+	return "not checked without --connect", client.Close()
+}
+
 func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
 	client, err := parts.OpenRedis(cfg)
 	if err != nil {
