@@ -22,14 +22,13 @@ func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body [
 	}
 }
 
-// SendParts sends a body of size bytes. parts writes it piece by piece.
-func SendParts(w http.ResponseWriter, r *http.Request, status int, typ string, size int, parts func(write func([]byte))) {
+// SendHead sends the headers of a body of size bytes, which the caller writes and no cache may store.
+func SendHead(w http.ResponseWriter, status int, typ string, size int) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", typ)
 	h.Set("Content-Length", strconv.Itoa(size))
 	w.WriteHeader(status)
-	parts(func(part []byte) { _, _ = w.Write(part) }) // fails only if the client has disconnected
 }
 
 // SetHeight sets the height headers of a response that is not from the cache.

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bufio"
 	"context"
 	"net/http"
 
@@ -53,28 +54,18 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 	return nil
 }
 
-// sendAnswers sends the answers of the calls as a JSON list of size bytes. It writes them in parts, and copies no long member.
+// sendAnswers sends the answers of the calls as a JSON list of size bytes. Long members are not copied.
 func sendAnswers(c *gin.Context, size int, calls []jsonrpc.Call, pending []*pendingCall) {
-	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {
-		b, next := make([]byte, 0, partSize+1<<10), byte('[')
-		flush := func() {
-			write(b)
-			b = b[:0]
-		}
-		for i, k := range pending {
-			b, next = jsonrpc.Begin(append(b, next), calls[i].ID), ','
-			if len(k.member) > partSize {
-				flush()
-				write(k.member)
-			} else {
-				b = append(b, k.member...)
-			}
-			if b = append(b, '}'); len(b) > partSize {
-				flush()
-			}
-		}
-		write(append(b, ']'))
-	})
+	respond.SendHead(c.Writer, http.StatusOK, respond.JSON, size)
+	w, next := bufio.NewWriterSize(c.Writer, partSize), byte('[')
+	for i, k := range pending {
+		_, _ = w.Write(jsonrpc.Begin(append(w.AvailableBuffer(), next), calls[i].ID)) // writes fail only if the client has disconnected
+		_, _ = w.Write(k.member)
+		_ = w.WriteByte('}')
+		next = ','
+	}
+	_ = w.WriteByte(']')
+	_ = w.Flush()
 }
 
 const partSize = 16 << 10 // bytes of a batch's response to write at once
