@@ -38,7 +38,7 @@ type Options struct {
 	Dialect     node.Dialect         // default Story; SetDialect replaces Undetermined
 	Collections *collections.Options // nil disables the collection listing
 	Streams     stream.Options       // New sets Heights, Budget and Patience
-	RPC         *rpc.Options         // nil disables the RPC. New sets Posting, Logger, AwaitItem and State.Rows
+	RPC         *rpc.Options         // nil disables the RPC. New sets Posting, AwaitItem and State.Rows
 	Posts       blocks.Posts         // transactions of all interfaces together
 	Listeners   docs.Listeners       // addresses of the other interfaces, for the manual
 	GRPC        *grpc.Options        // nil disables gRPC and gRPC-Web. New sets Posting and State.Rows
@@ -105,7 +105,7 @@ func (s *Server) openInterfaces(o Options) error {
 	}
 	if o.RPC != nil {
 		options := *o.RPC
-		options.Logger, options.AwaitItem = o.Web.Logger, s.streams.AwaitItem
+		options.AwaitItem = s.streams.AwaitItem
 		reader, err := open(&options.Posting, &options.State)
 		if err != nil {
 			return err

@@ -1,18 +1,10 @@
 package rpc_test
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	goredis "github.com/redis/go-redis/v9"
-
-	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -53,36 +45,4 @@ func TestCommitIsCachedOnlyIfCanonical(t *testing.T) {
 			expect.Contains(t, body, want, "POST after a canonical commit")
 		})
 	}
-}
-
-func newSharedCache(t *testing.T, addr string) *cache.Cache {
-	t.Helper()
-	rdb := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	store := expect.Value(redis.New(rdb, redis.Options{Timeout: 20 * time.Second}))(t)
-	c := expect.Value(cache.New(cache.Options{Shared: store}))(t)
-	t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
-	c.SetNamespace("test-1")
-	return c
-}
-
-// Replicas of an earlier version cached commits of the newest block as if they never changed.
-func TestCommitsCachedByEarlierReplicasAreNotServed(t *testing.T) {
-	store := miniredis.RunT(t)
-	earlier := newSharedCache(t, store.Addr())
-	q := cache.Query{Key: `rpc/commit?{"height":"700"}`, Policy: cache.Policy{Immutable: true, ImmutableIfOK: true, Keep: time.Hour}}
-	wrong, want := commitOf(700, "seen", false), commitOf(700, "canonical", true)
-	expect.Value(earlier.Get(t.Context(), q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
-		return &cache.Entry{Content: cache.NewContent(http.StatusOK, "application/json", "", []byte(wrong), 1), Height: 700, ReadAt: time.Now()}, nil
-	}))(t)
-	expect.NoError(t, earlier.Close()) // waits for the write
-	n := newRecordedNode(t)
-	n.setAnswer(`commit{"height":"700"}`, want)
-	for replica := range 2 {
-		c := newSharedCache(t, store.Addr())
-		server, _ := newHandlerWith(t, c, n, rpc.Options{})
-		_, body := post(t, server.URL, `{"id":1,"method":"commit","params":{"height":"700"}}`)
-		expect.Contains(t, body, want, "commit of replica %d", replica)
-		_ = c.Close()
-	}
-	expect.Equal(t, n.countCalls(`commit{"height":"700"}`), 1, "node requests of both replicas")
 }

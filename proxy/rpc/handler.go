@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,7 +29,6 @@ import (
 type Options struct {
 	State   state.Options   // how values of the state are read
 	Methods []string        // passed to a node as they are, in addition to the built-in methods
-	Logger  *slog.Logger    // nil discards
 	Posting *blocks.Posting // shared with the other interfaces; nil creates one for this handler
 	// AwaitItem waits until the query of a feed finds its item, here a transaction. values has the values of the parameter
 	// "wait", which is the longest wait. If AwaitItem is nil, the parameter is ignored.
@@ -58,7 +56,7 @@ type Handler struct {
 func New(o Options, r *blocks.Reader) *Handler {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Handler{
-		methods: withPassed(o.Methods), refusals: refusals{log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), logged: map[string]bool{}},
+		methods: withPassed(o.Methods), refusals: refusals{log: r.Stack.Logger(), logged: map[string]bool{}},
 		passed: r.Stack.Admission.NewPlaces("call methods that this server does not know"),
 		o:      o, reader: r, kinds: map[blocks.Class]*blocks.Kind{},
 		slow: r.Stack.Admission.NewWaiters(),

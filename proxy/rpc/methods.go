@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -20,12 +19,10 @@ type method struct {
 	write  bool // sent to one node, once
 	slow   bool // the node waits for a block that includes the transaction
 	waits  bool // takes waitParameter
-
-	keyed string // name in cache keys; "" means name
 }
 
 // path returns the part of a method's cache keys before the parameters.
-func (m *method) path() string { return "rpc/" + cmp.Or(m.keyed, m.name) }
+func (m *method) path() string { return "rpc/" + m.name }
 
 // param describes a parameter. Their order is the one of positional parameters.
 type param struct {
@@ -70,7 +67,7 @@ var methods = index([]method{
 	{name: "block", params: []param{height}, class: blocks.Block},
 	{name: "header", params: []param{height}, class: blocks.Block},
 	{name: "block_results", params: []param{height}, class: blocks.Block, cost: node.Page},
-	{name: "commit", params: []param{height}, class: blocks.Block, keyed: "canonical_commit"}, // entries under rpc/commit in a shared Redis may not be canonical
+	{name: "commit", params: []param{height}, class: blocks.Block},
 	{name: "consensus_params", params: []param{height}, class: blocks.Block},
 	{name: "validators", params: append([]param{height}, pages...), class: blocks.Block, cost: node.Page},
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -81,7 +82,7 @@ func TestConfiguredMethodIsPassedToNodeEachTime(t *testing.T) {
 func TestUnknownMethodIsRefusedAndLoggedOnce(t *testing.T) {
 	n := newExtendedNode(t, "secret_method")
 	var log bytes.Buffer
-	server, _ := newHandler(t, n.recordedNode, rpc.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	server, _ := newHandler(t, n.recordedNode, rpc.Options{}, func(o *web.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	for range 3 {
 		_, got := post(t, server.URL, `{"id":1,"method":"secret_method","params":{}}`)
 		expect.Contains(t, got, `"code":-32601`, "response")

@@ -2,15 +2,14 @@ package rpc
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
-	"runtime/debug"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // maxConcurrent is the number of calls of a batch that are answered concurrently: as many as CosmJS sends.
@@ -45,7 +44,7 @@ func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pending
 			return
 		}
 		if k.err = cmp.Or(err, held.Err()); k.err == nil {
-			k.err = k.answerAt(ctx, from, rec, tip)
+			k.err = upstream.Guard(d.reader.Stack.Logger(), "RPC call", func() error { return k.answerAt(ctx, from, rec, tip) })
 		}
 		if held.Take(len(k.member)) != nil {
 			k.member, k.answer = nil, nil
@@ -91,7 +90,7 @@ func makeQueries(pending []*pendingCall) (first *blocks.Query) {
 	return first
 }
 
-// runConcurrently calls do from begin up to end, with a number of workers. If a call of do panics, it panics, too.
+// runConcurrently calls do from begin up to end, with a number of workers.
 func runConcurrently(begin, end, workers int, do func(i int)) {
 	if end-begin == 1 || workers == 1 {
 		for i := begin; i < end; i++ {
@@ -102,17 +101,10 @@ func runConcurrently(begin, end, workers int, do func(i int)) {
 	var group errgroup.Group
 	group.SetLimit(workers)
 	for i := begin; i < end; i++ {
-		group.Go(func() (err error) {
-			defer func() {
-				if p := recover(); p != nil {
-					err = fmt.Errorf("%v\n%s", p, debug.Stack())
-				}
-			}()
+		group.Go(func() error {
 			do(i)
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		panic(err)
-	}
+	_ = group.Wait() // no call returns an error
 }

@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
@@ -68,5 +71,28 @@ func TestSearchesOfOneClientDelayNeitherReadsNorOtherClients(t *testing.T) {
 	expect.Equal(t, len(searches), all, "searches at the node at the end")
 	if at := slices.IndexFunc(searches, func(key string) bool { return strings.HasPrefix(key, "tx_search") }); at > 2 {
 		t.Errorf("place of the other client's search = %d, want at most 3", at+1)
+	}
+}
+
+// panickingNodes panic if they are asked for health.
+type panickingNodes struct{ blocks.Nodes }
+
+func (n panickingNodes) Fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
+	if r.Call.Method == "health" {
+		panic("test")
+	}
+	return n.Nodes.Fetch(ctx, r)
+}
+
+func TestCallThatPanicsFailsAlone(t *testing.T) {
+	n := newRecordedNode(t)
+	n.recordParams()
+	c := expect.Value(cache.New(cache.Options{}))(t)
+	defer c.Close()
+	metrics := prometheus.NewRegistry()
+	server := newHandlerOf(t, panickingNodes{n.pool(t, metrics)}, metrics, c, rpc.Options{})
+	_, body := post(t, server.URL, `[{"id":1,"method":"health"},`+paramsCall+`]`)
+	if !strings.HasPrefix(body, `[{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Server error","data":"internal error"}},{"jsonrpc":"2.0","id":7,"result":`) {
+		t.Errorf("response = %s, want an internal error and a result", body)
 	}
 }

@@ -43,10 +43,11 @@ func Read(body []byte) (Call, error) {
 	if c, _, ok := readPlain(body); ok {
 		return c, nil
 	}
-	if err := json.Unmarshal(body, new(fields)); err != nil {
+	var f fields
+	if err := json.Unmarshal(body, &f); err != nil {
 		return Call{}, nodeError(err)
 	}
-	return ReadFirst(body)
+	return callOf(f)
 }
 
 // nodeError returns an error of decoding fields with the node's text.
@@ -110,8 +111,7 @@ func isPlain(c byte) bool {
 // ReadFirst parses the first JSON value of a message and ignores the rest. Its error has the node's text.
 func ReadFirst(message []byte) (Call, error) {
 	var f fields
-	d := json.NewDecoder(bytes.NewReader(message))
-	if err := d.Decode(&f); err != nil {
+	if err := json.NewDecoder(bytes.NewReader(message)).Decode(&f); err != nil {
 		return Call{}, nodeError(err)
 	}
 	return callOf(f)
