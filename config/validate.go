@@ -193,9 +193,9 @@ func (v *validation) chain(c Chain) {
 	})
 	v.check(len(c.GRPC) == 0 || len(c.GRPC) == len(c.Nodes), "chain.grpc", "%d addresses for %d nodes: list one for each node, or none for a node without one", len(c.GRPC), len(c.Nodes))
 	each("chain.grpc", c.GRPC, func(key, address string) {
-		if err := node.CheckTarget(address); isNamed(address) {
+		if u, err := node.ParseTarget(address); isNamed(address) {
 			v.check(err == nil, key, "%v", err)
-			v.check(err != nil || isPort(address[strings.LastIndex(address, ":")+1:]), key, "the port is not from 0 to 65535")
+			v.check(err != nil || isPort(u.Port()), key, "the port is not from 0 to 65535")
 		}
 	})
 	v.check(0 < c.MaxTxBytes && c.MaxTxBytes <= conn.LargestBody, "chain.max_tx_bytes", "%v; expected 1 to %v", c.MaxTxBytes, Bytes(conn.LargestBody))

@@ -57,7 +57,7 @@ const (
 )
 
 func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, error) {
-	base, err := parseTarget(configured.GRPC)
+	base, err := ParseTarget(configured.GRPC)
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,9 @@ func (c *grpcClient) close() {
 	_ = c.conn.Close()
 }
 
-// parseTarget parses the address of a gRPC server: host:port with an optional http://, or https:// for TLS.
-func parseTarget(address string) (*url.URL, error) {
+// ParseTarget parses the address of a gRPC server: host:port with an optional http://, or https:// for TLS. Its errors do not
+// contain the address.
+func ParseTarget(address string) (*url.URL, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
@@ -99,12 +100,6 @@ func parseTarget(address string) (*url.URL, error) {
 		return nil, errors.New("expected host:port, http://host:port, or https://host:port for TLS")
 	}
 	return u, nil
-}
-
-// CheckTarget returns an error if the address of a gRPC server is invalid.
-func CheckTarget(address string) error {
-	_, err := parseTarget(address)
-	return err
 }
 
 // forget makes the server's chain unknown.

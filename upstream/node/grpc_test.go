@@ -348,10 +348,10 @@ func TestGRPCAddresses(t *testing.T) {
 		"127.0.0.1:9090": true, "http://node:9090": true, "https://node:443/": true, "tcp://[::1]:9090": true,
 		"node": false, "https://node": false, "grpc://node:9090": false, "http://user:secret@node:9090": false, "http://node:9090/path": false, "://": false,
 	} {
-		if err := CheckTarget(address); err == nil != ok {
-			t.Errorf("CheckTarget(%s) = %v, want valid %t", address, err, ok)
+		if _, err := ParseTarget(address); err == nil != ok {
+			t.Errorf("ParseTarget(%s) = %v, want valid %t", address, err, ok)
 		} else if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("CheckTarget(%s) = %v, want it without the password", address, err)
+			t.Errorf("ParseTarget(%s) = %v, want it without the password", address, err)
 		}
 	}
 }
