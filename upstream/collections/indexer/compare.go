@@ -181,10 +181,3 @@ func (x *Indexer) markIncomplete(ctx context.Context) error {
 	x.incomplete.Store(false)
 	return nil
 }
-
-// recordSource records that logs of an endpoint were counted, although logs that it omitted may be missing.
-func (x *Indexer) recordSource(e *evm.Endpoint) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.counted[e] = true
-}

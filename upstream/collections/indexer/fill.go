@@ -92,7 +92,9 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 		return fmt.Errorf("blocks %d to %d: %w", b.from, b.to, err)
 	}
 	if !b.whole && !b.compared {
-		x.recordSource(b.source)
+		x.mu.Lock()
+		x.counted[b.source] = true
+		x.mu.Unlock()
 	}
 	x.metrics.countLogs(b.events, ignored)
 	x.status.change(func(s *Status) {

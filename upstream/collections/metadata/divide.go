@@ -64,7 +64,7 @@ const noContract = "0x000000000000000000000000000000000000dead"
 // checkProvider returns nil if the provider works: it has responded since a time, or responds for noContract. Otherwise it
 // returns err, or the rate limit that the provider reports now.
 func (s *Service) checkProvider(ctx context.Context, since time.Time, err error) error {
-	if s.health.answeredSince(since) {
+	if s.health.last.Load() >= since.UnixNano() {
 		return nil
 	}
 	failed := s.request(ctx, []string{noContract}, func(int, *Contract) {})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -25,12 +26,12 @@ type health struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	outage  *upstream.Outage
 	limited *upstream.Outage // while the provider limits the rate
+	last    atomic.Int64     // when the provider last responded, Unix time in nanoseconds
 
 	mu      sync.Mutex
 	until   time.Time // end of the pause
 	pauses  int       // number of pauses since the last success
 	failure error     // error of the last request
-	last    time.Time // when it last responded
 }
 
 // newHealth returns a health whose breaker opens after consecutive failed batches. Cancelled, rate-limited and refused batches
@@ -114,17 +115,4 @@ func (s *Service) Outages() upstream.Outages {
 		return nil
 	}
 	return upstream.Outages{s.health.outage, s.health.limited}
-}
-
-// recordResponse records that the provider responded.
-func (h *health) recordResponse() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last = time.Now()
-}
-
-func (h *health) answeredSince(t time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.last.Before(t)
 }

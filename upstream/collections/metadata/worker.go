@@ -159,11 +159,11 @@ func (s *Service) request(ctx context.Context, addresses []string, learn func(i 
 	defer cancel()
 	start := time.Now()
 	err := providers[s.provider.name](ctx, s.provider, addresses, func(i int, c *Contract) {
-		s.health.recordResponse()
+		s.health.last.Store(time.Now().UnixNano())
 		learn(i, c)
 	})
 	if err == nil {
-		s.health.recordResponse()
+		s.health.last.Store(time.Now().UnixNano())
 	}
 	s.metrics.requests.WithLabelValues(outcome(err)).Inc()
 	s.metrics.seconds.Observe(time.Since(start).Seconds())
