@@ -45,7 +45,6 @@ func (c *Content) RequestedBefore() bool {
 	return c.variants.requested.Load() || c.variants.requested.Swap(true)
 }
 
-// encoded reports whether the body has been encoded before.
 func (c *Content) encoded() bool {
 	for i := range c.Encodings {
 		if c.Encodings[i].Load() != nil {
@@ -182,7 +181,6 @@ func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Co
 	return made
 }
 
-// get returns the content of a name, nil for none.
 func (d *derivedContents) get(name string) *Content {
 	for i := range d.kept {
 		if one := d.kept[i].Load(); one != nil && one.name == name {

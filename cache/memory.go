@@ -43,7 +43,6 @@ const retryAfter = time.Second
 // fail records that the origin failed, or was too slow ([errSlow]).
 func (s *slot) fail(at time.Time, err error) { s.failed.Store(&failed{at, err}) }
 
-// failedRecently reports whether the origin failed within retryAfter.
 func (s *slot) failedRecently(now time.Time) bool { return s.failed.Load().isRecent(now) }
 
 func (f *failed) isRecent(now time.Time) bool { return f != nil && now.Sub(f.at) < retryAfter }
@@ -102,7 +101,6 @@ func (m *memory) peek(key string) *slot {
 	return e.Value
 }
 
-// purge removes the selected entries and returns their number.
 func (m *memory) purge(sel Selection) (n int) {
 	for key := range m.Keys() {
 		if sel.Has(key) {
@@ -162,7 +160,6 @@ func (c *Cache) makeRoom(used int64) {
 	c.chain.Load().memory.SetMaximum(uint64(c.capacity()))
 }
 
-// capacity returns the bytes available to entries.
 func (c *Cache) capacity() int64 {
 	step := max(1, c.o.MemoryBytes/reserveSteps)
 	return c.o.MemoryBytes - min(c.steps.Load()*step, c.o.MemoryBytes/2)

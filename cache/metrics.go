@@ -32,7 +32,6 @@ type counts struct {
 // RecordEviction counts an evicted entry.
 func (n *counts) RecordEviction(uint32) { n.evictions.Add(1) }
 
-// register registers the metrics. Values are read when they are collected.
 func (c *Cache) register() error {
 	c.metrics = prometheus.NewRegistry()
 	c.metrics.MustRegister(c.collectors()...)

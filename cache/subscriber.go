@@ -38,11 +38,8 @@ type subscriber struct {
 	renewals map[string]Renewal
 }
 
-// renewalsShare is the divisor of memory that limits renewals.
-const renewalsShare = 32
-
 func newSubscriber(m *memory, bytes int64) *subscriber {
-	return &subscriber{memory: m, most: int(bytes / renewalsShare), waiting: map[string]chan bool{}, renewals: map[string]Renewal{}}
+	return &subscriber{memory: m, most: int(bytes / 32), waiting: map[string]chan bool{}, renewals: map[string]Renewal{}}
 }
 
 func (s *subscriber) listen(key string) <-chan bool {

@@ -179,11 +179,10 @@ func (r Result) String() string {
 // Counts counts keys by result. Keys that no caller requested are counted again as unused.
 type Counts [results]atomic.Uint64
 
-// maxConcurrent is the maximum number of concurrent reads ahead.
-const maxConcurrent = 16
-
-// maxFailed is the number of failed reads in a row that means that the origin is down.
-const maxFailed = maxConcurrent
+const (
+	maxConcurrent = 16            // reads ahead at a time
+	maxFailed     = maxConcurrent // failed reads in a row that mean that the origin is down
+)
 
 // Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over. If the
 // origin is down, the round ends, and all keys are deselected. requests is as in [Keys.Next]. read reads a key, unless it

@@ -123,7 +123,6 @@ func limitFor(garbage, live, other uint64) int64 {
 	return int64((live+garbageFor(garbage, live))*11/10 + other)
 }
 
-// afterCollection calls f after the next collection.
 func afterCollection(f func()) {
 	runtime.AddCleanup(new(*int), func(f func()) { f() }, f)
 }

@@ -49,22 +49,13 @@ type bucket struct {
 // spend takes n requests from the bucket of a limit, if it has them.
 func (b *buckets) spend(l limit, n int, now time.Time) decision {
 	limiter := b.find(l, now)
-	allowed := limiter.AllowN(now, n)
-	tokens := limiter.TokensAt(now)
-	until := func(want float64) time.Duration {
-		return time.Duration(max(0, want-tokens) / float64(limiter.Limit()) * float64(time.Second))
-	}
-	return decision{allowed: allowed, remaining: max(0, int(tokens)), reset: until(float64(l.Burst)), retry: until(float64(n))}
+	allowed, tokens := limiter.AllowN(now, n), limiter.TokensAt(now)
+	return decision{allowed: allowed, remaining: max(0, int(tokens)), reset: l.until(l.Burst, tokens), retry: l.until(n, tokens)}
 }
 
 // wait returns the time until a request would be allowed. It takes nothing.
 func (b *buckets) wait(l limit, now time.Time) time.Duration {
-	limiter := b.find(l, now)
-	lacking := 1 - limiter.TokensAt(now)
-	if lacking <= 0 {
-		return 0
-	}
-	return max(time.Duration(lacking/float64(limiter.Limit())*float64(time.Second)), time.Nanosecond)
+	return l.until(1, b.find(l, now).TokensAt(now))
 }
 
 // find returns the bucket of a limit. A changed rate begins with a full bucket.

@@ -127,10 +127,7 @@ func hop(text string) netip.Addr {
 			return withPort.Addr().Unmap().WithZone("")
 		}
 	}
-	if bare, ok := strings.CutPrefix(text, "["); ok {
-		text = strings.TrimSuffix(bare, "]")
-	}
-	addr, _ := netip.ParseAddr(text) // not valid if it is malformed
+	addr, _ := netip.ParseAddr(strings.Trim(text, "[]")) // not valid if it is malformed
 	return addr.Unmap().WithZone("")
 }
 

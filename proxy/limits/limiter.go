@@ -53,11 +53,10 @@ func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 	return d
 }
 
-// eventTimeout is the timeout for taking events from Redis.
-const eventTimeout = time.Second
-
-// mostAtOnce is the maximum number of events taken from a shared bucket at once.
-const mostAtOnce = 16
+const (
+	eventTimeout = time.Second // for taking events from Redis
+	mostAtOnce   = 16          // events that are taken from a shared bucket at once
+)
 
 func (a *Admission) count(kind, store string, allowed bool, requests int) {
 	verdict := "refused"

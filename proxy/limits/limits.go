@@ -15,6 +15,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -44,10 +45,13 @@ func (r Rate) text() string {
 	return text
 }
 
-// window returns the time in which an empty bucket refills.
-func (r Rate) window() time.Duration {
-	return time.Duration(float64(r.Per) / float64(r.Requests) * float64(r.Burst))
+// until returns the time in which a bucket that has some tokens fills up to wanted ones.
+func (r Rate) until(wanted int, tokens float64) time.Duration {
+	return time.Duration(math.Ceil(max(0, float64(wanted)-tokens) * float64(r.Per) / float64(r.Requests)))
 }
+
+// window returns the time in which an empty bucket refills.
+func (r Rate) window() time.Duration { return r.until(r.Burst, 0) }
 
 // Limits are the configured limits.
 type Limits struct {

@@ -21,11 +21,10 @@ type Places struct {
 // DefaultWait is how long a request waits for a block by default.
 const DefaultWait = 10 * time.Second
 
-// maxPlaces is the maximum number of concurrent requests of one kind per API.
-const maxPlaces = 1000
-
-// clientPlaces is the share of a client, once more than half of the places are taken.
-const clientPlaces = maxPlaces / 20
+const (
+	maxPlaces    = 1000           // concurrent requests of one kind per API
+	clientPlaces = maxPlaces / 20 // share of a client, once more than half of the places are taken
+)
 
 // NewWaiters returns places for the requests of one API that wait for a block.
 func (a *Admission) NewWaiters() *Places { return a.NewPlaces("wait for a block") }

@@ -1,6 +1,8 @@
 package respond
 
 import (
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/cache/codings"
@@ -99,17 +101,6 @@ func readWeight(parameter string) (thousandths int, ok bool) {
 	if len(parameter) < 3 || len(parameter) > len("q=0.000") || parameter[0]|0x20 != 'q' || parameter[1] != '=' {
 		return 0, false
 	}
-	whole, decimals := parameter[2], parameter[3:]
-	if whole != '0' && whole != '1' || decimals != "" && decimals[0] != '.' {
-		return 0, false
-	}
-	weight, unit := int(whole-'0')*fullWeight, 100
-	for _, digit := range []byte(strings.TrimPrefix(decimals, ".")) {
-		if digit < '0' || digit > '9' {
-			return 0, false
-		}
-		weight += int(digit-'0') * unit
-		unit /= 10
-	}
-	return weight, weight <= fullWeight
+	weight, err := strconv.ParseFloat(parameter[2:], 64)
+	return int(math.Round(weight * fullWeight)), err == nil && weight >= 0 && weight <= 1
 }

@@ -98,7 +98,6 @@ func statusFrom(codespace string, code int64, log string, ran bool) *status.Stat
 	return status.New(codes.Unknown, text)
 }
 
-// codeOf returns the code with a name.
 func codeOf(name string) codes.Code {
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		if c.String() == name {
