@@ -90,8 +90,7 @@ type Cache struct {
 	mu sync.Mutex // guards the replacement of chain, and the end of life
 }
 
-// New returns a cache. It fails if an option is negative or its metrics cannot
-// be registered.
+// New returns a cache. It fails if an option is negative or its metrics cannot be registered.
 func New(o Options) (*Cache, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -133,8 +132,7 @@ func (c *Cache) begin() bool {
 	return true
 }
 
-// chain holds everything cached of one namespace. Another namespace gets another chain, so that flights of the old
-// one cannot affect it.
+// chain holds everything cached of one namespace. Another namespace gets another one, which old flights cannot affect.
 type chain struct {
 	namespace  string // "" while unknown
 	memory     *memory
@@ -192,8 +190,7 @@ func (c *Cache) replaceChain(namespace string) (old, ch *chain) {
 	return old, ch
 }
 
-// newChain returns an empty chain, subscribed to other replicas if there is a shared store. The caller holds c.mu
-// or has not shared c yet.
+// newChain returns an empty chain, subscribed to other replicas if there are any. The caller holds c.mu, except in New.
 func (c *Cache) newChain(namespace string) *chain {
 	ctx, leave := context.WithCancel(c.life)
 	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), c.o.MemoryBytes/confinedShare, &c.counts), leave: leave}

@@ -54,8 +54,7 @@ func (c *Content) encoded() bool {
 	return false
 }
 
-// coded returns the body in a coding, nil if it has not been encoded yet, and records that the coding was
-// requested.
+// coded returns the body in a coding, nil if it has not been encoded yet, and records the request.
 func (c *Content) coded(coding codings.Coding) []byte {
 	made := c.Encodings[coding].Load()
 	if made == nil {
@@ -103,8 +102,7 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 	return content.Body, codings.Identity
 }
 
-// encodeDelay delays background encoding until the current response has been written, so that both do not compete
-// for a processor.
+// encodeDelay delays background encoding until the current response has been written, which needs a processor, too.
 const encodeDelay = 2 * time.Millisecond
 
 // encodeLater encodes in the background, unless too many tasks run there.
@@ -125,8 +123,7 @@ func (c *Cache) encodeLater(key string, content *Content, coding codings.Coding)
 	})
 }
 
-// encode encodes a body and releases its lock, which the caller holds. Without wait, it encodes nothing if all encoders
-// are in use.
+// encode encodes a body and releases its lock, which the caller holds. wait is as in [codings.Encoders.Encode].
 func (c *Cache) encode(key string, content *Content, coding codings.Coding, quick, wait bool) {
 	defer content.variants.making[coding].Unlock()
 	at := &content.Encodings[coding]
@@ -140,8 +137,7 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, quic
 	}
 }
 
-// encodeAgain encodes a new content in the costly codings requested of the previous one, so that later callers need not
-// wait or receive the plain body.
+// encodeAgain encodes a new content in the costly codings requested of the previous one, before callers request them.
 func (c *Cache) encodeAgain(key string, before, content *Content) {
 	for coding := range codings.Count {
 		wanted := before.variants.wanted[coding].Load() && coding.Costly(len(content.Body))

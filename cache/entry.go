@@ -11,8 +11,7 @@ import (
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
-// Content is the immutable part of an entry. Memory, the shared store's codec and all callers share it: none may
-// change it or its body.
+// Content is the immutable part of an entry. Memory, the shared store and all callers share it, and none may change it.
 type Content struct {
 	Status int    // HTTP status to answer with
 	Type   string // Content-Type
@@ -31,8 +30,7 @@ type Content struct {
 	variants variants // other derived data
 }
 
-// NewContent returns a content with its ETag. It keeps body, which must not change, or a copy if that saves
-// memory.
+// NewContent returns a content with its ETag. It keeps body, which must not change, or a copy if that saves memory.
 func NewContent(status int, typ, link string, body []byte, source uint64) *Content {
 	if cap(body) > len(body)+len(body)/8 {
 		body = append(make([]byte, 0, len(body)), body...)
@@ -43,8 +41,7 @@ func NewContent(status int, typ, link string, body []byte, source uint64) *Conte
 	}
 }
 
-// NewContentAfter reuses the content of the previous entry e (nil for none) if [Entry.ContentIfSame] returns one, and
-// otherwise returns [NewContent].
+// NewContentAfter returns what [Entry.ContentIfSame] returns for the previous entry e (nil for none), or else [NewContent].
 func NewContentAfter(e *Entry, status int, typ, link string, body []byte, source uint64) *Content {
 	if c := e.ContentIfSame(status, typ, link, body, source); c != nil {
 		return c
@@ -52,8 +49,7 @@ func NewContentAfter(e *Entry, status int, typ, link string, body []byte, source
 	return NewContent(status, typ, link, body, source)
 }
 
-// etag returns a digest of everything that a client can see, including the lengths, so that parts cannot be
-// confused.
+// etag returns a digest of everything that a client can see, including the lengths, so that no part passes for another.
 func etag(status int, typ, link string, body []byte) string {
 	h := sha256.New()
 	var head [24]byte

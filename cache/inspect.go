@@ -25,14 +25,12 @@ type Inspection struct {
 	SharedErr        error         // why the shared store could not be inspected
 	Lease            time.Duration // remaining time of the lease of a replica that reads the origin; 0 for none
 
-	// Forecast is the outcome of Get now, from Store. Miss means that the origin would be read; whether it would
-	// succeed is unknown.
+	// Forecast is the outcome of Get now, from Store. Miss means that the origin would be read, perhaps without success.
 	Forecast Outcome
 	Store    string
 }
 
-// Inspect looks at everything that Get of q would look at. It reads no origin, starts nothing and does not count
-// as a use.
+// Inspect looks at everything that Get of q would look at. It reads no origin, starts nothing and counts nothing.
 func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	ch := c.chain.Load()
 	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}, Ahead: ch.ahead.Has(q.Key)}

@@ -15,8 +15,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// maxFlights is the number of other callers' flights that a caller joins, one after another, to get a new enough
-// entry.
+// maxFlights is the number of flights that a caller joins, one after another, to get a new enough entry.
 const maxFlights = 8
 
 // request is one query being processed in a chain's cache.
@@ -96,8 +95,7 @@ func (c *Cache) hit(at *slot) Result {
 	return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}
 }
 
-// hit counts a use of the entry, up to the number that makes the key read ahead. After that it only loads, so that
-// processors do not contend.
+// hit counts a use of the entry, up to the number that makes the key read ahead: a load is cheaper than contention.
 func (s *slot) hit() {
 	if s.hits.Load() < ahead.Often {
 		s.hits.Add(1)
@@ -108,8 +106,7 @@ func (n *counts) finished(o Outcome, store string) {
 	n.requests[o][slices.Index(stores[:], store)].Add(1)
 }
 
-// answer returns the entry in memory, fresh or not, if waiting would not help, and otherwise the result of a
-// flight.
+// answer returns the entry in memory, fresh or not, if waiting would not help, and else the result of a flight.
 func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 	f, store := flight{request: r}, inMemory
 	if pushed := r.renew(at); pushed != at {
@@ -176,8 +173,7 @@ func (c *Cache) failure(ch *chain, key string, at *slot) error {
 
 // readShared reads an entry that memory lacks from the shared store. This costs a third of a flight, which needs a
 // lease and often a goroutine, and is sufficient for a replica that has just started. It returns the slot of an entry that
-// can be served; the flight judges other entries. If the shared store does not answer, the flight reads the origin
-// next.
+// can be served; the flight judges other entries, and reads the origin if the shared store does not answer.
 func (f *flight) readShared(ctx context.Context) (at *slot) {
 	if !f.c.begin() {
 		f.sharedSilent = true

@@ -11,8 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// memory holds one entry per key, up to a number of bytes. Entries have lifetimes of their own and do not expire
-// here; unused ones are evicted.
+// memory holds one entry per key, up to a number of bytes. Entries do not expire here; unused ones are evicted.
 type memory struct {
 	*otter.Cache[string, *slot]
 	counts   *counts
@@ -36,8 +35,7 @@ type failed struct {
 	err error
 }
 
-// retryAfter is the pause after a failure of the origin, so that hits on a stale entry do not each read a dead
-// origin.
+// retryAfter is the pause after a failure of the origin: not every hit on a stale entry reads a dead origin.
 const retryAfter = time.Second
 
 // fail records that the origin failed, or was too slow ([errSlow]).
@@ -112,8 +110,7 @@ func (m *memory) purge(sel Selection) (n int) {
 	return n
 }
 
-// overhead is the size of an entry in addition to its strings and body: slot, nodes and table of the store, entry,
-// content and validator.
+// overhead is the size of an entry without its strings and body: slot, nodes and table, entry, content and validator.
 const overhead = 384
 
 // weigh returns the heap size of an entry, in bytes.

@@ -12,8 +12,7 @@ var ErrOverloaded = errors.New("cache: too many callers are waiting")
 // ErrShare means that too many callers of this client wait in flights.
 var ErrShare = errors.New("cache: too many callers of this client are waiting")
 
-// ErrBehind is returned by an [Origin] whose state is older than the tip or than the cached entry. An entry of any
-// age is better than this failure.
+// ErrBehind is the error of an [Origin] that is behind the tip or the cached entry. An entry of any age is better.
 var ErrBehind = errors.New("cache: the origin is behind the tip")
 
 // ErrYielded is returned by an [Origin] that has no capacity for a read ahead.
@@ -30,14 +29,12 @@ type Origin func(ctx context.Context, prev *Entry) (*Entry, error)
 
 type backgroundKey struct{}
 
-// InBackground reports to an [Origin] that no caller waits for the answer yet, so that it can first serve reads that
-// callers wait for.
+// InBackground reports to an [Origin] that no caller waits for the answer yet. Other reads may go first.
 func InBackground(ctx context.Context) bool { return ctx.Value(backgroundKey{}) != nil }
 
 type aheadKey struct{}
 
-// Ahead reports to an [Origin] that no caller has requested the answer. Without free capacity the origin must
-// return [ErrYielded].
+// Ahead reports to an [Origin] that no caller requested the answer. Without free capacity it must return [ErrYielded].
 func Ahead(ctx context.Context) bool { return ctx.Value(aheadKey{}) != nil }
 
 // NewEntry describes an entry that the cache received from an origin or the shared store, for [Options].OnNewEntry.

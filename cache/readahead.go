@@ -8,8 +8,7 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 )
 
-// noteAhead registers a query to be read ahead if the newest block has made its entry stale and the entry was used
-// often.
+// noteAhead registers a query to be read ahead if its entry was used often until the newest block made it stale.
 func (r *request) noteAhead(at *slot) {
 	if at == nil || !r.q.Ahead || at.hits.Load() < ahead.Often || r.q.Tip-at.entry.Height != r.q.Policy.FreshBlocks+1 {
 		return
@@ -40,8 +39,7 @@ func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 // ForgetAhead resets the selection of keys that are read ahead. Call it when policies have changed.
 func (c *Cache) ForgetAhead() { c.chain.Load().ahead.Forget() }
 
-// takeHits returns a function that returns the number of requests for a key in the block before height, at most
-// ahead.Often, and sets it to 0.
+// takeHits returns a function that takes the number of requests for a key before height, at most ahead.Often.
 func (ch *chain) takeHits(height int64) func(key string) (times int, ok bool) {
 	return func(key string) (int, bool) {
 		at := ch.memory.peek(key)

@@ -13,15 +13,13 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// errHeld ends a read ahead of a key that another replica is reading and will announce. For callers that have joined the
-// flight, it is like [ErrYielded].
+// errHeld ends a read ahead of a key that another replica is reading. For callers in the flight, it is [ErrYielded].
 var errHeld = fmt.Errorf("%w: another replica has the lease", ErrYielded)
 
 // acquire reads the shared store until it returns an entry that ends the flight (enough), or until this flight may read the
 // origin: because it has the lease, because the replica that had the lease failed or took too long, because leases are ignored
 // (ignoredFor), or because the shared store does not work. If the store does not work, each replica reads the origin once for
-// all its callers. The lease must be released; it is nil without a shared store. A read ahead does not wait for another
-// replica.
+// all its callers. The lease must be released; it is nil without a shared store. A read ahead waits for no replica.
 func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, enough bool, err error) {
 	if !f.ch.shares(&f.q) {
 		return nil, false, nil
@@ -62,8 +60,7 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 	return lease, enough, nil
 }
 
-// renew stores what another replica has announced for the key since the cached entry, and returns the slot that memory has
-// afterwards.
+// renew stores what another replica has announced for the key since the cached entry, and returns the key's slot.
 func (r *request) renew(at *slot) *slot {
 	if !r.ch.shares(&r.q) {
 		return at
@@ -157,8 +154,7 @@ func newLeaseBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 	})
 }
 
-// awaitLease waits for the replica that has the lease, at most for the lease's remaining time, and reports whether
-// to read the shared store again.
+// awaitLease waits for the replica that has the lease, for at most left, and reports whether to read the store again.
 func (c *Cache) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) (again bool) {
 	_, _ = c.leases.Execute(func() (_ struct{}, err error) { // the breaker counts errors
 		again, err = c.counts.awaitHolder(ctx, woken, left)

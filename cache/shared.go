@@ -24,8 +24,7 @@ type Shared interface {
 	// HotKeys returns at most n recently reported keys, the most used first.
 	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)
 
-	// NewLease returns a lease of a key, not acquired yet. Its Publish also replaces a newer entry if that is above
-	// maxHeight; 0 means no limit.
+	// NewLease returns a lease of a key, not acquired yet. Its Publish also replaces newer entries above maxHeight, if not 0.
 	NewLease(namespace, key string, maxHeight int64) Lease
 
 	// Subscribe passes the messages of other replicas to s until ctx ends.

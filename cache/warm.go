@@ -27,8 +27,7 @@ type HotKey struct {
 // hotStep is the maximum number of keys reported at a time.
 const hotStep = hotKeys / 8
 
-// reportHot regularly reports the most used keys to the shared store, for replicas that start later. Of more than hotStep
-// keys, it reports a part each time.
+// reportHot reports the most used keys to the shared store, for replicas that start later: at most hotStep each time.
 func (c *Cache) reportHot(ctx context.Context, ch *chain) {
 	tick := time.NewTicker(c.o.HotInterval)
 	defer tick.Stop()
@@ -88,6 +87,5 @@ func (c *Cache) warm(ctx context.Context, ch *chain) {
 	}
 }
 
-// Warming reports whether entries are being loaded from the shared store, which takes a few seconds at most after
-// SetNamespace.
+// Warming reports whether entries are being loaded from the shared store, for a few seconds at most after SetNamespace.
 func (c *Cache) Warming() bool { return c.chain.Load().warming.Load() }

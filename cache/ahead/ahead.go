@@ -240,8 +240,7 @@ func (k *Keys[T]) readKey(key Key[T], n *Counts, read func(v T, left time.Durati
 	return result
 }
 
-// awaitCapacity waits until the origin has capacity for a read ahead. It returns false if the time is over or ctx has
-// ended.
+// awaitCapacity waits until the origin has capacity. It returns false if the time is over or ctx has ended.
 func (b *Block) awaitCapacity(ctx context.Context, end time.Time) bool {
 	for ctx.Err() == nil {
 		left := time.Until(end)

@@ -42,8 +42,7 @@ const (
 	minKept       = 5
 )
 
-// Encoders encode bodies, as many concurrently as there are processors, up to maxConcurrent. They are safe for
-// concurrent use.
+// Encoders encode as many bodies at a time as there are processors, up to maxConcurrent. They are safe for concurrent use.
 type Encoders struct {
 	tokens chan struct{} // holds one token for each encoder in use
 

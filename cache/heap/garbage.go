@@ -93,8 +93,7 @@ func memoryOutsideHeap(at func(measure int) uint64) uint64 {
 	return at(allMemory) - at(released) - at(heapObjects) - at(heapUnused) - at(heapFree)
 }
 
-// differs reports whether a setting differs from the current one by more than a twentieth. Smaller changes are not
-// worth stopping the world.
+// differs reports whether a setting differs enough from the current one, by a twentieth, to stop the world for it.
 func differs(setting, current int64) bool {
 	return math.Abs(float64(setting-current)) > float64(current)/20
 }
@@ -110,8 +109,7 @@ const leastPercent = 40
 // garbageFor returns how many bytes may be allocated with live bytes in use.
 func garbageFor(garbage, live uint64) uint64 { return max(garbage, live*leastPercent/100) }
 
-// percentFor returns the percentage of live and scanned bytes that allows this garbage, because the collector adds
-// both.
+// percentFor returns the percentage that allows this garbage. The collector takes it of live and scanned bytes.
 func percentFor(garbage, live, scanned uint64) int {
 	of := max(live+scanned, leastHeap)
 	return int((100*garbageFor(garbage, live) + of/2) / of)

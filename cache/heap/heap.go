@@ -1,5 +1,4 @@
-// Package heap divides the memory of the process: the container's limit, the share for cached answers, and the garbage
-// between two collections.
+// Package heap divides the memory of the process among cached answers, garbage between two collections, and the rest.
 package heap
 
 import (
@@ -19,8 +18,7 @@ func Limit(log *slog.Logger, container memlimit.Provider) {
 	log.Debug("memory limit", "bytes", limit)
 }
 
-// ForAnswers returns the default size of the cache: a quarter of the container's memory. The rest is for responses
-// in progress and garbage.
+// ForAnswers returns the default size of the cache: a quarter of the container's memory.
 func ForAnswers(container memlimit.Provider) int64 {
 	const usual = 256 << 20
 	limit, err := container()

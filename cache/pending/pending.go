@@ -70,8 +70,7 @@ func (k *Keys) BeginRead(key string) bool {
 	return before == (state{})
 }
 
-// EndRead ends a read and calls keep unless a flight has begun meanwhile. No flight begins before keep has
-// returned.
+// EndRead ends a read and calls keep unless a flight has begun meanwhile. No flight begins until keep returns.
 func (k *Keys) EndRead(key string, keep func()) {
 	k.change(key, func(s state) state {
 		if !s.overtaken {
@@ -97,8 +96,7 @@ func (k *Keys) BeginWrite(key string) (end func(error)) {
 	}
 }
 
-// AwaitWrite waits for the previous flight's write, if it is in progress. It returns the write's error, or the error of
-// ctx.
+// AwaitWrite waits for the previous flight's write, if it is in progress. It returns the error of the write or of ctx.
 func (k *Keys) AwaitWrite(ctx context.Context, key string) error {
 	if w := k.state(key).write; w != nil {
 		return w.wait(ctx)

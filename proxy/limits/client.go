@@ -15,8 +15,7 @@ type Client struct {
 	Turn    uint32     // number of the share, below turnsPerKey, in which the request counts, if the key has a rate of its own
 }
 
-// turnsPerKey is the number of clients that a key with a rate of its own counts as. Its holder may serve many others, as
-// a tipcache in another region does.
+// turnsPerKey is the number of clients that a key with a rate of its own counts as: its holder may serve many.
 const turnsPerKey = 16
 
 // An owner is the client that a limit applies to: a network, or all keys with one name.
@@ -26,8 +25,7 @@ type owner struct {
 	network netip.Addr // first address of the network
 }
 
-// ownerOf returns the owner for a client without a key: its IPv4 address, or its IPv6 /64, of which it can use any
-// address.
+// ownerOf returns the owner for a client without a key: its IPv4 address, or its IPv6 /64.
 func ownerOf(client netip.Addr) owner {
 	return owner{kind: "address", network: NetworkOf(client)}
 }
@@ -135,8 +133,7 @@ func isAmong(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// IsMany reports whether a client may be many clients: it has no key, and the address of this machine or of a trusted
-// proxy.
+// IsMany reports whether a client may be many clients: it has no key, and the address of this machine or a trusted proxy.
 func (a *Admission) IsMany(c *Client) bool {
 	return c.Key.Name == "" && (c.Address.IsLoopback() || a.Trusts(c.Address))
 }

@@ -36,8 +36,7 @@ func (a *Admission) keyOf(r *http.Request) (Key, error) {
 	return Key{}, &failure.Failure{Expected: true, Status: http.StatusUnauthorized, Public: why}
 }
 
-// KeyOf returns the configured key that was presented. Its duration depends only on the length of the presented key, because it
-// compares the digests of all keys.
+// KeyOf returns the configured key that was presented. It compares all digests, so its duration tells nothing of the keys.
 func (a *Admission) KeyOf(presented string) (found Key, known bool) {
 	var room [64]byte // fits an ordinary key
 	digest := sha256.Sum256(append(room[:0], presented...))

@@ -29,8 +29,7 @@ func (a *Admission) spend(ctx context.Context, l limit, n int) decision {
 	return d
 }
 
-// spendEvent is spend for an event. It takes several from Redis at once, because each stream sends events at every
-// block.
+// spendEvent is spend for an event. It takes several from Redis at once: each stream sends events at every block.
 func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 	now := time.Now()
 	d, store := a.local.spend(l, 1, now), "memory"
@@ -87,8 +86,7 @@ func (a *Admission) Delay(c *Client, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// Spend takes a request from the limits of a client for an event that is sent to it. If they do not allow it, it returns
-// the time after which they may.
+// Spend takes a request from the limits of a client for an event, or returns the time after which they may allow it.
 func (a *Admission) Spend(ctx context.Context, c *Client) (wait time.Duration) {
 	if wait = a.Delay(c, time.Now()); wait > 0 {
 		return wait

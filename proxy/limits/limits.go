@@ -104,8 +104,7 @@ func (a *Admission) SharesAddresses() bool {
 	return a.shared != nil && a.Limits.Load().Address != Rate{}
 }
 
-// Admit admits a request within the limits of its client, and adds their states to the response headers. The error is a
-// *failure.Failure.
+// Admit admits a request within the limits of its client, and adds their states to answer. The error is a *failure.Failure.
 func (a *Admission) Admit(ctx context.Context, c *Client, answer http.Header) error {
 	for _, l := range a.limitsOf(c) {
 		if err := a.admit(ctx, l, 1, answer); err != nil {

@@ -73,8 +73,7 @@ type Rendering struct {
 	headers *headers
 }
 
-// Render returns the response for a client that sent these header values, with the states of its rate limits. It releases
-// the entry of a.
+// Render returns the response to these request headers, with the states of the rate limits. It releases the entry of a.
 func (rs *Responder) Render(a *Response, accepted, tags []string, head bool, rateLimits []limits.Status) Rendering {
 	h, from := collect(), preferences{readAccepted(accepted), tags, head}
 	status, body := rs.render(h, a, &from)

@@ -24,8 +24,7 @@ const forever = 365 * 24 * time.Hour
 // caches must not serve the old one for longer.
 const longest = 24 * time.Hour
 
-// freshness sets Age, Cache-Control (RFC 9111) and Cache-Status (RFC 9211): how old the response is, how long it stays
-// fresh, and where it is from.
+// freshness sets Age and Cache-Control (RFC 9111), and Cache-Status (RFC 9211).
 func (a *Response) freshness(h *headers) {
 	left, age := a.lifetime(), int64(0)
 	if a.Next == "" && (a.Outcome != cache.Miss || a.Collapsed) { // Age says that the origin was not read for this request
@@ -123,8 +122,7 @@ func (a *Response) appendStatus(b []byte, left time.Duration) []byte {
 	return a.appendDetail(b)
 }
 
-// appendDetail appends the detail of Cache-Status: the store, why a stale entry is served, and if freshness is in
-// seconds.
+// appendDetail appends the detail of Cache-Status: the store, and what limits the freshness.
 func (a *Response) appendDetail(b []byte) []byte {
 	without := b
 	b = append(b, `; detail="`...)

@@ -71,8 +71,7 @@ func (h *headers) setTag(etag string, coding codings.Coding) {
 }
 
 // clientHas reports by the values of If-None-Match whether the client has the content, and in which coding: preferably
-// the one it would get now. Tags are compared weakly, as in RFC 9110: a compressing proxy on the way may have weakened
-// them.
+// the one it would get now. Tags are compared weakly (RFC 9110): a compressing proxy on the way may have weakened them.
 func clientHas(tags []string, etag string, now codings.Coding) (coding codings.Coding, ok bool) {
 	for _, value := range tags {
 		for tag := range strings.SplitSeq(value, ",") {
@@ -135,8 +134,7 @@ var (
 // fullWeight is the weight of a member without q.
 const fullWeight = 1000
 
-// choose returns the coding for a content. A long one gets brotli only once it is requested again, or if another request has
-// had it encoded.
+// choose returns the coding for a content. A long one gets brotli only if it was requested or encoded before.
 func (a accepted) choose(c *cache.Content) codings.Coding {
 	once := len(c.Body) >= codings.Long && !c.RequestedBefore() && c.Encodings[codings.Brotli].Load() == nil
 	return a.best(len(c.Body), once)

@@ -32,8 +32,7 @@ func NewClients(admission *limits.Admission, useCookies bool) *Clients {
 // SessionCookies reports whether cookies carry sessions.
 func (c *Clients) SessionCookies() bool { return c.useCookies }
 
-// cookieName returns the name of the cookie that carries the session of a browser with a chain. Several chains may have
-// one host name.
+// cookieName returns the name of the cookie for sessions with a chain. Several chains may have one host name.
 func cookieName(chainID string) string {
 	return "tipcache-session-" + strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
@@ -91,8 +90,7 @@ type EventClient struct {
 	seen    Seen
 }
 
-// Listen records that a client is notified about blocks over the connection of its request. The caller must call
-// Close.
+// Listen records that a client is notified about blocks over its connection. The caller must call Close.
 func (c *Clients) Listen(r *http.Request) *EventClient {
 	network := c.admission.ClientOf(r).Network()
 	c.mu.Lock()

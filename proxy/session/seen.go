@@ -60,8 +60,7 @@ func (s *Seen) advance(to seenBlock) {
 	}
 }
 
-// A Session holds, for one request, which blocks its client has seen. Its token applies to this request only, unlike
-// the blocks seen on the connection.
+// A Session holds which blocks the client of one request has seen. Its token applies to this request only.
 type Session struct {
 	Token Token // from the header or the cookie; zero for none
 	Least int64 // the response must not be older than this block; 0 for none
@@ -72,8 +71,7 @@ type Session struct {
 	shown  seenBlock // seen with the response
 }
 
-// Arrive sets the connection of the request, which may be nil. Blocks that other HTTP/2 requests show later do not
-// count.
+// Arrive sets the connection of the request, which may be nil. What other HTTP/2 requests show later does not count.
 func (s *Session) Arrive(on *Seen) {
 	if s.on = on; on != nil {
 		s.before = on.load()
@@ -111,8 +109,7 @@ func (s *Session) GiveUp() {
 	}
 }
 
-// Resume judges the token. The response must not be older than its block, unless that block was rolled back. It must
-// be called again after each wait.
+// Resume sets Least and Reset by the token. It must be called again after each wait.
 func (s *Session) Resume(h History) {
 	s.Reset = s.Token.Replaced(h)
 	if s.Least = s.Token.Height; s.Reset {

@@ -128,8 +128,7 @@ func Posts(name string) bool {
 		strings.HasPrefix(name, "/cosmos.tx.v1beta1.Service/Tx")
 }
 
-// Operation returns the name of a path of abci_query for access rules: the path without the leading slash, and without
-// what the application ignores.
+// Operation returns the name of a path of abci_query for access rules: without leading slash and ignored parts.
 func Operation(path string) string {
 	path = appPath(path)
 	if app, name, ok := strings.Cut(path, "/"); ok && app == "app" {
@@ -170,6 +169,5 @@ func isStoreKey(path string) bool {
 	return strings.HasPrefix(appPath(path), "store/") && strings.HasSuffix(path, "/key")
 }
 
-// appPath returns a path of abci_query without the leading slash. The SDK reads paths of the application and of its
-// stores with or without it.
+// appPath returns a path of abci_query without the leading slash, which the SDK ignores in paths of app and store.
 func appPath(name string) string { return strings.TrimPrefix(name, "/") }

@@ -75,8 +75,7 @@ var statusText = regexp.MustCompile(`(?s)^rpc error: code = (\w+) desc = (.*)$`)
 // invalidRequest is a code of the codespace sdk.
 const invalidRequest = 18
 
-// described are the suffixes of the RPC's texts, by code in the codespace sdk. The SDK converts each gRPC status to one of
-// these errors.
+// described are the suffixes of the RPC's texts, by code in the codespace sdk, to which the SDK converts gRPC statuses.
 var described = map[int64]string{4: ": unauthorized", 6: ": unknown request", invalidRequest: ": invalid request", 22: ": key not found"}
 
 // undecoded matches the RPC's error for a message that cannot be decoded, so that no handler has run.

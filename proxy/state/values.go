@@ -53,8 +53,7 @@ func (v *Values) Height(q *blocks.Query, a *blocks.Result) int64 {
 	return a.Entry.Height
 }
 
-// Lookup queries the cache at a tip. If the entry is an error of the other API's transport, it queries again under
-// a key of this API.
+// Lookup queries the cache at a tip. If the entry is the other transport's error, it queries again, by a key of this API.
 func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query, tip node.Tip) (blocks.Result, error) {
 	if e := v.reader.Peek(q, tip); e == nil || v.CanServe(e) {
 		if a, err := v.reader.Lookup(ctx, from, rec, q, tip); err != nil || v.CanServe(a.Entry) {

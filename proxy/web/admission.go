@@ -40,8 +40,7 @@ func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) e
 	return s.Admission.Admit(r.Context(), &rec.Client, answer)
 }
 
-// AdmitKey admits a request of a route that requires a key, within the key's rate. It adds the state of the limit to
-// the response headers.
+// AdmitKey admits a request of a route that requires a key, within the key's rate, whose state it adds to answer.
 func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
 	rec.Keyed = true
 	if rec.Client.Key.Name != "" { // already admitted
@@ -51,8 +50,7 @@ func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record
 	return err
 }
 
-// AdmitMore counts n more requests for a request that was admitted as one. If a limit applies, the fast lane, which counts
-// one, does not answer it.
+// AdmitMore counts n more requests for a request that was admitted as one. The fast lane would count one.
 func (s *Stack) AdmitMore(c *gin.Context, rec *record.Record, n int) error {
 	limited, err := s.Admission.AdmitMore(c.Request.Context(), &rec.Client, n, http.StatusBadRequest, c.Writer.Header())
 	if limited {
@@ -91,8 +89,7 @@ func (s *Stack) Limiter(r *http.Request, rec *record.Record, operations ...strin
 // Allows reports whether this process's buckets of the client's limits have room for one more request.
 func (l *Limiter) Allows() bool { return l.admission.Delay(&l.client, time.Now()) == 0 }
 
-// Spend takes one request from the client's limits and returns 0. If none is left, it takes nothing and returns the
-// time until the next.
+// Spend takes one request from the client's limits and returns 0, or returns the time until the next.
 func (l *Limiter) Spend(ctx context.Context) (wait time.Duration) {
 	return l.admission.Spend(ctx, &l.client)
 }

@@ -59,8 +59,7 @@ func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 // HTTP/1 requests are refused by the lane, too.
 func isEdited(r *http.Request) bool { return RemovedParameters(r) != nil }
 
-// feignsScheme reports whether a client names a scheme that only trusted proxies may name. Its response must not be repeated
-// for theirs.
+// feignsScheme reports whether a client names a scheme as only trusted proxies may. Theirs must not get its response.
 func (s *Stack) feignsScheme(r *http.Request) bool {
 	return r.Header[session.ForwardedProto] != nil && len(s.Admission.Limits.Load().TrustedProxies) > 0 && !s.IsFromProxy(r)
 }

@@ -39,8 +39,7 @@ func Handle(c *gin.Context) {
 	}
 }
 
-// A request is Gin's writer of a response, with the record of the request. Gin's own values of a context
-// would cost a map for each request.
+// A request is Gin's writer of a response, with the record of the request. Gin's own values would cost a map.
 type request struct {
 	gin.ResponseWriter
 	record.Record

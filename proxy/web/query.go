@@ -93,8 +93,7 @@ func WithoutParameters(r *http.Request, filters ...ParameterFilter) *http.Reques
 
 type removedKey struct{}
 
-// RemovedParameters returns the decoded parameters that were removed from a request, or from the request that it
-// belongs to.
+// RemovedParameters returns the decoded parameters that were removed from a request, or from the one it belongs to.
 func RemovedParameters(r *http.Request) url.Values {
 	removed, _ := r.Context().Value(removedKey{}).(url.Values)
 	return removed
@@ -119,8 +118,7 @@ func OneValue(name string, values []string) error {
 	return nil
 }
 
-// ReadBlock returns the block that a header names, 0 for none. It returns BadInput for a malformed one, unlike nodes, which
-// then read the latest state.
+// ReadBlock returns the block that a header names, 0 for none. A malformed one, for which nodes read the latest, is BadInput.
 func ReadBlock(name string, values []string) (int64, error) {
 	if values = Given(values); len(values) == 0 {
 		return 0, nil
@@ -138,8 +136,7 @@ func ReadBlock(name string, values []string) (int64, error) {
 // MinEVMParameter is the query parameter with the meaning of X-Min-Evm-Block.
 const MinEVMParameter = "x-min-evm-block"
 
-// ReadMinEVM returns the block of the execution chain that a response must include by the header or the URL of its request; 0
-// for none. The error is BadInput.
+// ReadMinEVM returns the execution chain's block that a response must include; 0 for none. The error is BadInput.
 func ReadMinEVM(r *http.Request) (block int64, err error) {
 	return ReadEither(r, respond.MinEVMHeader, MinEVMParameter, ReadBlock)
 }

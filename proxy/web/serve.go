@@ -37,8 +37,7 @@ func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Reques
 	return ok && (r.ProtoMajor < 2 || s.NoLane() == "" && !isEdited(r)) && lane.Serve(c, w, r)
 }
 
-// Drain makes all further responses ask clients to close their connections. To close them from here could lose a request
-// that a client is sending.
+// Drain makes all further responses ask clients to close their connections. To close them here could lose requests.
 func (s *Stack) Drain() { s.leaving.Store(true) }
 
 // Oversized returns a failure for a request whose URL or headers are too large.
