@@ -1,6 +1,9 @@
 package session
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Headers of sessions.
 const (
@@ -41,31 +44,16 @@ func (t Token) Replaced(h History) bool { return t.Hash != "" && h.Replaced(t.He
 
 // ParseToken reads a token. It accepts what AppendTo writes, and hashes of 8 to 64 hex digits.
 func ParseToken(text string) (t Token, ok bool) {
-	n := 0
-	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
-		n++
-	}
-	height, err := strconv.ParseInt(text[:n], 10, 64)
-	if err != nil || height <= 0 {
+	number, hash, hashed := strings.Cut(text, ".")
+	height, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || height == 0 || hashed && !isHash(hash) {
 		return Token{}, false
 	}
-	t.Height = height
-	if n == len(text) {
-		return t, true
-	}
-	if t.Hash = text[n+1:]; text[n] != '.' || !isHash(t.Hash) {
-		return Token{}, false
-	}
-	return t, true
+	return Token{int64(height), hash}, true
 }
 
 func isHash(text string) bool {
-	for _, c := range []byte(text) {
-		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
-			return false
-		}
-	}
-	return leastHashDigits <= len(text) && len(text) <= mostHashDigits
+	return leastHashDigits <= len(text) && len(text) <= mostHashDigits && strings.Trim(text, "0123456789abcdefABCDEF") == ""
 }
 
 // AppendTo appends the token as it is sent to clients.

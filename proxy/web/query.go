@@ -126,11 +126,11 @@ func ReadBlock(name string, values []string) (int64, error) {
 	if err := OneValue(name, values); err != nil {
 		return 0, err
 	}
-	n, err := strconv.ParseInt(values[0], 10, 64)
-	if err != nil || n <= 0 || strings.Trim(values[0], "0123456789") != "" {
+	n, err := strconv.ParseUint(values[0], 10, 63)
+	if err != nil || n == 0 {
 		return 0, failure.BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
 	}
-	return n, nil
+	return int64(n), nil
 }
 
 // MinEVMParameter is the query parameter with the meaning of X-Min-Evm-Block.
