@@ -122,20 +122,20 @@ func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
 // parse returns the call to answer, or nil if parameters are missing.
 func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) *pendingCall {
 	m := d.methods[c.Method]
-	switch {
-	case m == nil:
+	if m == nil {
 		d.refusals.logOnce(c.Method)
 		return &pendingCall{member: jsonrpc.MethodNotFound}
-	case m.cost == node.Unknown:
-		if c.Params == nil {
-			c.Params = json.RawMessage("{}")
-		}
-		return &pendingCall{call: &call{Handler: d, m: m, rawParams: c.Params}}
-	case len(c.Params) == 0 && len(m.params) > 0:
-		return nil
 	}
 	k := &pendingCall{call: &call{Handler: d, m: m, heights: hs}}
-	if m.waits {
+	switch {
+	case m.cost == node.Unknown:
+		if k.rawParams = c.Params; k.rawParams == nil {
+			k.rawParams = json.RawMessage("{}")
+		}
+		return k
+	case len(c.Params) == 0 && len(m.params) > 0:
+		return nil
+	case m.waits:
 		k.wait, c.Params = takeWait(c.Params)
 	}
 	var ok bool

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -77,6 +78,24 @@ func TestConfiguredMethodIsPassedToNodeEachTime(t *testing.T) {
 	}
 	_, got = get(t, server.URL+"/data_commitment?start=1&end=0x09")
 	expect.Equal(t, got, `{"jsonrpc":"2.0","id":-1,"result":{"params":"start=1&end=0x09"}}`, "response to a URI")
+}
+
+func TestConfiguredMethodWaitsForTheRequiredBlock(t *testing.T) {
+	n := newExtendedNode(t, "data_commitment")
+	server, _ := newHandler(t, n.recordedNode, rpc.Options{Methods: rpc.DefaultMethods})
+	for name, r := range map[string]*http.Request{
+		"a URI":  httptest.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/data_commitment", nil),
+		"a POST": httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(`{"id":1,"method":"data_commitment"}`)),
+	} {
+		r.RequestURI = ""
+		r.Header.Set("X-Min-Block-Height", "747")
+		client := http.Client{Timeout: 50 * time.Millisecond}
+		if resp, err := client.Do(r); err == nil {
+			_ = resp.Body.Close()
+			t.Errorf("status of %s that requires the next block = %d, want no response before that", name, resp.StatusCode)
+		}
+	}
+	expect.Equal(t, n.called("data_commitment"), 0, "calls of the node")
 }
 
 func TestUnknownMethodIsRefusedAndLoggedOnce(t *testing.T) {
