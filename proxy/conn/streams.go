@@ -234,11 +234,12 @@ func (k *CallStream) Begin() bool {
 // End must be called when the handler returns, if Begin returned true.
 func (k *CallStream) End() {
 	k.conn.MarkActive(time.Now())
-	k.conn.calls.Add(-1)
 	s := &k.conn.streams
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k.pending--
+	if k.pending--; k.pending == 0 {
+		k.conn.calls.Add(-1)
+	}
 	s.leave(k.extra, k.pending > 0)
 }
 
@@ -267,6 +268,7 @@ func (k *CallStream) addPending(messages int) {
 		s.refused = 0 // the client reads
 	}
 	if k.pending += messages; k.pending == 0 {
+		k.conn.calls.Add(-1)
 		s.unpark()
 	}
 }

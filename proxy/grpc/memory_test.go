@@ -86,6 +86,22 @@ func TestUnreadResponsesKeepTheirStreamsReserved(t *testing.T) {
 	expect.Eventually(t, "the streams are released once the client has read", func() bool { return d.cache.Account().Used() == 0 })
 }
 
+func TestConnectionWithUnreadResponseIsNotIdle(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	d := open(t, newRecordedNode(t), true, func(s *setup) { s.listener.Most, s.listener.Metrics = 1, registry })
+	r := d.dialRaw(t, "127.0.0.1")
+	expect.NoError(t, r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	expect.NoError(t, r.WriteData(r.startCall(), true, make([]byte, 5)))
+	expect.Eventually(t, "the call has ended", func() bool {
+		return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "grpc state") == 1
+	})
+	invokeAt14(t, d.dial(t)).expectMessageAt(t, "14")
+	for cause, want := range map[string]float64{"idle": 0, "stalled": 1} {
+		expect.Equal(t, expect.Metric(t, registry, "tipcache_http_connections_closed_total", cause), want, "%s connections closed for a new one", cause)
+	}
+}
+
 func TestCallsThatNeverBeginAreReleased(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true, reserving)
