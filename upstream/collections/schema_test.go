@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
+	"github.com/tipcache/tipcache/upstream/collections/sqlstore"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -43,7 +44,7 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 			expect.NoError(t, s.Close())
 			d.execute(t, fmt.Sprintf(d.version, version))
 			_, opening := drivers.Open(t.Context(), d.url, collections.Options{})
-			_, _, checking := drivers.Check(t.Context(), d.url, collections.Options{})
+			_, _, checking := sqlstore.Check(t.Context(), d.url, collections.Options{})
 			for name, err := range map[string]error{"Open": opening, "Check": checking} {
 				if !errors.Is(err, collections.ErrSchemaVersion) || !strings.Contains(err.Error(), fmt.Sprint("version ", version)) ||
 					!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {

@@ -15,8 +15,8 @@ import (
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/collections/sqlstore"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -112,7 +112,7 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	case "sqlite":
 		return findFile(ctx, cfg, path)
 	case "postgres", "postgresql":
-		version, total, err := drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
+		version, total, err := sqlstore.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
 		return describeStore(version, total, cfg, err)
 	}
 	store, err := parts.OpenStore(ctx, cfg, nil, slog.New(slog.DiscardHandler), nil)
@@ -146,7 +146,7 @@ func findFile(ctx context.Context, cfg config.Config, path string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	_, total, err := drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
+	_, total, err := sqlstore.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
 	return describeStore(fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), total, cfg, err)
 }
 

@@ -29,7 +29,7 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 	case "http", "https":
 		open = apistore.Open
 	default:
-		return nil, errScheme
+		return nil, errors.New("collections: the store must be sqlite:PATH, postgres:// or https://")
 	}
 	o = o.WithDefaults()
 	name, driver, err := open(ctx, url, o)
@@ -41,18 +41,4 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 		_ = s.Ping(ctx) // logs if the server does not respond
 	}
 	return s, nil
-}
-
-var errScheme = errors.New("collections: the store must be sqlite:PATH, postgres:// or https://")
-
-// Check returns the version of the database at a URL and the number of collections in it, or the error that Open would return
-// for its schema. It writes nothing. A database file must exist. An API server has no schema, so Check does not contact it.
-func Check(ctx context.Context, url string, o collections.Options) (version string, total int64, err error) {
-	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
-	case "sqlite", "postgres", "postgresql":
-		return sqlstore.Check(ctx, url, o.WithDefaults())
-	case "http", "https":
-		return "", 0, nil
-	}
-	return "", 0, errScheme
 }

@@ -90,7 +90,7 @@ func Open(ctx context.Context, url string, o collections.Options) (string, colle
 // Check returns the version of the database and the number of collections in it, or the error that Open would return for its
 // schema. It writes nothing. A database file must exist.
 func Check(ctx context.Context, url string, o collections.Options) (version string, total int64, err error) {
-	s, err := connect(ctx, url, o, true)
+	s, err := connect(ctx, url, o.WithDefaults(), true)
 	if err != nil {
 		return "", 0, err
 	}
