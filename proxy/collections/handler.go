@@ -129,14 +129,21 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 		rec.Replayer = &repeatedListing{h, l, minBlock, h.schemaURL(r, PageSchema)}
 	}
 	res, isHit := h.cache.Fresh(query, time.Now(), nil)
-	if isHit && h.isMisdated(res.Entry, &query, progress) {
-		query.MaxHeight, isHit = res.Entry.Height-1, false // replaces the page
+	isMisdated := isHit && h.isMisdated(res.Entry, &query, progress)
+	if isMisdated {
+		query.MaxHeight = res.Entry.Height - 1 // replaces the page
 	}
-	if !isHit {
+	if !isHit || isMisdated {
 		if !h.stack.Admission.IsMany(&rec.Client) {
 			query.Client = rec.Client.Name()
 		}
-		if res, err = h.cache.Get(ctx, query, h.origin(l)); err != nil {
+		found, err := h.cache.Get(ctx, query, h.origin(l))
+		switch {
+		case err == nil:
+			res = found
+		case isMisdated:
+			res.Outcome, res.Err = cache.StaleError, err
+		default:
 			return err
 		}
 	}

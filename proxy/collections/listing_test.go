@@ -347,6 +347,11 @@ func TestOutdatedPageOfReplicaWhoseClockIsAheadIsReadAgain(t *testing.T) {
 	c.Save(t.Context(), map[string]*cache.Entry{key: page(6)}, 0)
 	expect.Contains(t, ask("POST", "{}").Body.String(), `"total":1`, "page of the store's generation")
 	c.Save(t.Context(), map[string]*cache.Entry{key: page(5)}, 0)
+	s.err = errors.New("gone")
+	w := ask("POST", "{}")
+	expect.Contains(t, w.Body.String(), `"total":1`, "outdated page while the store fails")
+	expect.Contains(t, w.Header().Get("Cache-Status"), "stale-if-error", "Cache-Status of an outdated page while the store fails")
+	s.err, s.queries = nil, nil
 	for range 2 {
 		expect.Contains(t, ask("POST", "{}", "X-Min-Evm-Block", "60").Body.String(), `"total":2`, "page after the store has changed")
 	}
