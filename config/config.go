@@ -18,13 +18,12 @@ import (
 )
 
 // Config is the whole configuration. Tags describe each setting: yaml is the key, flag the command-line flag, doc the text of
-// the reference, must a rule for the value (see rules in validate.go), oneof the allowed values, and forms how other values may
-// begin, for shell completion. A field with the key - is not a setting: Load derives it from the settings, or it is zero for
-// the default of its package. secret adds a variable with the suffix _FILE and hides the value. reload permits a change on
-// SIGHUP.
+// the reference, must a rule for the value (see rules in validate.go), and oneof the allowed values. A field with the key - is
+// not a setting: Load derives it from the settings, or it is zero for the default of its package. secret adds a variable with
+// the suffix _FILE and hides the value. reload permits a change on SIGHUP.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"Address of the public listener."`
-	Admin  string `yaml:"admin" flag:"admin" forms:"none" doc:"Address of the admin listener: status page at /, /healthz, /readyz, /metrics, /debug/pprof. Without admin_token, requests with a host name other than localhost can only read /healthz, /readyz and /metrics. none disables the listener."`
+	Admin  string `yaml:"admin" flag:"admin" doc:"Address of the admin listener: status page at /, /healthz, /readyz, /metrics, /debug/pprof. Without admin_token, requests with a host name other than localhost can only read /healthz, /readyz and /metrics. none disables the listener."`
 
 	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"Token for the admin listener, sent as Authorization: Bearer TOKEN. /healthz, /readyz and /metrics do not need it. At least 16 characters. Required if the listener is not on loopback. Empty means no token. none means no token on any address: everyone who reaches the listener can then purge entries and start profiles."`
 
@@ -56,9 +55,9 @@ type Chain struct {
 	PostRate      string        `yaml:"post_rate" doc:"Rate of transactions that tipcache passes to the nodes, for example to broadcast or simulate them. It applies to all clients and APIs together. Client addresses take turns."`
 	MaxTxBytes    Bytes         `yaml:"max_tx_bytes" doc:"Maximum size of a request body (RPC, and REST of dialect cosmos) and of a WebSocket or gRPC message, at most 14MiB. In JSON, a transaction is a third larger than in binary. Nodes have their own limits."`
 	ID            string        `yaml:"id" flag:"chain-id" doc:"Chain id that the nodes must have. Empty accepts the first chain id seen."`
-	Nodes         []string      `yaml:"nodes" flag:"node" forms:"none" secret:"true" reload:"true" doc:"REST addresses of the nodes. none serves only collections. Options after the address apply to all APIs of the node. priority N: tipcache reads the node only while no node with a lower number (default 0) can answer. header NAME=VALUE: tipcache sends this header with every request. Example: https://provider.example priority 1 header X-Key=SECRET."`
-	Comet         []string      `yaml:"comet" flag:"comet" forms:"none" secret:"true" reload:"true" doc:"CometBFT RPC addresses, in the order of chain.nodes. none for a node without one, whose height then comes from its REST API."`
-	GRPC          []string      `yaml:"grpc" flag:"grpc" forms:"none" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. tipcache then reads the state for RPC and gRPC clients by gRPC, which does not block the consensus of a node. If empty, it uses abci_query of chain.comet, which does."`
+	Nodes         []string      `yaml:"nodes" flag:"node" secret:"true" reload:"true" doc:"REST addresses of the nodes. none serves only collections. Options after the address apply to all APIs of the node. priority N: tipcache reads the node only while no node with a lower number (default 0) can answer. header NAME=VALUE: tipcache sends this header with every request. Example: https://provider.example priority 1 header X-Key=SECRET."`
+	Comet         []string      `yaml:"comet" flag:"comet" secret:"true" reload:"true" doc:"CometBFT RPC addresses, in the order of chain.nodes. none for a node without one, whose height then comes from its REST API."`
+	GRPC          []string      `yaml:"grpc" flag:"grpc" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. tipcache then reads the state for RPC and gRPC clients by gRPC, which does not block the consensus of a node. If empty, it uses abci_query of chain.comet, which does."`
 	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"Format of Story responses. documented: as in the documented API. node: the node's own bytes."`
 	Timeout       time.Duration `yaml:"timeout" doc:"Timeout of one node request. A client request may take three times as long, and at least 15s."`
 	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"Maximum number of concurrent requests to a node. Only one of them may read a whole set. 0 adapts the maximum to latency and block times: 4 lists at first, then 2 to 32, or twice as many single items."`
@@ -108,14 +107,14 @@ type Cache struct {
 
 // Redis is the optional shared store.
 type Redis struct {
-	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel. Hosts without a port get 6379, Sentinels too. User and password are for Redis; the parameters sentinel_username and sentinel_password are for the Sentinels. ?cluster=true makes one host a Cluster."`
+	URL     string        `yaml:"url" flag:"redis" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel. Hosts without a port get 6379, Sentinels too. User and password are for Redis; the parameters sentinel_username and sentinel_password are for the Sentinels. ?cluster=true makes one host a Cluster."`
 	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one Redis exchange. After it, the request continues without Redis."`
 	SealKey string        `yaml:"seal_key" secret:"true" doc:"Secret of at least 16 characters, the same on all replicas. tipcache signs entries, block hashes, the dialect, leases and purges in Redis with it, and ignores unsigned ones. Empty disables signatures."`
 }
 
 // Collections is the collection store and the access to it.
 type Collections struct {
-	Store     string        `yaml:"store" flag:"store" forms:"sqlite:, postgres://, https://" secret:"true" doc:"Collection store: sqlite:PATH, postgres://..., or the https:// base of another /api/v4."`
+	Store     string        `yaml:"store" flag:"store" secret:"true" doc:"Collection store: sqlite:PATH, postgres://..., or the https:// base of another /api/v4."`
 	StoreKey  string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store."`
 	Auth      string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"Access to the collections. keys: requests need a key in X-Api-Key. none: they need no key. closed: collections are not served. The default becomes keys if any other setting of collections is set."`
 	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"key" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. RATE replaces http.rate and collections.rate for this key. tipcache key new NAME creates a key. Keys with the same name share a rate."`
@@ -129,14 +128,14 @@ type Collections struct {
 type Index struct {
 	Enabled bool          `yaml:"enabled" flag:"index" doc:"Whether this process fills collections.store from the execution client of the chain. Only one replica at a time does it."`
 	EVM     []string      `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first."`
-	Network []string      `yaml:"network" flag:"network" forms:"story, aeneid" doc:"Network whose contracts are indexed: story, aeneid, or a list of four values: the chain id of the execution chain, and the addresses of IPAssetRegistry, LicensingModule and DisputeModule. The name of the network is also the value of chain in collectionMetadata."`
+	Network []string      `yaml:"network" flag:"network" doc:"Network whose contracts are indexed: story, aeneid, or a list of four values: the chain id of the execution chain, and the addresses of IPAssetRegistry, LicensingModule and DisputeModule. The name of the network is also the value of chain in collectionMetadata."`
 	From    int64         `yaml:"from" flag:"from" must:"not negative" doc:"First block to index into an empty store. 0 searches for the block in which the contracts appear, or for the earliest possible block if the client has pruned old state. Required for a store with imported collections: the first block that they do not include."`
 	Poll    time.Duration `yaml:"-"` // interval of polls for a new block
 }
 
 // Metadata is the provider that describes collections.
 type Metadata struct {
-	Provider string        `yaml:"provider" flag:"metadata" forms:"alchemy:https://, blockscout:https://" secret:"true" doc:"Metadata provider: alchemy:URL (the URL ends with the key), blockscout:URL or none."`
+	Provider string        `yaml:"provider" flag:"metadata" secret:"true" doc:"Metadata provider: alchemy:URL (the URL ends with the key), blockscout:URL or none."`
 	Budget   time.Duration `yaml:"-"` // how long a page waits for metadata
 	Timeout  time.Duration `yaml:"-"` // timeout of one request to the provider
 }

@@ -17,7 +17,6 @@ type Key struct {
 	Secret  bool     // never printed; the variable with the suffix _FILE names a file
 	Reload  bool     // can change while serving
 	OneOf   []string // the allowed values; nil allows any
-	Forms   []string // how values may begin, for shell completion
 }
 
 // Keys returns all settings in the order of the struct.
@@ -34,7 +33,6 @@ func Keys() []Key {
 			Secret:  f.Tag.Get("secret") != "",
 			Reload:  f.Tag.Get("reload") != "",
 			OneOf:   listed(f.Tag.Get("oneof")),
-			Forms:   listed(f.Tag.Get("forms")),
 		})
 	})
 	return keys

@@ -1,6 +1,5 @@
-// Package parts creates parts that several commands share from a valid configuration: the client of Redis, the
-// collection store and the feed of events (stores.go), the logs (logs.go) and the
-// metrics of the process (version.go).
+// Package parts creates parts that several commands share from a valid configuration: the client of Redis and the
+// collection store (stores.go), the logs (logs.go) and the metrics of the process (version.go).
 package parts
 
 import (

@@ -53,7 +53,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		return err
 	}
 	s.Addresses.Admin = s.admin.Addr().String()
-	s.onClose(ignoreClosed(s.admin.Close))
+	s.closeListener(s.admin)
 	return nil
 }
 
@@ -92,9 +92,14 @@ func (s *Service) listenForClients(ctx context.Context, name, address string, la
 	}
 	l, err := listener.Listen(ctx, address, o)
 	if err == nil {
-		s.onClose(ignoreClosed(l.Close))
+		s.closeListener(l)
 	}
 	return l, err
+}
+
+// closeListener makes Close close a listener. Its server has closed it before, unless it never served.
+func (s *Service) closeListener(l net.Listener) {
+	s.onClose(func() error { _ = l.Close(); return nil })
 }
 
 // tls returns the TLS configuration of the listeners, nil without a certificate.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // An rpcService serves the CometBFT RPC on its own listener, with WebSocket and events.
@@ -32,7 +32,9 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.memory, s.log, s.registry))}
+	r := &rpcService{listener: l, feed: events.New(events.Options{
+		Heights: s.pool, Nodes: func() []events.Node { return eventNodes(s.pool) }, Memory: s.memory, Logger: s.log, Registerer: s.registry,
+	})}
 	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	handler := s.proxy.RPC()
 	r.socket = handler.NewSocket(socket.Options{
@@ -40,6 +42,19 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	})
 	r.server = s.newServer(handler)
 	return r, nil
+}
+
+// eventNodes returns the nodes from which a feed reads events.
+func eventNodes(pool *node.Pool) (all []events.Node) {
+	for _, c := range pool.CometBFT() {
+		all = append(all, events.Node{
+			Name: c.Name(), Fit: func() bool { return c.Fit() && c.NoEvents() == nil }, NoEvents: c.NoEvents, Call: c.Call,
+			Subscribe: func(ctx context.Context, query string) (events.Stream, error) {
+				return c.Subscribe(ctx, query, events.MaxMessage)
+			},
+		})
+	}
+	return all
 }
 
 // drainRPC finishes calls in flight, including those on WebSockets.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -144,15 +143,6 @@ func ignoreServerClosed(err error) error {
 		return nil
 	}
 	return err
-}
-
-func ignoreClosed(f func() error) func() error {
-	return func() error {
-		if err := f(); !errors.Is(err, net.ErrClosed) {
-			return err
-		}
-		return nil
-	}
 }
 
 const (

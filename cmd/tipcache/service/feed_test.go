@@ -1,4 +1,4 @@
-package parts_test
+package service
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/events"
@@ -18,7 +17,7 @@ import (
 func TestUnreachableNodeProvidesNoEvents(t *testing.T) {
 	pool := expect.Value(node.New(node.Options{Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: "http://127.0.0.1:1", Comet: "http://127.0.0.1:1"}}}))(t)
 	defer pool.Close()
-	for _, n := range parts.Events(pool, nil, slog.New(slog.DiscardHandler), nil).Nodes() {
+	for _, n := range eventNodes(pool) {
 		if n.Fit() {
 			t.Errorf("node %s is fit before its first response", n.Name)
 		}
@@ -32,7 +31,7 @@ func TestNoEventIsLostWhileNodesFail(t *testing.T) {
 		{REST: d.NodeURL(), Comet: d.CometURL()}, {REST: second.RESTURL(), Comet: second.CometURL()},
 	}}))(t)
 	defer pool.Close()
-	feed := events.New(parts.Events(pool, nil, slog.New(slog.DiscardHandler), nil))
+	feed := events.New(events.Options{Heights: pool, Nodes: func() []events.Node { return eventNodes(pool) }, Logger: slog.New(slog.DiscardHandler)})
 	run(t, pool.Run)
 	run(t, feed.Run)
 	expect.NoError(t, pool.WaitHeight(t.Context(), d.Height()+1))
