@@ -50,7 +50,7 @@ chain: {nodes: ["http://a:1", "http://b:1"], comet: ["http://a:2", none], timeou
 cache: {memory: 64MiB}
 log: {access: false}`)},
 		"environment": {Environ: []string{
-			"TIPCACHE_CHAIN_NODES=http://a:1,http://b:1", "TIPCACHE_CHAIN_COMET=http://a:2,none",
+			"TIPCACHE_CHAIN_NODES=http://a:1, http://b:1", "TIPCACHE_CHAIN_COMET=http://a:2, none,",
 			"TIPCACHE_CHAIN_TIMEOUT=1s", "TIPCACHE_CACHE_MEMORY=64MiB", "TIPCACHE_LOG_ACCESS=false",
 		}},
 	}

@@ -94,12 +94,18 @@ func member(section reflect.Value, name string) reflect.Value {
 	return reflect.Value{}
 }
 
-// texts returns the values of the setting: the items of a list that are not blank, or the single value.
-func (k Key) texts(items []string, single string) []string {
+// texts returns the values of the setting: the items of a list that are not blank, without spaces around them, or the single
+// value.
+func (k Key) texts(items []string, single string) (texts []string) {
 	if !k.List {
 		return []string{single}
 	}
-	return slices.DeleteFunc(slices.Clone(items), func(s string) bool { return strings.TrimSpace(s) == "" })
+	for _, item := range items {
+		if item = strings.TrimSpace(item); item != "" {
+			texts = append(texts, item)
+		}
+	}
+	return texts
 }
 
 const envPrefix = "TIPCACHE_"

@@ -75,13 +75,21 @@ func (m manual) given(op *huma.Operation) (params []string) {
 	for _, name := range names {
 		literal := "'" + strings.ReplaceAll(values[name], "'", `\'`) + "'"
 		for _, p := range op.Parameters {
-			if p.Name == name && p.Schema != nil && p.Schema.Type == huma.TypeInteger || p.Ref == parameterRefs+name && m.Components.Parameters[name].Schema.Type == huma.TypeInteger {
+			if p = m.resolved(p); p.Name == name && p.Schema.Type == huma.TypeInteger {
 				literal = values[name]
 			}
 		}
 		params = append(params, "'"+name+"': "+literal)
 	}
 	return params
+}
+
+// resolved returns a parameter of an operation, or the shared one that it refers to.
+func (m manual) resolved(p *huma.Param) *huma.Param {
+	if name, isShared := strings.CutPrefix(p.Ref, parameterRefs); isShared {
+		return m.Components.Parameters[name]
+	}
+	return p
 }
 
 // values returns the parameters of an operation's example, as [parametersOf] does.
@@ -105,14 +113,9 @@ type field struct {
 func (m manual) Fields(op *huma.Operation) (all []field) {
 	_, values := m.values(op)
 	for _, p := range op.Parameters {
-		name, isShared := strings.CutPrefix(p.Ref, parameterRefs)
-		if isShared {
-			p = m.Components.Parameters[name]
+		if p = m.resolved(p); p.In != "header" && p.Schema.Type != huma.TypeArray && p.Name != stream.SinceParameter {
+			all = append(all, field{p.Name, p.In, values[p.Name], p.Schema.Enum, p.Required})
 		}
-		if p.In == "header" || p.Schema.Type == huma.TypeArray || name == stream.SinceParameter {
-			continue
-		}
-		all = append(all, field{p.Name, p.In, values[p.Name], p.Schema.Enum, p.Required})
 	}
 	return all
 }
