@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	_ "embed" // for the template
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -23,13 +21,6 @@ import (
 // explainTimeout is a second longer than the timeout of the admin listener.
 const explainTimeout = 6 * time.Second
 
-// An inquiry is the command line of explain.
-type inquiry struct {
-	admin        *adminFlags
-	height, body string
-	raw          bool
-}
-
 func explainCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain URL", Short: "report how a running tipcache serve would answer a request, and why", Args: operands,
@@ -37,31 +28,28 @@ func explainCommand(std streams) *cobra.Command {
 			"With the name of an RPC or gRPC method instead of a URL, such as tx_search or cosmos.bank.v1beta1.Query/Balance, report its access rule.",
 		Example: "  tipcache explain '/staking/validators?status=bonded'",
 	}
-	var q inquiry
-	fs := c.Flags()
-	q.admin = addAdminFlags(fs)
-	fs.StringVar(&q.height, "height", "", "explain a request with X-Block-Height: `BLOCK`")
-	fs.StringVar(&q.body, "body", "", "JSON `BODY` of a request for collections")
-	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")
-	c.RunE = func(c *cobra.Command, args []string) error { return q.explain(c.Context(), args[0], std.out) }
+	admin := addAdminFlags(c.Flags())
+	height := c.Flags().String("height", "", "explain a request with X-Block-Height: `BLOCK`")
+	body := c.Flags().String("body", "", "JSON `BODY` of a request for collections")
+	raw := c.Flags().Bool("json", false, "print the explanation as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		query := url.Values{"url": args, "height": {*height}, "body": {*body}}
+		text, err := admin.query(c.Context(), explainTimeout, http.MethodGet, "/admin/explain?"+query.Encode(), "")
+		if err != nil {
+			return err
+		}
+		if *raw {
+			_, err := std.out.Write(text)
+			return err
+		}
+		var e proxy.Explanation
+		if err := json.Unmarshal(text, &e); err != nil {
+			return fmt.Errorf("the response is not an explanation: %w", err)
+		}
+		tw := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0) // one fact per line
+		return errors.Join(explanation.Execute(tw, e), tw.Flush())
+	}
 	return c
-}
-
-func (q inquiry) explain(ctx context.Context, target string, w io.Writer) error {
-	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}}
-	text, err := q.admin.query(ctx, explainTimeout, http.MethodGet, "/admin/explain?"+query.Encode(), "")
-	if err != nil {
-		return err
-	}
-	if q.raw {
-		_, err := w.Write(text)
-		return err
-	}
-	var e proxy.Explanation
-	if err := json.Unmarshal(text, &e); err != nil {
-		return fmt.Errorf("the response is not an explanation: %w", err)
-	}
-	return printExplanation(w, e)
 }
 
 //go:embed explain.tmpl
@@ -71,9 +59,3 @@ var explanation = template.Must(template.New("explanation").Funcs(template.FuncM
 	"trim":      strings.TrimSpace,
 	"unlimited": func(blocks int64) bool { return blocks == math.MaxInt64 },
 }).Parse(explanationText))
-
-// printExplanation prints one fact per line.
-func printExplanation(w io.Writer, e proxy.Explanation) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	return errors.Join(explanation.Execute(tw, e), tw.Flush())
-}

@@ -94,17 +94,14 @@ func StartRedis() (url string, stop func(), err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var clock sync.WaitGroup
-	clock.Go(func() { moveClock(ctx, server) })
+	clock.Go(func() { // its own clock stands still, so keys would not expire
+		for last := time.Now(); upstream.Sleep(ctx, 100*time.Millisecond) == nil; {
+			now := time.Now()
+			server.FastForward(now.Sub(last))
+			last = now
+		}
+	})
 	return "redis://" + server.Addr(), func() { cancel(); clock.Wait(); server.Close() }, nil
-}
-
-// moveClock advances the clock of a miniredis, which stands still otherwise, so that keys expire.
-func moveClock(ctx context.Context, server *miniredis.Miniredis) {
-	for last := time.Now(); upstream.Sleep(ctx, 100*time.Millisecond) == nil; {
-		now := time.Now()
-		server.FastForward(now.Sub(last))
-		last = now
-	}
 }
 
 // FreeOr returns addr if it is free, and otherwise port 0 of its host.
