@@ -3,7 +3,8 @@
 //
 // The way of a call:
 //
-//  1. handler.go reads the request in one of its three forms (post.go, uri.go). Errors are the node's (package jsonrpc).
+//  1. handler.go reads the request in one of its three forms (post.go, uri.go, socket.go). Errors are the node's (package
+//     jsonrpc).
 //  2. methods.go has a row for each method: its parameters and its freshness class. Parameters are canonicalized
 //     (params.go), so that equal calls have one key. Parameters that this server does not understand are passed to the
 //     node as they are, which returns its own error.

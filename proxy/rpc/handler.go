@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,7 +20,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
-	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -81,37 +81,28 @@ func New(o Options, r *blocks.Reader) *Handler {
 // varyOn lists the request headers that select between the responses of a URI.
 const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader
 
-const socketPath = "/websocket"
-
-// NewSocket returns the handler of /websocket, and mounts it. It must be called before the first request. It sets
-// Methods, Stack and Keyed of the options.
-func (d *Handler) NewSocket(o socket.Options) *socket.Handler {
-	o.Methods, o.Stack, o.Keyed = d, d.reader.Stack, d.reader.Keyed()
-	h := socket.New(o)
-	d.socket = web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(c *gin.Context, _ *record.Record) error {
-		h.ServeHTTP(c.Writer, c.Request)
-		return nil
-	}}
-	d.engine.Any(socketPath, web.Handle)
-	return h
-}
-
 // ServeHTTP answers a request.
 func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.reader.Stack.Serve(d.engine, w, r)
 }
 
-// serve answers the calls of a request.
+// serve answers the calls of a request. A URI may have a body, too: a form.
 func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
-	if path := c.Request.URL.Path; path != "/" && path != "" {
-		return d.serveURI(c, rec, strings.TrimPrefix(path, "/"))
+	var body []byte
+	if c.Request.ContentLength != 0 {
+		held := d.reader.Stack.HoldBody(&rec.Client)
+		defer held.Release()
+		var err error
+		if body, err = held.ReadRequest(c.Writer, c.Request, d.o.Posting.MaxBody); err != nil {
+			return failure.OfBody(err)
+		}
 	}
-	held := d.reader.Stack.HoldBody(&rec.Client)
-	defer held.Release()
-	body, err := held.ReadRequest(c.Writer, c.Request, d.o.Posting.MaxBody)
-	switch {
-	case err != nil:
-		return failure.OfBody(err)
+	switch name := strings.TrimPrefix(c.Request.URL.Path, "/"); {
+	case name != "":
+		if body != nil {
+			c.Request.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		return d.serveURI(c, rec, name)
 	case len(body) == 0:
 		return d.list(c)
 	default:
@@ -221,80 +212,4 @@ func (d *Handler) list(c *gin.Context) error {
 	}
 	respond.Send(c.Writer, c.Request, http.StatusOK, "text/html", append(page, "</body></html>"...))
 	return nil
-}
-
-// Call counts, limits and answers a call that arrived over a socket.
-func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
-	k := cmp.Or(refuseWait(d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})), &pendingCall{})
-	serve := func(rec *record.Record) (int, error) {
-		a.Height = 0 // of an earlier answer
-		if d.run(from, rec, []*pendingCall{k}, nil); k.answer != nil {
-			d.reader.Show(rec, k.answer)
-			if k.query.Pinned == 0 && !k.query.Kind.Class.Fixed() {
-				a.Height = k.answer.Entry.Height
-			}
-		}
-		recordFailures(http.Header{}, rec, k)
-		a.Member = k.member
-		return len(a.Member), k.err
-	}
-	end := func(err error) socket.Answer {
-		if err != nil {
-			a.Member = memberOf(failure.Of(err))
-		}
-		a.Member = socketMember(a.Member)
-		if a.Release, err = d.reader.Stack.HoldResponse(from, len(a.Member)); err != nil {
-			a.Member = memberOf(failure.Of(err))
-		}
-		return a
-	}
-	return end(d.exchange(from, d.routeOf(name), func(rec *record.Record) (int, error) {
-		a.Again = func() socket.Answer { return end(d.reader.Stack.Repeat(rec, serve)) }
-		if err := k.admit(from, rec, http.Header{}); err != nil {
-			return 0, err
-		}
-		return serve(rec)
-	}))
-}
-
-// exchange counts, limits and logs a call that arrived over a socket. It checks the key that the socket was opened
-// with.
-func (d *Handler) exchange(from *http.Request, route string, serve func(rec *record.Record) (size int, err error)) error {
-	return d.reader.Stack.Exchange(from, route, func(rec *record.Record) (int, error) {
-		if err := d.reader.AdmitCall(from, http.Header{}, rec); err != nil {
-			return 0, err
-		}
-		return serve(rec)
-	})
-}
-
-// Subscription counts, limits and logs a call about subscriptions, or a message that names no method. The function do answers
-// it.
-func (d *Handler) Subscription(from *http.Request, method string, do func() (size int)) (refusal []byte) {
-	route := "rpc " + method
-	if method == "" {
-		route = web.NoRoute
-	}
-	err := d.exchange(from, route, func(rec *record.Record) (int, error) {
-		if method != "" {
-			if err := d.reader.Stack.AdmitOperation(from, rec, http.Header{}, method); err != nil {
-				return 0, err
-			}
-		}
-		return do(), nil
-	})
-	if err != nil {
-		return memberOf(failure.Of(err))
-	}
-	return nil
-}
-
-// socketMember returns the member as nodes send it over a socket, where unreadable parameters are an internal
-// error.
-func socketMember(member []byte) []byte {
-	rest, ok := bytes.CutPrefix(member, []byte(`"error":{"code":-32602,"message":"Invalid params"`))
-	if !ok {
-		return member
-	}
-	return append([]byte(`"error":{"code":-32603,"message":"Internal error"`), rest...)
 }

@@ -1,19 +1,15 @@
 package rpc
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
@@ -61,17 +57,6 @@ func (k kind) parse(value string) (json.RawMessage, bool) {
 	return k.canonicalize(json.RawMessage(`"` + value + `"`))
 }
 
-// target returns the request target to send if the node may parse a URI differently.
-func (m *method) target(r *http.Request) string {
-	known := url.Values{}
-	for _, p := range m.params {
-		if value := r.FormValue(p.name); value != "" {
-			known.Set(p.name, value)
-		}
-	}
-	return "/" + m.name + "?" + known.Encode()
-}
-
 // serveURI answers a method named by its path.
 func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) error {
 	m := d.methods[name]
@@ -89,31 +74,11 @@ func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) erro
 	if err != nil {
 		return err
 	}
-	release, err := d.readBody(c, rec)
-	if err != nil {
-		return err
-	}
-	defer release()
 	k := d.parseURI(m, c.Request, hs)
 	if err := k.answerOnly(c, rec); err != nil {
 		return err
 	}
 	return k.answerURI(c, rec)
-}
-
-// readBody reads the body of a URI, which may be a form, into memory that it reserves.
-func (d *Handler) readBody(c *gin.Context, rec *record.Record) (release func(), err error) {
-	if c.Request.ContentLength == 0 {
-		return func() {}, nil
-	}
-	held := d.reader.Stack.HoldBody(&rec.Client)
-	body, err := held.ReadRequest(c.Writer, c.Request, d.o.Posting.MaxBody)
-	if err != nil {
-		held.Release()
-		return nil, failure.OfBody(err)
-	}
-	c.Request.Body = io.NopCloser(bytes.NewReader(body))
-	return held.Release, nil
 }
 
 func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendingCall {
@@ -127,7 +92,7 @@ func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendi
 		k.wait = r.Form[waitParameter]
 	}
 	if !ok {
-		k.a, k.target = make(arguments, len(m.params)), m.target(r)
+		k.a, k.target = make(arguments, len(m.params)), "/"+m.name+"?"+r.Form.Encode()
 	}
 	return k
 }
