@@ -62,16 +62,19 @@ func (k *call) makeQuery() *blocks.Query {
 			cost = node.Unknown // it may be a scan
 		}
 	case k.m.name == abciQuery:
-		path := unquoted(a.get(k.m, "path"))
-		cost = k.o.State.CostOf(path, k.message())
-		if class = k.classOf(path, k.message()); class == blocks.Live {
-			height = number(a.get(k.m, "height"))
-			if k.o.State.ReadsState(path) && a.get(k.m, "prove") == nil {
-				return k.stateQuery(path, height)
-			}
+		o, path, message := k.o.State, unquoted(a.get(k.m, "path")), k.message()
+		height, cost = number(a.get(k.m, "height")), o.CostOf(path, message)
+		readsState, withoutProof := o.ReadsState(path), a.get(k.m, "prove") == nil
+		switch {
+		case withoutProof && (readsState || height == 0 && o.IsFixed(path, message)):
+			k.fromState = true
+			return k.values.Query(state.Request{Method: path, Message: message}, k.heightsAt(height))
+		case readsState || storePath.MatchString(path):
 			a = a.with(k.m, "height", nil)
-		} else if k.o.State.IsFixed(path, k.message()) && number(a.get(k.m, "height")) == 0 && a.get(k.m, "prove") == nil {
-			return k.stateQuery(path, 0)
+		case o.IsFixed(path, message):
+			class = blocks.Found
+		default:
+			class = blocks.Never
 		}
 	case class == blocks.Block && number(a.get(k.m, "height")) == 0:
 		class = blocks.Latest
@@ -211,24 +214,6 @@ func (k *call) waiters() *limits.Places {
 // storePath matches reads of one key of a store. Other paths of abci_query, except those of package state, ignore
 // the height, and some repeat the requested height in their answer.
 var storePath = regexp.MustCompile(`^/store/[A-Za-z0-9_-]+/key$`)
-
-// classOf returns the freshness class of an abci_query path.
-func (d *Handler) classOf(path string, message []byte) blocks.Class {
-	switch {
-	case d.o.State.ReadsState(path), storePath.MatchString(path):
-		return blocks.Live
-	case d.o.State.IsFixed(path, message):
-		return blocks.Found
-	default:
-		return blocks.Never
-	}
-}
-
-// stateQuery returns the query for a value of the state at a height, 0 for the newest.
-func (k *call) stateQuery(path string, height int64) *blocks.Query {
-	k.fromState = true
-	return k.values.Query(state.Request{Method: path, Message: k.message()}, k.heightsAt(height))
-}
 
 func (k *call) message() []byte {
 	message, _ := hex.DecodeString(unquoted(k.a.get(k.m, "data"))) // validated when it was parsed
