@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
+	"golang.org/x/time/rate"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -42,7 +44,7 @@ const MaxBatch = 100
 type Handler struct {
 	o        Options
 	methods  map[string]*method
-	refusals refusals
+	refusals rate.Sometimes // bounds the log lines about refused methods
 	passed   *limits.Places // limits the calls of Options.Methods
 	reader   *blocks.Reader
 	kinds    map[blocks.Class]*blocks.Kind
@@ -56,7 +58,7 @@ type Handler struct {
 func New(o Options, r *blocks.Reader) *Handler {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Handler{
-		methods: withPassed(o.Methods), refusals: refusals{log: r.Stack.Logger(), logged: map[string]bool{}},
+		methods: withPassed(o.Methods), refusals: rate.Sometimes{Interval: time.Minute},
 		passed: r.Stack.Admission.NewPlaces("call methods that this server does not know"),
 		o:      o, reader: r, kinds: map[blocks.Class]*blocks.Kind{},
 		slow: r.Stack.Admission.NewWaiters(),
@@ -114,7 +116,7 @@ func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
 func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) *pendingCall {
 	m := d.methods[c.Method]
 	if m == nil {
-		d.refusals.logOnce(c.Method)
+		d.logRefusal(c.Method)
 		return &pendingCall{member: jsonrpc.MethodNotFound}
 	}
 	k := &pendingCall{call: &call{Handler: d, m: m, heights: hs}}

@@ -1,10 +1,8 @@
 package rpc
 
 import (
-	"log/slog"
 	"maps"
 	"regexp"
-	"sync"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -33,23 +31,11 @@ func withPassed(names []string) map[string]*method {
 	return all
 }
 
-// maxHints is the maximum number of refused methods to log, because clients choose the names.
-const maxHints = 100
-
-// refusals remembers which refused methods were logged.
-type refusals struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	logged map[string]bool
-}
-
-func (h *refusals) logOnce(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.logged[name] || len(h.logged) >= maxHints || !IsName.MatchString(name) {
-		return
+// logRefusal logs a refused method, at most one a minute, because clients choose the names.
+func (d *Handler) logRefusal(name string) {
+	if IsName.MatchString(name) {
+		d.refusals.Do(func() {
+			d.reader.Stack.Logger().Info("refused RPC method", "method", name, "hint", "if the nodes have it and it only reads, add it to rpc.methods")
+		})
 	}
-	h.logged[name] = true
-	h.log.Info("refused RPC method", "method", name, "hint", "if the nodes have it and it only reads, add it to rpc.methods")
 }

@@ -65,7 +65,7 @@ func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) erro
 		respond.Send(c.Writer, c.Request, http.StatusNotFound, respond.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.MethodNotFound))
 		return nil
 	case m == nil:
-		d.refusals.logOnce(name)
+		d.logRefusal(name)
 		respond.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 		return nil
 	}
