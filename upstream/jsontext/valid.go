@@ -135,7 +135,7 @@ func name(text []byte, at int) int {
 }
 
 func blanks(text []byte, at int) int {
-	for at < len(text) && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r') {
+	for at < len(text) && text[at] <= ' ' && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r') {
 		at++
 	}
 	return at
@@ -148,12 +148,21 @@ func word(text []byte, at int, want string) int {
 	return at + len(want)
 }
 
-// quoted reads a string.
+// quoted reads a string, eight bytes at a time.
 func quoted(text []byte, at int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	if text[at] != '"' {
 		return -1
 	}
-	for at = plain(text, at+1); at < len(text) && text[at] >= ' '; at = plain(text, at) {
+	for at++; at+8 <= len(text); {
+		w := binary.LittleEndian.Uint64(text[at:])
+		quote, slash := w^'"'*ones, w^'\\'*ones
+		special := ((w-' '*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs
+		if special == 0 {
+			at += 8
+			continue
+		}
+		at += bits.TrailingZeros64(special) / 8 // carries only affect higher bytes, so the lowest match is right
 		if text[at] == '"' {
 			return at + 1
 		}
@@ -161,28 +170,26 @@ func quoted(text []byte, at int) int {
 			return -1
 		}
 	}
-	return -1
-}
-
-// plain skips bytes that are neither a quote, a backslash nor a control byte, eight at a time.
-func plain(text []byte, at int) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for ; at+8 <= len(text); at += 8 {
-		w := binary.LittleEndian.Uint64(text[at:])
-		quote, slash := w^'"'*ones, w^'\\'*ones
-		if special := ((w-' '*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs; special != 0 {
-			return at + bits.TrailingZeros64(special)/8 // carries only affect higher bytes, so the lowest match is right
+	for at < len(text) && text[at] >= ' ' {
+		switch text[at] {
+		case '"':
+			return at + 1
+		case '\\':
+			if at = escape(text, at); at < 0 {
+				return -1
+			}
+		default:
+			at++
 		}
 	}
-	for at < len(text) && text[at] >= ' ' && text[at] != '"' && text[at] != '\\' {
-		at++
-	}
-	return at
+	return -1
 }
 
 // escape reads an escape within a string.
 func escape(text []byte, at int) int {
 	switch rest := text[at+1:]; {
+	case text[at] != '\\': // a control byte
+		return -1
 	case len(rest) > 0 && strings.IndexByte(`"\/bfnrt`, rest[0]) >= 0:
 		return at + 2
 	case len(rest) >= 5 && rest[0] == 'u' && len(bytes.Trim(rest[1:5], "0123456789abcdefABCDEF")) == 0:
