@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"sync"
@@ -119,13 +120,14 @@ func (b *body) join() []byte {
 		joining.Lock()
 		defer joining.Unlock()
 	}
-	last := len(b.rest) - 1
-	whole := make([]byte, 0, len(b.first)+last*len(chunk{})+b.used)
-	whole = append(whole, b.first...)
-	for _, c := range b.rest[:last] {
-		whole = append(whole, c[:]...)
+	var room [8][]byte
+	parts := append(room[:0], b.first)
+	for _, c := range b.rest {
+		parts = append(parts, c[:])
 	}
-	whole = append(whole, b.rest[last][:b.used]...)
+	last := len(parts) - 1
+	parts[last] = parts[last][:b.used]
+	whole := bytes.Join(parts, nil) // unlike make, it does not clear the memory first
 	b.free()
 	return whole
 }
