@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +13,7 @@ type LazyDeadline struct {
 	context.Context //nolint:containedctx // it is one itself
 	at              time.Time
 	once            sync.Once
+	decided         atomic.Bool     // once is done
 	armed           context.Context //nolint:containedctx // the same with a timer
 	cancel          context.CancelFunc
 }
@@ -23,6 +25,7 @@ func WithLazyDeadline(parent context.Context, at time.Time) *LazyDeadline {
 
 func (d *LazyDeadline) arm() {
 	d.armed, d.cancel = context.WithDeadline(d.Context, d.at)
+	d.decided.Store(true)
 }
 
 // Deadline implements [context.Context].
@@ -34,8 +37,11 @@ func (d *LazyDeadline) Done() <-chan struct{} {
 	return d.armed.Done()
 }
 
-// Err implements [context.Context] and starts the timer, because its result must agree with Done.
+// Err implements [context.Context].
 func (d *LazyDeadline) Err() error {
+	if !d.decided.Load() && time.Now().Before(d.at) {
+		return d.Context.Err()
+	}
 	d.once.Do(d.arm)
 	return d.armed.Err()
 }
@@ -48,7 +54,10 @@ func (d *LazyDeadline) AfterFunc(f func()) (stop func() bool) {
 
 // Release stops the timer. A caller that begins to wait afterwards waits for the parent, which ends with the request.
 func (d *LazyDeadline) Release() {
-	d.once.Do(func() { d.armed, d.cancel = d.Context, func() {} })
+	d.once.Do(func() {
+		d.armed, d.cancel = d.Context, func() {}
+		d.decided.Store(true)
+	})
 	d.cancel()
 }
 
