@@ -98,7 +98,7 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 	}
 	l.stop()
 	ctx, span := startSpan(context.WithoutCancel(ctx), "redis.settle")
-	a := &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), keep: keep, replaceAbove: l.maxHeight}
+	a := &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), etag: e.ETag, keep: keep, replaceAbove: l.maxHeight}
 	reply, err := "body", error(nil)
 	if e.ETag == l.storedETag {
 		reply, err = l.s.writeBatched(ctx, a)

@@ -45,13 +45,15 @@ return {state, m, false, 0, ''}
 //
 //   - 'done';
 //   - 'older' if a newer entry is stored;
-//   - 'body' if b was omitted and the stored content differs; nothing has changed then;
+//   - 'body' if b is only the ETag, and the stored content differs; nothing has changed then;
 //   - '!' and the error if Redis refused the write;
 //   - for a mark, the mark, or 'lost' if the lease was not the caller's.
 //
 // Redis refuses HSET for lack of memory only until the script has written anything, even by DEL or PEXPIRE. Such commands
 // therefore come late: leases are released after all entries are written, and a refused entry gets no expiry. A foreign value
 // is first overwritten by SET, which Redis can refuse, and then deleted.
+//
+// Instead of the content that Redis has, b is "=" and the ETag between spaces, as in m.
 //
 // KEYS: entry and lease of each. ARGV: channel (empty to publish nothing; in a Cluster the caller publishes), maximum length of
 // b in messages, position of the key in an entry's Redis key; for each: m, b, expiry in milliseconds, token, height above which
@@ -67,17 +69,17 @@ local function write(entry, m, b, expiry, most)
 		call('DEL', entry)
 		old = ''
 	end
-	local h, r, etag = match(m, '^1 (%d+) (%d+) %d+ (%S+) ')
-	local oh, orr, oetag = match(old, '^1 (%d+) (%d+) %d+ (%S+) ')
+	local oh, at = match(old, '^1 (%d+) ()')
 	if oh and (most == '0' or tonumber(oh) <= tonumber(most)) then
-		local newer = tonumber(r) >= tonumber(orr)
-		if h ~= oh and h ~= '0' and oh ~= '0' then newer = tonumber(h) > tonumber(oh) end
+		local h, r = match(m, '^1 (%d+) (%d+)')
+		local newer = tonumber(h) > tonumber(oh)
+		if h == oh or h == '0' or oh == '0' then newer = tonumber(r) >= tonumber(match(old, '^%d+', at) or 0) end
 		if not newer then return 'older' end
 	end
 	local done
-	if b ~= '' then
+	if string.sub(b, 1, 1) ~= '=' then
 		done = call('HSET', entry, 'm', m, 'b', b)
-	elseif etag == oetag then
+	elseif string.find(old, string.sub(b, 2), 1, true) then
 		done = call('HSET', entry, 'm', m)
 	else
 		return 'body'
@@ -102,7 +104,7 @@ for n, reply in ipairs(replies) do
 	if channel ~= '' and reply ~= 'body' and reply ~= 'lost' then
 		if reply ~= 'done' then
 			m, b = (type(reply) == 'table' or reply == '-') and '-' or '+', ''
-		elseif #b > longest then
+		elseif #b > longest or string.sub(b, 1, 1) == '=' then
 			b = ''
 		end
 		local key, n = string.sub(entry, from, -2), #told

@@ -25,7 +25,8 @@ const (
 type entryWrite struct {
 	namespace, entry string
 	token            string // of the lease, or ""
-	meta, body       []byte // without body, the content stays; without meta there is no entry, and body is the mark to publish
+	meta, body       []byte // without body, the content with the ETag stays; without meta there is no entry, and body is the mark to publish
+	etag             string
 	keep             time.Duration
 	replaceAbove     int64 // a newer entry in Redis is replaced if its height is greater; 0 disables
 
@@ -50,7 +51,11 @@ func (s *Store) writeCommands(run func(context.Context, redis.Scripter, []string
 		o := &command{single: true}
 		for i, a := range some {
 			keys = append(keys, a.entry, leaseKey(a.entry))
-			args = append(args, a.meta, a.body, a.keep.Milliseconds(), a.token, a.replaceAbove)
+			body := a.body
+			if body == nil {
+				body = []byte("= " + a.etag + " ")
+			}
+			args = append(args, a.meta, body, a.keep.Milliseconds(), a.token, a.replaceAbove)
 			a.by, a.index = o, i
 		}
 		o.send = func(ctx context.Context, to redis.Cmdable) redis.Cmder { return run(ctx, to, keys, args...) }
