@@ -18,7 +18,7 @@ type Content struct {
 	Link   string // Link header, "" for none
 	Body   []byte
 	ETag   string // strong validator with quotes, computed from the fields above
-	Source uint64 // digest of the origin's raw answer: equal digests give equal contents; 0 if unknown or if the answer is valid only until Expires
+	Source uint64 // digest of the origin's answer, if the body is another: equal digests give equal contents; Lasting for the answer itself; 0 if it is valid only until Expires
 
 	// Failed means that the origin reported a failure of its own, so that the status is no answer to the request.
 	// Such an entry is not shared with other replicas, whose format has no field for it.
@@ -29,6 +29,9 @@ type Content struct {
 
 	variants variants // other derived data
 }
+
+// Lasting is the Source of a content whose body is the origin's answer.
+const Lasting = 1
 
 // NewContent returns a content with its ETag. It keeps body, which must not change, or a copy if that saves memory.
 func NewContent(status int, typ, link string, body []byte, source uint64) *Content {

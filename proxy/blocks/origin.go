@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net/http"
 	"sync"
 	"time"
@@ -182,28 +181,28 @@ func (r *Reader) NewEntry(a *node.Answer) *cache.Entry {
 	return e
 }
 
-// SetContent sets the content of an entry. It reuses the content of the previous entry (nil for none) if the
-// node's answer is the same, and reports whether the content is new.
-func SetContent(e, before *cache.Entry, status int, typ string, body []byte, source uint64) (isNew bool) {
-	if before != nil && source != 0 && before.Source == source && before.Status == status && before.Type == typ {
-		e.Content = before.Content
-		return false
+// SetContent sets the content of an entry, whose body is a node's answer. It reuses the content of the previous entry (nil for
+// none) if that is the same and lasts as well, and reports whether the content is new.
+func SetContent(e, before *cache.Entry, status int, typ string, body []byte, lasts bool) (isNew bool) {
+	var source uint64
+	if lasts {
+		source = cache.Lasting
 	}
 	e.Content = cache.NewContentAfter(before, status, typ, "", body, source)
-	return true
+	if isNew = !lasts || before == nil || before.Source != source || before.ETag != e.ETag; !isNew {
+		e.Content = before.Content
+	}
+	return isNew
 }
 
-// Source returns a digest for cache.Content by which equal answers are recognized.
-func (r *Reader) Source(body []byte) uint64 { return maphash.Bytes(r.seed, body) }
-
-// SourceOf returns the digest of a node's answer. It is 0 for missing heights and possible failures, which are valid only
-// briefly.
-func (r *Reader) SourceOf(a *node.Answer) uint64 {
+// Lasts reports whether an answer is valid until the policy says otherwise. Missing heights and possible failures are valid
+// only briefly.
+func Lasts(a *node.Answer) bool {
 	switch a.Reason {
 	case node.Other, node.Ambiguous, node.Rejected, node.Pruned, node.FutureHeight:
-		return 0
+		return false
 	default:
-		return r.Source(a.Body)
+		return true
 	}
 }
 

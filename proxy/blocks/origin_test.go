@@ -17,22 +17,25 @@ import (
 
 func TestContentIsReusedForTheSameAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {
-		status         int
-		typ            string
-		source, before uint64
-		isNew          bool
+		status    int
+		typ, body string
+		lasts     bool
+		source    uint64
+		isNew     bool
 	}{
-		"the same source":      {200, "text/plain", 7, 7, false},
-		"another source":       {200, "text/plain", 8, 7, true},
-		"another status":       {404, "text/plain", 7, 7, true},
-		"another type":         {200, "text/html", 7, 7, true},
-		"sources that are not": {200, "text/plain", 0, 0, true},
+		"the same answer":              {200, "text/plain", "old", true, cache.Lasting, false},
+		"another body":                 {200, "text/plain", "new", true, cache.Lasting, true},
+		"another status":               {404, "text/plain", "old", true, cache.Lasting, true},
+		"another type":                 {200, "text/html", "old", true, cache.Lasting, true},
+		"answers that do not last":     {200, "text/plain", "old", false, 0, true},
+		"an answer that did not last":  {200, "text/plain", "old", true, 0, true},
+		"an answer that does not last": {200, "text/plain", "old", false, cache.Lasting, true},
 	} {
-		before := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("old"), tt.before)}
+		before := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("old"), tt.source)}
 		e := &cache.Entry{}
-		isNew := blocks.SetContent(e, before, tt.status, tt.typ, []byte("new"), tt.source)
-		if isNew != tt.isNew || (e.Content == before.Content) == tt.isNew || tt.isNew && string(e.Body) != "new" {
-			t.Errorf("%s: SetContent = %t with body %q, want %t", name, isNew, e.Body, tt.isNew)
+		isNew := blocks.SetContent(e, before, tt.status, tt.typ, []byte(tt.body), tt.lasts)
+		if isNew != tt.isNew || (e.Content == before.Content) == tt.isNew || string(e.Body) != tt.body || (e.Source != 0) != tt.lasts {
+			t.Errorf("%s: SetContent = %t with body %q, source %d; want %t, %q, lasting %t", name, isNew, e.Body, e.Source, tt.isNew, tt.body, tt.lasts)
 		}
 	}
 }
@@ -57,9 +60,7 @@ func TestEntryOutlastsAnswersOfNodesThatFail(t *testing.T) {
 	} {
 		withFrontend(t, func(t *testing.T, d *frontend) {
 			bad := node.Answer{Status: http.StatusInternalServerError, Reason: reason, Height: 110, Body: []byte("bad")}
-			if source := d.SourceOf(&bad); (source == 0) != (reason != node.NotFound) {
-				t.Errorf("SourceOf(an answer with reason %v) = %d", reason, source)
-			}
+			expect.Equal(t, blocks.Lasts(&bad), reason == node.NotFound, "an answer with reason %v lasts", reason)
 			for i, first := range []node.Answer{bad, {Status: http.StatusOK, Height: 100, Body: []byte("good")}} {
 				origin := &answerRead{read{d.nodes}, first}
 				q := &blocks.Query{Key: "test/" + string(first.Body), Kind: d.kind, Origin: origin}

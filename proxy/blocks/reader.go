@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"hash/maphash"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +54,6 @@ type Reader struct {
 	kinds   []*Kind
 	classes atomic.Pointer[Classes] // replaced while serving, read without a lock
 	waiters *limits.Places
-	seed    maphash.Seed // for Source; other processes have others
 }
 
 // New returns a Reader with the default classes. It checks the options and fills in the defaults.
@@ -64,7 +62,7 @@ func New(o Options, stack *web.Stack, c *cache.Cache) (*Reader, error) {
 		return nil, errors.New("blocks: Nodes is required")
 	}
 	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
-	r := &Reader{Nodes: o.Nodes, Stack: stack, cache: c, o: o, waiters: stack.Admission.NewWaiters(), seed: maphash.MakeSeed()}
+	r := &Reader{Nodes: o.Nodes, Stack: stack, cache: c, o: o, waiters: stack.Admission.NewWaiters()}
 	return r, r.SetClasses(Classes{}, nil)
 }
 

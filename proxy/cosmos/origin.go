@@ -40,7 +40,7 @@ func (ep *endpoint) Entry(_ *dialect.RowQuery, a *node.Answer, prev *cache.Entry
 	e.Expires = ep.expiry(a, e.ReadAt)
 	if ep.Class == blocks.Never { // sent without a validator
 		e.Content = &cache.Content{Status: a.NodeStatus, Type: a.Type, Body: a.Body, Failed: failed(a)}
-	} else if blocks.SetContent(e, prev, a.NodeStatus, a.Type, a.Body, ep.SourceOf(a)) {
+	} else if blocks.SetContent(e, prev, a.NodeStatus, a.Type, a.Body, blocks.Lasts(a)) {
 		e.Failed = failed(a)
 	}
 	return e, nil

@@ -49,7 +49,7 @@ func (k *call) params(height int64) json.RawMessage {
 func (k *call) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e := k.reader.NewEntry(a)
 	e.Expires = k.expiry(a, e.ReadAt, k.reader.Nodes.Tip())
-	blocks.SetContent(e, before, statusOf(a), respond.JSON, a.Body, k.reader.Source(a.Body))
+	blocks.SetContent(e, before, statusOf(a), respond.JSON, a.Body, true)
 	return e, nil
 }
 

@@ -45,11 +45,7 @@ func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, er
 			typ, body = node.MessageType, value
 		}
 	}
-	source := o.reader.Source(body)
-	if a.Reason == node.Other {
-		source = 0 // it holds only for a short time
-	}
-	if blocks.SetContent(e, before, StatusOf(a), typ, body, source) {
+	if blocks.SetContent(e, before, StatusOf(a), typ, body, a.Reason != node.Other) {
 		e.Failed = a.Reason == node.Other
 	}
 	return e, nil

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"time"
 
@@ -73,6 +74,7 @@ type Handler struct {
 	o       Options
 	unknown *unknown // nil refuses paths that no row describes
 	asSent  bool     // the node's shape: values are sent to the node unchanged
+	seed    maphash.Seed
 }
 
 // New returns a Handler. It fails if the options are invalid.
@@ -85,7 +87,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		Prefix: string(o.Shape), // so that shapes share no entries
 		Depth:  moduleDepth, NoBody: true, Methods: []string{http.MethodGet, http.MethodHead}, Heights: blocks.HeightRules{EVM: true}, Render: RenderFailure,
 	}
-	h := &Handler{o: o, asSent: o.Shape == Node}
+	h := &Handler{o: o, asSent: o.Shape == Node, seed: maphash.MakeSeed()}
 	if h.asSent {
 		table.Manner, table.Heights.Loose, table.Heights.Pinned = dialect.Lenient, true, nodeHeight
 	}

@@ -1,8 +1,10 @@
 package story
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"hash/maphash"
 	"net/http"
 	"sync"
 	"time"
@@ -103,9 +105,8 @@ func (o *origin) Entry(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		height = 0 // nothing was read there
 	}
-	source := o.SourceOf(a)
-	stamp := o.stampFor(q, prev, height)
-	if prev != nil && source != 0 && prev.Source == source && prev.Status == status && stamp.keeps {
+	source, stamp := o.sourceOf(a), o.stampFor(q, prev, height)
+	if prev != nil && source != 0 && prev.Source == source && prev.Status == status && stamp.keeps && (!o.asSent || bytes.Equal(prev.Body, a.Body)) {
 		return prev.Confirm(height, now), nil
 	}
 	content, err := o.content(a, status, source, stamp)
@@ -114,6 +115,18 @@ func (o *origin) Entry(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (
 	}
 	content.Failed = a.Reason == node.Other
 	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: o.expiry(a, now)}, nil
+}
+
+// sourceOf returns the Source of the content for an answer.
+func (o *origin) sourceOf(a *node.Answer) uint64 {
+	switch {
+	case !blocks.Lasts(a):
+		return 0
+	case o.asSent:
+		return cache.Lasting
+	default:
+		return maphash.Bytes(o.seed, a.Body)
+	}
 }
 
 // expiry returns when a negative answer expires even if its policy keeps it longer, because an unknown item may exist after

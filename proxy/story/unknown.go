@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"hash/maphash"
 	"net/http"
 	"strconv"
 	"strings"
@@ -81,7 +82,7 @@ func (u *unknown) read(r *http.Request) (*dialect.RowQuery, error) {
 	if err != nil {
 		return nil, err
 	}
-	if until, _ := u.absent.GetIfPresent(u.Source([]byte(q.Path))); time.Now().Before(until) {
+	if until, _ := u.absent.GetIfPresent(maphash.String(u.seed, q.Path)); time.Now().Before(until) {
 		return nil, u.o.NoSuchPath(r)
 	}
 	return q, nil
@@ -134,7 +135,7 @@ func ambiguous(r *http.Request) string {
 func (u *unknown) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, before *cache.Entry) (*node.Answer, error) {
 	a, err := u.origin.Fetch(ctx, q, r, before)
 	if err == nil && a.NoPath {
-		u.absent.Set(u.Source([]byte(q.Path)), time.Now().Add(u.Negative()))
+		u.absent.Set(maphash.String(u.seed, q.Path), time.Now().Add(u.Negative()))
 		return nil, errNoPath
 	}
 	return a, err
