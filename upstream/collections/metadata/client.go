@@ -113,7 +113,7 @@ func (c *client) read(ctx context.Context, resp *http.Response) ([]byte, error) 
 	case errors.Is(err, account.ErrTooLarge):
 		return nil, c.bad(fmt.Errorf("%w: response exceeds %d bytes", errRefused, maxBody))
 	case errors.Is(err, account.ErrFull):
-		return nil, c.bad(errors.New("too little free memory for the response"))
+		return nil, c.bad(fmt.Errorf("too little free memory for the response: %w", err))
 	case err != nil && ctx.Err() != nil:
 		return nil, c.silence(ctx, err)
 	case err != nil:

@@ -25,8 +25,11 @@ const (
 // requests. A single contract is blamed for the failure.
 func (s *Service) divide(ctx context.Context, p part, missing []*flight, began time.Time, err error) ([]part, error) {
 	alone := len(missing) == 1
-	if !alone {
+	switch {
+	case !alone:
 		began = began.Add(-recently)
+	case isOwn(err):
+		return nil, err
 	}
 	if down := s.checkProvider(ctx, began, err); down != nil {
 		return nil, down

@@ -11,6 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // How long the provider receives no requests after a 429.
@@ -34,8 +35,13 @@ type health struct {
 	failure error     // error of the last request
 }
 
-// newHealth returns a health whose breaker opens after consecutive failed batches. Cancelled, rate-limited and refused batches
-// do not count.
+// isOwn reports whether an error of a request is this process's own.
+func isOwn(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, account.ErrFull)
+}
+
+// newHealth returns a health whose breaker opens after consecutive failed batches. Rate-limited and refused batches and those
+// with an error of this process do not count.
 func newHealth(provider string, o Options) *health {
 	outage := upstream.NewOutage(o.Logger, "metadata provider "+provider)
 	return &health{
@@ -46,7 +52,7 @@ func newHealth(provider string, o Options) *health {
 			Failures: o.Failures,
 			Cooldown: o.Cooldown,
 			Excluded: func(err error) bool {
-				return errors.Is(err, context.Canceled) || upstream.KindOf(err) == upstream.Overloaded || errors.Is(err, errRefused)
+				return isOwn(err) || upstream.KindOf(err) == upstream.Overloaded || errors.Is(err, errRefused)
 			},
 		}),
 	}

@@ -1,12 +1,15 @@
 package metadata_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -159,4 +163,27 @@ func TestAnswersOfUpToEightMiBAreRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLackOfMemoryIsBlamedOnNeitherContractNorProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := account.New(1<<20, nil).Upstream() // 768 KiB
+		others := budget.Open("others", true)
+		expect.NoError(t, others.Take(767<<10))
+		long := strings.Repeat("x", 2<<10)
+		sized := func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			text := `[{"address":"` + control + `","name":"control"}]`
+			if !bytes.Contains(body, []byte(control)) {
+				text = `[{"address":"` + one + `","name":"` + long + `"}]`
+			}
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			_, _ = io.WriteString(w, text)
+		}
+		s := openAlchemy(t, http.HandlerFunc(sized), metadata.Options{Memory: budget, Failures: 1})
+		wantName(t, s, one, "", true)
+		expect.Equal(t, state(s), "closed", "provider state")
+		others.Close()
+		wantName(t, s, one, long, false)
+	})
 }

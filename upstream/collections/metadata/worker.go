@@ -2,7 +2,6 @@ package metadata
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -107,7 +106,7 @@ func addressesOf(flights []*flight) []string {
 func (s *Service) fetchPart(ctx context.Context, p part) (into []part) {
 	ctx, span := upstream.StartSpan(trace.ContextWithSpan(ctx, spanOf(p.flights)), "metadata.batch")
 	_, err := s.health.breaker.Execute(func() (_ struct{}, err error) {
-		if into, err = s.requestPart(ctx, p); !errors.Is(err, context.Canceled) {
+		if into, err = s.requestPart(ctx, p); !isOwn(err) {
 			s.health.recordOutcome(err)
 			if err != nil {
 				s.o.Logger.Debug("metadata lookup failed", "provider", s.provider.name, "error", err)
