@@ -177,7 +177,7 @@ type TLS struct {
 type Log struct {
 	Level  string `yaml:"level" flag:"log-level" reload:"true" oneof:"debug, info, warn, error" doc:"Log level: debug, info, warn or error. It also applies to the access log: with warn, successful requests are not logged."`
 	Format string `yaml:"format" oneof:"auto, json, text" doc:"Log format: json, text, or auto for text on a terminal and JSON elsewhere."`
-	Access Share  `yaml:"access" doc:"Access log with one line per request. false logs only failures with status 500 and above. A share such as 0.01 logs 1 % of the successful requests (status below 400) and all others."`
+	Access string `yaml:"access" doc:"Access log with one line per request. false logs only failures with status 500 and above. A share such as 0.01 logs 1 % of the successful requests (status below 400) and all others."`
 }
 
 // Audit repeats reads to find responses that differ.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -43,7 +44,7 @@ func TestEveryKindOfValueIsReadFromEverySource(t *testing.T) {
 	want.Chain.Comet = []string{"http://a:2", "none"}
 	want.Chain.Timeout = time.Second
 	want.Cache.Memory = 64 << 20
-	want.Log.Access = 0
+	want.Log.Access = "false"
 	tests := map[string]config.Sources{
 		"file": {File: writeFile(t, `
 chain: {nodes: ["http://a:1", "http://b:1"], comet: ["http://a:2", none], timeout: 1s}
@@ -174,28 +175,12 @@ func TestValuesAreWithinTheirBounds(t *testing.T) {
 	}
 }
 
-func TestPortsAreAtMost65535(t *testing.T) {
-	for flag, value := range map[string]string{
-		"listen": "127.0.0.1:65536", "node": "http://127.0.0.1:65536", "comet": "http://127.0.0.1:65536", "grpc": "127.0.0.1:65536",
-		"redis": "redis://127.0.0.1:65536", "metadata": "blockscout:http://127.0.0.1:65536",
-	} {
-		flags := map[string][]string{"comet": {"http://h"}}
-		flags[flag] = []string{value}
-		_, err := config.Load(config.Sources{Flags: flags})
-		wantError(t, err, "from 0 to 65535")
-		flags[flag] = []string{strings.TrimSuffix(value, "6") + "5"}
-		_, err = config.Load(config.Sources{Flags: flags})
-		expect.NoError(t, err)
-	}
-}
-
-func TestNodesAreListedOnce(t *testing.T) {
-	for node, want := range map[string]string{
-		"http://b": "", "http://a/v1": "", "http://a header X-Key=2": "",
-		"http://a": "--node: chain.nodes[1]: the node is listed twice", "http://a/ priority 1": "the node is listed twice",
-	} {
-		_, err := config.Load(config.Sources{Flags: map[string][]string{"node": {"http://a", node}, "comet": {"none", "none"}}})
-		wantError(t, err, want)
+func TestShareOfLoggedRequests(t *testing.T) {
+	for text, want := range map[string]web.Options{"true": {}, "false": {OnlyFailures: true, SkipLog: 1}, "0.25": {SkipLog: 0.75}} {
+		got := expect.Value(config.Load(config.Sources{Environ: []string{"TIPCACHE_LOG_ACCESS=" + text}}))(t).ProxyOptions().Web
+		if got.OnlyFailures != want.OnlyFailures || got.SkipLog != want.SkipLog {
+			t.Errorf("log.access %s: OnlyFailures = %t, SkipLog = %v; want %t and %v", text, got.OnlyFailures, got.SkipLog, want.OnlyFailures, want.SkipLog)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ func Default() Config {
 			Rate: "0", ProxyProtocol: "off", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
 		},
 		RPC:     RPC{Methods: rpc.DefaultMethods},
-		Log:     Log{Level: "info", Format: "auto", Access: 1},
+		Log:     Log{Level: "info", Format: "auto", Access: "true"},
 		Tracing: Tracing{Ratio: 0.01},
 	}
 	c.derive()
@@ -158,7 +158,8 @@ func (c Config) ProxyOptions() proxy.Options {
 	public, pages := c.HTTP, c.Collections
 	paths, methods := cosmos.Split(c.ownRows())
 	grpcState := state.Options{GRPC: c.ReadsGRPC()}
-	posts, _ := ParseRate(c.Chain.PostRate) // validated
+	posts, _ := ParseRate(c.Chain.PostRate) // both validated
+	logged, _ := parseShare(c.Log.Access)
 	o := proxy.Options{
 		Dialect: node.Dialect(c.Chain.Dialect),
 		Web: web.Options{
@@ -169,8 +170,8 @@ func (c Config) ProxyOptions() proxy.Options {
 			Keys:           c.ClientKeys(),
 			Limits:         c.Limits(),
 			SharedLimits:   limits.Shared{Timeout: c.Redis.Timeout},
-			OnlyFailures:   c.Log.Access == 0,
-			SkipLog:        1 - float64(c.Log.Access),
+			OnlyFailures:   logged == 0,
+			SkipLog:        1 - logged,
 		},
 		Chain: story.Options{
 			Classes: c.Policies(),

@@ -134,6 +134,31 @@ func TestSettingsOfAnUncachedRouteAreRefused(t *testing.T) {
 	expect.NoDiff(t, got, []string{"tipcache.yaml:3: routes.node_status: the route has class never, so its responses are not cached"}, "problems")
 }
 
+func TestPortsAreAtMost65535(t *testing.T) {
+	for flag, value := range map[string]string{
+		"listen": "127.0.0.1:65536", "node": "http://127.0.0.1:65536", "comet": "http://127.0.0.1:65536", "grpc": "127.0.0.1:65536",
+		"redis": "redis://127.0.0.1:65536", "metadata": "blockscout:http://127.0.0.1:65536",
+	} {
+		flags := map[string][]string{"comet": {"http://h"}}
+		flags[flag] = []string{value}
+		_, err := config.Load(config.Sources{Flags: flags})
+		wantError(t, err, "from 0 to 65535")
+		flags[flag] = []string{strings.TrimSuffix(value, "6") + "5"}
+		_, err = config.Load(config.Sources{Flags: flags})
+		expect.NoError(t, err)
+	}
+}
+
+func TestNodesAreListedOnce(t *testing.T) {
+	for node, want := range map[string]string{
+		"http://b": "", "http://a/v1": "", "http://a header X-Key=2": "",
+		"http://a": "--node: chain.nodes[1]: the node is listed twice", "http://a/ priority 1": "the node is listed twice",
+	} {
+		_, err := config.Load(config.Sources{Flags: map[string][]string{"node": {"http://a", node}, "comet": {"none", "none"}}})
+		wantError(t, err, want)
+	}
+}
+
 func TestMalformedURLOfStoreIsRefused(t *testing.T) {
 	got := problems(t, config.Sources{File: writeFile(t, "collections: {auth: none, store: 'postgres://user:%zz@db/collections'}\n")})
 	expect.NoDiff(t, got, []string{"tipcache.yaml:1: collections.store: not a valid URL: a character such as % in a password is written as %25"}, "problems")

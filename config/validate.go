@@ -40,6 +40,8 @@ func (c Config) Validate() error {
 		v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
 		each("index.evm", c.Index.EVM, v.httpURL)
 	}
+	_, err = parseShare(c.Log.Access)
+	v.check(err == nil, "log.access", "%v", err)
 	if c.Tracing.Endpoint != "" {
 		v.httpURL("tracing.endpoint", c.Tracing.Endpoint)
 	}

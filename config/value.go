@@ -141,32 +141,19 @@ func (b Bytes) String() string {
 	return "0B"
 }
 
-// A Share is a fraction from 0, written as false, to 1, written as true.
-type Share float64
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *Share) UnmarshalText(text []byte) error {
-	if all, err := strconv.ParseBool(string(text)); err == nil {
-		*s = 0
-		if all {
-			*s = 1
-		}
-		return nil
+// parseShare parses log.access: true, false, or a fraction.
+func parseShare(text string) (float64, error) {
+	switch all, err := strconv.ParseBool(text); {
+	case err == nil && all:
+		return 1, nil
+	case err == nil:
+		return 0, nil
 	}
-	n, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || !(n > 0 && n <= 1) { // also false for NaN
-		return fmt.Errorf("%q is not true, false, or a share such as 0.01", text)
+	share, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(share > 0 && share <= 1) { // also false for NaN
+		return 0, fmt.Errorf("%q is not true, false, or a share such as 0.01", text)
 	}
-	*s = Share(n)
-	return nil
-}
-
-// String returns s as UnmarshalText reads it.
-func (s Share) String() string {
-	if s == 0 || s == 1 {
-		return strconv.FormatBool(s == 1)
-	}
-	return strconv.FormatFloat(float64(s), 'g', -1, 64)
+	return share, nil
 }
 
 var keyLine = regexp.MustCompile(`^([\w.-]{1,64}):([0-9A-Fa-f]{64})(?::(.+))?$`)

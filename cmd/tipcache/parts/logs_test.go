@@ -27,7 +27,7 @@ func (w *writeCounter) Write(p []byte) (int, error) {
 func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w writeCounter
-		l := NewLogs(&w, config.Log{Access: 1, Format: "json"})
+		l := NewLogs(&w, config.Log{Format: "json"})
 		_, _ = l.Requests.Write([]byte("one\n"))
 		_, _ = l.Requests.Write([]byte("two\n"))
 		expect.Equal(t, w.writes, 0, "writes for two requests")
@@ -60,7 +60,7 @@ func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 
 func TestConcurrentLinesAreWrittenWhole(t *testing.T) {
 	var w writeCounter
-	l := NewLogs(&w, config.Log{Access: 1, Format: "json"})
+	l := NewLogs(&w, config.Log{Format: "json"})
 	const writers, each = 8, 2000
 	var group sync.WaitGroup
 	for i := range writers {
@@ -97,7 +97,7 @@ func TestConcurrentLinesAreWrittenWhole(t *testing.T) {
 
 func TestRequestsAreLoggedAsText(t *testing.T) {
 	var w writeCounter
-	l := NewLogs(&w, config.Log{Access: 1, Format: "text"})
+	l := NewLogs(&w, config.Log{Format: "text"})
 	_, _ = l.Requests.Write([]byte(`{"time":"2026-01-02T03:04:05.678Z","level":"ERROR","msg":"request","path":"/a \"b\"","status":502,"duration_ms":0.5,"store":""}` + "\n"))
 	_ = l.Close()
 	const want = `2026-01-02T03:04:05.678Z ERR request duration_ms=0.5 path="/a \"b\"" status=502 store=` + "\n"
