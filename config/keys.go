@@ -28,7 +28,7 @@ func Keys() []Key {
 			Env:     envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_")),
 			Flag:    f.Tag.Get("flag"),
 			Doc:     f.Tag.Get("doc"),
-			Default: plain(v),
+			Default: reflect.Indirect(v).Interface(),
 			List:    f.Type.Kind() == reflect.Slice,
 			Secret:  f.Tag.Get("secret") != "",
 			Reload:  f.Tag.Get("reload") != "",
@@ -109,10 +109,3 @@ func (k Key) texts(items []string, single string) (texts []string) {
 }
 
 const envPrefix = "TIPCACHE_"
-
-func plain(v reflect.Value) any {
-	if v.Kind() == reflect.Pointer && !v.IsNil() {
-		v = v.Elem()
-	}
-	return v.Interface()
-}

@@ -137,20 +137,15 @@ func (c Config) StoreOptions() collections.Options {
 
 // MetadataOptions returns the options of the metadata service, without the store of records.
 func (c Config) MetadataOptions() metadata.Options {
-	return metadata.Options{Chain: c.network().Name, Budget: c.Metadata.Budget, Timeout: c.Metadata.Timeout}
+	return metadata.Options{Chain: c.IndexOptions().Network.Name, Budget: c.Metadata.Budget, Timeout: c.Metadata.Timeout}
 }
 
 // IndexOptions returns the options of the indexer, without the store.
 func (c Config) IndexOptions() indexer.Options {
-	o := indexer.Options{Network: c.network(), From: c.Index.From, Poll: c.Index.Poll}
+	network, _ := indexer.ParseNetwork(c.Index.Network...) // validated
+	o := indexer.Options{Network: network, From: c.Index.From, Poll: c.Index.Poll}
 	o.Endpoints = c.Index.EVM
 	return o
-}
-
-// network returns the network whose collections are listed.
-func (c Config) network() indexer.Network {
-	n, _ := indexer.ParseNetwork(c.Index.Network...) // validated
-	return n
 }
 
 // ProxyOptions returns the options of the proxy, without the cache and the upstreams.
