@@ -75,8 +75,8 @@ export class Client<D extends Dialect> {
 
   /**
    * Reads a list page by page, all pages at the block of the first one. If no node has that block any more, later
-   * pages are from a newer block, as their height shows. With `chain.shape: node` it needs nodes of Story 1.6 or
-   * later: earlier ones read page keys in another form, and return an empty page.
+   * pages are from a newer block, as their height shows. With `chain.shape: node`, nodes without piplabs/story#827
+   * read page keys in another form, and return an empty second page.
    */
   async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>>, void, undefined> {
     const params: Record<string, unknown> = { ...options?.params }
