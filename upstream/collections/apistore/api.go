@@ -79,6 +79,8 @@ func (s *httpStore) fetch(ctx context.Context, q collections.Query) (collections
 	switch {
 	case errors.Is(err, account.ErrTooLarge):
 		return collections.Page{}, collections.Unusable(fmt.Errorf("response exceeds %d bytes", maxBody))
+	case errors.Is(err, account.ErrFull):
+		return collections.Page{}, collections.Busy(err)
 	case err != nil:
 		return collections.Page{}, httpError(err)
 	case res.StatusCode != http.StatusOK:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/apistore"
@@ -23,8 +24,9 @@ func TestAnswerBeyondFreeMemoryIsRefused(t *testing.T) {
 	defer server.Close()
 	_, driver, err := apistore.Open(t.Context(), server.URL, collections.Options{Memory: memory.Upstream()})
 	expect.NoError(t, err)
-	if _, err := driver.List(t.Context(), collections.Query{Limit: 10}); !errors.Is(err, account.ErrFull) || memory.Used() != 0 {
-		t.Errorf("error = %v with %d bytes reserved, want %v and 0", err, memory.Used(), account.ErrFull)
+	_, err = driver.List(t.Context(), collections.Query{Limit: 10})
+	if !errors.Is(err, account.ErrFull) || upstream.KindOf(err) != upstream.Overloaded || memory.Used() != 0 {
+		t.Errorf("error = %v with %d bytes reserved, want %v as overload, and 0", err, memory.Used(), account.ErrFull)
 	}
 }
 
