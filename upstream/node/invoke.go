@@ -57,8 +57,11 @@ func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer
 	return refusedInvocation(st, stated, r.sentHeight(height))
 }
 
-// tooLarge is the beginning of grpc-go's error for a message above the size limit.
-const tooLarge = "grpc: received message larger than max"
+// The beginnings of grpc-go's errors for messages above the size limit.
+const (
+	tooLarge         = "grpc: received message larger than max"
+	inflatedTooLarge = "grpc: received message after decompression larger than max"
+)
 
 // notGRPC matches grpc-go's errors for a response that is not gRPC, such as an HTML page.
 var notGRPC = regexp.MustCompile(`^(?:unexpected HTTP status code received from server|malformed header: missing HTTP content-type|transport: received unexpected content-type)`)
@@ -86,7 +89,7 @@ func (e *endpoint) gatewayStatus(st *status.Status, md metadata.MD) error {
 // refusedInvocation interprets an error status. stated is its height, or 0 if no handler has run.
 func refusedInvocation(st *status.Status, stated, asked int64) (*Answer, error) {
 	text := st.Message()
-	if stated > 0 && st.Code() == codes.ResourceExhausted && strings.HasPrefix(text, tooLarge) {
+	if stated > 0 && st.Code() == codes.ResourceExhausted && (strings.HasPrefix(text, tooLarge) || strings.HasPrefix(text, inflatedTooLarge)) {
 		return nil, badAnswer(errTooLarge)
 	}
 	if comet.IsShutdownError(text) && (stated <= 0 || st.Code() == codes.Internal) { // a contract may have chosen the text of another error of the state

@@ -33,7 +33,7 @@ func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.
 		}
 		reserved = limit
 		err = c.conn.Invoke(ctx, r.Method, &r.Message, &reply, append(options, grpc.MaxCallRecvMsgSize(int(limit)))...)
-		size := max(refusedSize(err), int64(len(reply)))
+		size := max(refusedSize(err, min(2*limit, c.maxBody)), int64(len(reply)))
 		if size > c.maxBody {
 			return reply, err
 		}
@@ -44,10 +44,14 @@ func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.
 	}
 }
 
-// refusedSize returns the size of the message that grpc-go refused, or 0.
-func refusedSize(err error) (size int64) {
-	if text := status.Convert(err).Message(); strings.HasPrefix(text, tooLarge) {
+// refusedSize returns the size of the message that grpc-go refused, or 0. For a compressed message, whose size grpc-go does not
+// reveal, it returns guess.
+func refusedSize(err error, guess int64) (size int64) {
+	switch text := status.Convert(err).Message(); {
+	case strings.HasPrefix(text, tooLarge):
 		_, _ = fmt.Sscanf(text, tooLarge+" (%d vs.", &size) // 0 if it is another text
+	case strings.HasPrefix(text, inflatedTooLarge):
+		return guess
 	}
 	return size
 }

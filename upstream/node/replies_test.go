@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -108,6 +110,21 @@ func TestGRPCResponseIsReserved(t *testing.T) {
 		t.Errorf("Fetch of a short response after %d refused long ones = %v, want an answer", failed, err)
 	}
 	expect.Equal(t, memory.Used(), 4<<20, "memory reserved at the end")
+}
+
+func TestCompressedGRPCResponseMayBeLong(t *testing.T) {
+	t.Parallel()
+	n := startGRPC(t, "127.0.0.1:0", "story-1", grpc.StreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		_ = grpc.SetSendCompressor(s.Context(), "gzip")
+		return next(srv, s)
+	}))
+	p := runGRPC(t, Options{maxBody: 5 << 20}, n.address)
+	waitForGRPC(t, p, 0, "ok")
+	if a, err := invoke(t, p, fmt.Sprint("/a.Service/Long", 5<<20), AtTip); err != nil || len(a.Body) != 5<<20 {
+		t.Errorf("Fetch of 5 MiB = %.200v, %v; want the response", a, err)
+	}
+	_, err := invoke(t, p, fmt.Sprint("/a.Service/Long", 5<<20+1), AtTip)
+	expect.ErrorIs(t, err, errTooLarge, "Fetch of more than the limit")
 }
 
 // A simulation, for example, is not repeated, but later ones of the method have enough memory.
