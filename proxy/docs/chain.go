@@ -25,22 +25,18 @@ func (d *description) addChain() {
 	schemas["Refusal"] = refusal(d.o.Chain.Shape)
 	d.addRefusals()
 	for _, rt := range story.Table(d.o.Chain.Rows) {
-		var values map[string]string
-		if u := d.examples[rt.Name].target(); u != nil {
-			_, values = parametersOf(rt.Pattern, u)
-		}
 		op := d.parts.Operations[rt.Name]
 		if op == nil { // a row of the operator
 			op = &huma.Operation{Summary: "Read " + rt.Name}
 		}
 		module, _, _ := strings.Cut(rt.Pattern[1:], "/")
-		d.addRow(rt.Row, module, op.Summary, op.Description, d.chainAnswer(rt), values)
+		d.addRow(rt.Row, module, op.Summary, op.Description, d.chainAnswer(rt))
 	}
 }
 
 // addRow adds the operation of a row of either dialect's table, and its tag. It adds nothing if an earlier row has the same
 // path.
-func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *huma.Response, examples map[string]string) {
+func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *huma.Response) {
 	path := variable.ReplaceAllString(row.Pattern, "{$1}")
 	if d.Paths[path] != nil {
 		return
@@ -51,7 +47,7 @@ func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *
 	op := &huma.Operation{
 		Method: http.MethodGet, Path: path, OperationID: row.Name, Tags: []string{tag},
 		Summary: summary, Description: doc,
-		Parameters: d.parameters(row, examples), Responses: d.responses(answer), Security: d.security(d.o.Chain.Auth),
+		Parameters: d.parameters(row), Responses: d.responses(answer), Security: d.security(d.o.Chain.Auth),
 	}
 	if row.Class == blocks.Never { // it cannot be streamed
 		delete(op.Responses, strconv.Itoa(http.StatusNoContent))
@@ -71,8 +67,11 @@ var textValue = huma.Schema{Type: huma.TypeString}
 var variable = regexp.MustCompile(`\{([^:=}]+)[^}]*\}`)
 
 // parameters returns the parameters of the row, then those that all rows have.
-func (d *description) parameters(row dialect.Row, examples map[string]string) []*huma.Param {
-	var all []*huma.Param
+func (d *description) parameters(row dialect.Row) (all []*huma.Param) {
+	var examples map[string]string
+	if u := d.examples[row.Name].target(); u != nil {
+		_, examples = parametersOf(row.Pattern, u)
+	}
 	for _, m := range variable.FindAllStringSubmatch(row.Pattern, -1) {
 		all = append(all, d.parameter(m[1], "path", examples))
 	}

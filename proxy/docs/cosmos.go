@@ -34,13 +34,12 @@ func (d *description) addCosmos() {
 		if parts == nil || row.Name == dialect.Other { // a row without a path, and the row for all other paths
 			continue
 		}
-		given, values := d.sdk.exampleOf(row)
-		d.examples[row.Name] = given
+		d.examples[row.Name] = d.sdk.exampleOf(row)
 		answer := d.answer()
 		if name := messages[row.Method]; name != "" {
 			answer.Content[respond.JSON].Schema.Ref = schemaRefs + name
 		}
-		d.addRow(row, strings.ReplaceAll(parts[1], "/", "."), cmp.Or(parts[2], row.Name), d.parts.Classes[row.Class], answer, values)
+		d.addRow(row, strings.ReplaceAll(parts[1], "/", "."), cmp.Or(parts[2], row.Name), d.parts.Classes[row.Class], answer)
 	}
 }
 
@@ -57,25 +56,20 @@ type sdkExamples struct {
 //go:embed sdk.json
 var sdkText []byte
 
-// exampleOf returns the example of a row, and the values of the parameters in it by name.
-func (e *sdkExamples) exampleOf(row dialect.Row) (example, map[string]string) {
-	own, values, query := e.Rows[row.Name], map[string]string{}, url.Values{}
+// exampleOf returns the example of a row.
+func (e *sdkExamples) exampleOf(row dialect.Row) example {
+	own, query := e.Rows[row.Name], url.Values{}
 	path := variable.ReplaceAllStringFunc(row.Pattern, func(text string) string {
 		name := variable.FindStringSubmatch(text)[1]
-		values[name] = e.Values[name]
-		if value, ok := own[name]; ok {
-			values[name] = value
-		}
-		return values[name]
+		return cmp.Or(own[name], e.Values[name])
 	})
 	for _, word := range strings.Fields(row.Query) {
 		name, _, _ := strings.Cut(word, ":")
 		if value, ok := own[name]; ok {
-			values[name] = value
 			query.Set(name, value)
 		}
 	}
 	target := url.URL{Path: path, RawQuery: query.Encode()}
 	request, _ := json.Marshal(target.String()) // strings always encode
-	return example{Request: request}, values
+	return example{Request: request}
 }
