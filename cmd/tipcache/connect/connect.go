@@ -90,8 +90,8 @@ func isWarning(err error) bool {
 
 func remoteProbes(cfg config.Config) (probes []probe) {
 	endpoints := cfg.NodeOptions().Endpoints
-	for i, e := range endpoints {
-		probes = append(probes, probe{part: "node", address: config.Host(e.REST), find: func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
+	for _, e := range endpoints {
+		probes = append(probes, probe{part: "node", address: config.Host(e.REST), find: func(ctx context.Context) (string, error) { return findNode(ctx, cfg, e) }})
 	}
 	for _, e := range endpoints {
 		if e.Comet != "" {

@@ -21,9 +21,9 @@ import (
 )
 
 // findNode waits until a node can be read.
-func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
+func findNode(ctx context.Context, cfg config.Config, e node.Endpoint) (string, error) {
 	o := cfg.NodeOptions()
-	o.Endpoints = o.Endpoints[i : i+1]
+	o.Endpoints = []node.Endpoint{e}
 	var err error
 	if o.Dialect == "" {
 		if o.Dialect, err = node.Detect(ctx, o.Endpoints); err != nil {
@@ -39,20 +39,15 @@ func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
 	for {
 		h := pool.Health()[0]
 		err := pool.Ready()
-		if err == nil && h.Answering && (h.Height > 0 || o.Endpoints[0].Comet == "") {
-			return nodeText(h, o.Dialect), nil
-		}
-		if upstream.Sleep(ctx, 20*time.Millisecond) != nil {
+		switch ready := err == nil && h.Answering; {
+		case ready && h.Height > 0:
+			return fmt.Sprintf("chain %s, block %d, %s old, speaks %s", h.ChainID, h.Height, h.BlockAge.Round(100*time.Millisecond), o.Dialect), nil
+		case ready && e.Comet == "":
+			return fmt.Sprintf("speaks %s; no height source, so freshness is in seconds", o.Dialect), nil
+		case upstream.Sleep(ctx, 20*time.Millisecond) != nil:
 			return "", cmp.Or(err, errors.New("no block is known: "+h.LastError))
 		}
 	}
-}
-
-func nodeText(h node.Health, d node.Dialect) string {
-	if h.Height == 0 {
-		return fmt.Sprintf("speaks %s; no height source, so freshness is in seconds", d)
-	}
-	return fmt.Sprintf("chain %s, block %d, %s old, speaks %s", h.ChainID, h.Height, h.BlockAge.Round(100*time.Millisecond), d)
 }
 
 // findGRPC queries a node's gRPC for its chain.
