@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 )
@@ -106,7 +107,7 @@ func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) 
 		return p, err
 	}
 	defer leave()
-	waiting, cancel := context.WithTimeout(ctx, h.o.MinHeightWait)
+	waiting, cancel := context.WithTimeout(ctx, limits.DefaultWait)
 	defer cancel()
 	began := time.Now()
 	if err = h.o.Watch.Await(waiting, 0); err == nil { // the progress is known

@@ -64,8 +64,6 @@ type Options struct {
 	Watch  watch // progress of Store; nil if unknown, so that requests cannot wait for blocks
 	Filled bool  // an indexer of this process fills Store
 
-	MinHeightWait time.Duration // maximum wait for the block of X-Min-Evm-Block; default 10 s
-
 	Policy cache.Policy // zero means fresh for 5 s, stale for a minute, and for an hour while the store fails
 }
 
@@ -75,7 +73,6 @@ const degradedLife = 5 * time.Second
 // WithDefaults replaces zero values by the defaults.
 func (o Options) WithDefaults() Options {
 	o.Policy = cmp.Or(o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: time.Hour})
-	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
 	return o
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -278,12 +279,12 @@ func TestDurationExcludesTheWaitForABlock(t *testing.T) {
 		c := expect.Value(cache.New(cache.Options{}))(t)
 		defer c.Close()
 		s := &fakeStore{mark: &store.Mark{Generation: 5, Cursor: ledger.Cursor{Chain: 1, Block: 50, Time: time.Now()}}}
-		h := New(Options{Store: s, Watch: s, NoAuth: true, MinHeightWait: 3 * time.Second}, web.New(web.Options{}, c), c)
+		h := New(Options{Store: s, Watch: s, NoAuth: true}, web.New(web.Options{}, c), c)
 		var rec record.Record
 		if _, err := h.awaited(t.Context(), &rec, 51); err == nil {
 			t.Error("error for a block that does not arrive = nil, want one")
 		}
-		expect.Equal(t, rec.Waited, 3*time.Second, "recorded wait")
+		expect.Equal(t, rec.Waited, limits.DefaultWait, "recorded wait")
 	})
 }
 

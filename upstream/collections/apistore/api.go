@@ -150,25 +150,31 @@ func newListRequest(q collections.Query) (r collections.ListRequest) {
 // readOnly implements the methods of a Driver that a remote server does not offer.
 type readOnly struct{}
 
-var errNotIndexed = collections.ErrNotIndexed
-
 func (readOnly) Load(context.Context, iter.Seq2[collections.Collection, error]) error {
 	return collections.ErrReadOnly
 }
 
 func (readOnly) Owners(context.Context, []ledger.Address, []ledger.Hash) (o ledger.Owners, err error) {
-	return o, errNotIndexed
+	return o, collections.ErrNotIndexed
 }
 func (readOnly) Shadow(context.Context) (string, collections.Driver, error) {
-	return "", nil, errNotIndexed
+	return "", nil, collections.ErrNotIndexed
 }
 func (readOnly) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) {
-	return nil, errNotIndexed
+	return nil, collections.ErrNotIndexed
 }
-func (readOnly) Apply(context.Context, ledger.Cursor, ledger.Tally) error { return errNotIndexed }
-func (readOnly) StepBack(_ context.Context, _, _ ledger.Cursor) error     { return errNotIndexed }
-func (readOnly) MarkIncomplete(context.Context) error                     { return errNotIndexed }
-func (readOnly) SwapIn(context.Context) error                             { return errNotIndexed }
-func (readOnly) DropShadow(context.Context) error                         { return errNotIndexed }
-func (readOnly) Lead(context.Context, func(context.Context) error) error  { return errNotIndexed }
-func (readOnly) Mark(context.Context) (m collections.Mark, err error)     { return m, errNotIndexed }
+func (readOnly) Apply(context.Context, ledger.Cursor, ledger.Tally) error {
+	return collections.ErrNotIndexed
+}
+func (readOnly) StepBack(_ context.Context, _, _ ledger.Cursor) error {
+	return collections.ErrNotIndexed
+}
+func (readOnly) MarkIncomplete(context.Context) error { return collections.ErrNotIndexed }
+func (readOnly) SwapIn(context.Context) error         { return collections.ErrNotIndexed }
+func (readOnly) DropShadow(context.Context) error     { return collections.ErrNotIndexed }
+func (readOnly) Lead(context.Context, func(context.Context) error) error {
+	return collections.ErrNotIndexed
+}
+func (readOnly) Mark(context.Context) (m collections.Mark, err error) {
+	return m, collections.ErrNotIndexed
+}
