@@ -5,9 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -94,24 +94,26 @@ func plain(value json.RawMessage) (s []byte, ok bool) {
 	return value[1 : len(value)-1], true
 }
 
-// quote returns the canonical JSON of a string.
-func (k kind) quote(s string) (json.RawMessage, bool) {
+// quote returns the canonical JSON of a text, or of a string that encodes bytes.
+func (k kind) quote(s string) (canonical json.RawMessage, ok bool) {
+	decode := hex.DecodeString
 	switch k {
-	case hexBytes:
-		b, err := hex.DecodeString(s)
-		if err != nil {
-			return nil, false
-		}
-		s = strings.ToUpper(hex.EncodeToString(b))
+	case text:
+		canonical, _ = json.Marshal(s) // texts always encode
+		return canonical, true
 	case b64Bytes:
-		b, err := base64.StdEncoding.DecodeString(s)
-		if err != nil {
-			return nil, false
-		}
-		s = base64.StdEncoding.EncodeToString(b)
+		decode = base64.StdEncoding.DecodeString
 	}
-	quoted, _ := json.Marshal(s) // texts always encode
-	return quoted, true
+	b, err := decode(s)
+	return k.encode(b), err == nil
+}
+
+// encode returns the canonical JSON of bytes.
+func (k kind) encode(b []byte) json.RawMessage {
+	if k == hexBytes {
+		return fmt.Appendf(nil, `"%X"`, b)
+	}
+	return json.RawMessage(`"` + base64.StdEncoding.EncodeToString(b) + `"`)
 }
 
 // object returns the parameters as sent to the node, without missing ones.

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -36,25 +35,18 @@ func (m *method) readForm(r *http.Request) (a arguments, ok bool) {
 func (k kind) parse(value string) (json.RawMessage, bool) {
 	switch k {
 	case integer:
-		value = strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`)
+		return k.canonicalize(json.RawMessage(`"` + strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`) + `"`))
 	case hexBytes, b64Bytes:
 		digits, ok := strings.CutPrefix(value, "0x")
 		b, err := hex.DecodeString(digits)
-		if !ok || err != nil {
-			return nil, false
-		}
-		if value = digits; k == b64Bytes {
-			value = base64.StdEncoding.EncodeToString(b)
-		}
+		return k.encode(b), ok && err == nil
 	case raw:
 		return nil, false
-	default:
-		if !json.Valid([]byte(value)) { // canonicalize does not validate: "a","height":"5" would add a parameter to the call
-			return nil, false
-		}
-		return k.canonicalize(json.RawMessage(value))
 	}
-	return k.canonicalize(json.RawMessage(`"` + value + `"`))
+	if !json.Valid([]byte(value)) { // canonicalize does not validate: "a","height":"5" would add a parameter to the call
+		return nil, false
+	}
+	return k.canonicalize(json.RawMessage(value))
 }
 
 // serveURI answers a method named by its path.
