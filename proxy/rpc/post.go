@@ -74,31 +74,21 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, k.member))
 		return nil
 	}
-	if err := k.answerOnly(c, rec); err != nil {
-		f := failure.Of(err)
-		if f.Status != http.StatusForbidden {
-			return failCall(call.ID, err)
-		}
-		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f))) // as for an unknown method
+	err := k.answerOnly(c, rec)
+	if err == nil {
+		k.remember(rec, body)
+		err = k.send(c, rec, call.ID, http.StatusOK, "")
+	}
+	if err == nil {
 		return nil
 	}
-	k.remember(rec, body)
-	size := len(k.member) + len(call.ID) + 32
-	release, err := d.reader.Stack.HoldResponse(c.Request, size)
-	if err != nil {
-		return failCall(call.ID, err)
-	}
-	defer release()
-	answer := jsonrpc.AppendAnswer(make([]byte, 0, size), call.ID, k.member)
-	if k.answer == nil {
-		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, answer)
+	f := *failure.Of(err)
+	if f.Status == http.StatusForbidden { // as for an unknown method
+		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(&f)))
 		return nil
 	}
-	res := d.reader.Response(rec, k.query, k.answer)
-	d.reader.KeepSession(c.Writer, c.Request, k.answer.Tip, &res)
-	res.Body, res.Control = answer, noStore
-	d.reader.Stack.Respond(c.Writer, c.Request, &res)
-	return nil
+	f.Err = &callError{call.ID, err}
+	return &f
 }
 
 // answerOnly answers the only call of a request, if the client may make it.
@@ -114,11 +104,30 @@ func (k *pendingCall) answerOnly(c *gin.Context, rec *record.Record) error {
 	return k.err
 }
 
-// failCall adds the id of the call to a failure.
-func failCall(id json.RawMessage, err error) error {
-	f := *failure.Of(err)
-	f.Err = &callError{id, err}
-	return &f
+// send sends the answer of the only call of a request. Caches may store it if it has a tag.
+func (k *pendingCall) send(c *gin.Context, rec *record.Record, id json.RawMessage, status int, tag string) error {
+	size := jsonrpc.AnswerSize(id, k.member)
+	release, err := k.reader.Stack.HoldResponse(c.Request, size)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if k.status != 0 { // of a URI that only the node can read
+		respond.Send(c.Writer, c.Request, k.status, k.typ, k.member)
+		return nil
+	}
+	answer := jsonrpc.AppendAnswer(make([]byte, 0, size), id, k.member)
+	if k.answer == nil {
+		respond.Send(c.Writer, c.Request, status, respond.JSON, answer)
+		return nil
+	}
+	res := k.reader.Response(rec, k.query, k.answer)
+	k.reader.KeepSession(c.Writer, c.Request, k.answer.Tip, &res)
+	if res.Body, res.Status, res.Tag = answer, status, tag; tag == "" || status != http.StatusOK || res.PastExpires() {
+		res.Control = noStore
+	}
+	k.reader.Stack.Respond(c.Writer, c.Request, &res)
+	return nil
 }
 
 // noStore is the Cache-Control of responses that no cache may store.

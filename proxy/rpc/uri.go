@@ -70,7 +70,11 @@ func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) erro
 	if err := k.answerOnly(c, rec); err != nil {
 		return err
 	}
-	return k.answerURI(c, rec)
+	status := http.StatusOK
+	if jsonrpc.IsError(k.member) { // as at the node
+		status = http.StatusInternalServerError
+	}
+	return k.send(c, rec, jsonrpc.NoID, status, k.tag)
 }
 
 func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendingCall {
@@ -87,34 +91,4 @@ func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendi
 		k.a, k.target = make(arguments, len(m.params)), "/"+m.name+"?"+r.Form.Encode()
 	}
 	return k
-}
-
-// answerURI writes the answer to a URI. As at the node, every error is a 500.
-func (k *pendingCall) answerURI(c *gin.Context, rec *record.Record) error {
-	release, err := k.reader.Stack.HoldResponse(c.Request, len(k.member))
-	if err != nil {
-		return err
-	}
-	defer release()
-	if k.status != 0 {
-		respond.Send(c.Writer, c.Request, k.status, k.typ, k.member)
-		return nil
-	}
-	status := http.StatusOK
-	if jsonrpc.IsError(k.member) {
-		status = http.StatusInternalServerError
-	}
-	body := jsonrpc.AppendAnswer(nil, jsonrpc.NoID, k.member)
-	if k.answer == nil {
-		respond.Send(c.Writer, c.Request, status, respond.JSON, body)
-		return nil
-	}
-	res := k.reader.Response(rec, k.query, k.answer)
-	k.reader.KeepSession(c.Writer, c.Request, k.answer.Tip, &res)
-	if status != http.StatusOK || res.PastExpires() {
-		res.Control = noStore
-	}
-	res.Body, res.Status, res.Tag = body, status, k.tag
-	k.reader.Stack.Respond(c.Writer, c.Request, &res)
-	return nil
 }
