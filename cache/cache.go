@@ -165,29 +165,21 @@ func (c *Cache) SharedState() string {
 // SetNamespace sets the name of the cached chain. The shared store is not used before, except by Load and Save. A different
 // namespace empties memory except for their entries, so that entries of one chain are never served for another.
 func (c *Cache) SetNamespace(namespace string) {
-	old, ch := c.replaceChain(namespace)
-	if ch == nil {
+	c.mu.Lock()
+	old := c.chain.Load()
+	if old.namespace == namespace || c.life.Err() != nil {
+		c.mu.Unlock()
 		return
 	}
-	for key, at := range old.memory.All() { // without c.mu, which each flight needs
+	old.leave()
+	ch := c.newChain(namespace)
+	c.chain.Store(ch)
+	c.mu.Unlock() // flights need it, and copying takes long
+	for key, at := range old.memory.All() {
 		if at.saved {
 			ch.memory.SetIfAbsent(key, at) // Save may have stored a newer one in ch
 		}
 	}
-}
-
-// replaceChain replaces the chain by an empty one, unless it has the same namespace. ch is nil if nothing was replaced.
-func (c *Cache) replaceChain(namespace string) (old, ch *chain) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old = c.chain.Load()
-	if old.namespace == namespace || c.life.Err() != nil {
-		return old, nil
-	}
-	old.leave()
-	ch = c.newChain(namespace)
-	c.chain.Store(ch)
-	return old, ch
 }
 
 // newChain returns an empty chain, subscribed to other replicas if there are any. The caller holds c.mu, except in New.

@@ -45,14 +45,14 @@ func (c *Cache) collectors() []prometheus.Collector {
 	n := &c.counts
 	all := []prometheus.Collector{
 		n.leaseSeconds,
-		counter("collapsed_total", "Misses served by another caller's flight.", &n.collapsed),
-		counter("flights_total", "Flights started, including background flights.", &n.flights),
-		counter("background_skipped_total", "Background flights not started because too many were in progress.", &n.skipped),
-		counter("origin_calls_total", "Upstream requests.", &n.originCalls),
-		counter("origin_errors_total", "Failed upstream requests.", &n.originErrors),
-		counter("evictions_total", "Entries evicted because memory was full.", &n.evictions),
-		counter("warmed_total", "Entries loaded from Redis at the start: the keys that other replicas use most.", &n.warmed),
-		counter("renewals_total", "Entries with a height that were stored in memory: new keys, and newer entries of known keys.", &n.renewals),
+		counter("collapsed_total", "Misses served by another caller's flight.", &n.collapsed, nil),
+		counter("flights_total", "Flights started, including background flights.", &n.flights, nil),
+		counter("background_skipped_total", "Background flights not started because too many were in progress.", &n.skipped, nil),
+		counter("origin_calls_total", "Upstream requests.", &n.originCalls, nil),
+		counter("origin_errors_total", "Failed upstream requests.", &n.originErrors, nil),
+		counter("evictions_total", "Entries evicted because memory was full.", &n.evictions, nil),
+		counter("warmed_total", "Entries loaded from Redis at the start: the keys that other replicas use most.", &n.warmed, nil),
+		counter("renewals_total", "Entries with a height that were stored in memory: new keys, and newer entries of known keys.", &n.renewals, nil),
 		gauge("shared_writes", "Leases being released in Redis, with or without an entry.", func() float64 { return float64(n.writing.Load()) }),
 		gauge("lease_waiting", "Flights waiting for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
 		gauge("waiting", "Callers waiting for flights.", func() float64 { return float64(int64(c.o.MaxWaiters) - c.waiters.Free(math.MaxInt64)) }),
@@ -64,28 +64,22 @@ func (c *Cache) collectors() []prometheus.Collector {
 	for o := range n.requests {
 		for i, store := range stores {
 			all = append(all, counter("requests_total", "Cache requests by outcome and by the store that served them.",
-				&n.requests[o][i], "outcome", Outcome(o).String(), "store", cmp.Or(store, "none")))
+				&n.requests[o][i], prometheus.Labels{"outcome": Outcome(o).String(), "store": cmp.Or(store, "none")}))
 		}
 	}
 	for r := range n.ahead {
 		all = append(all, counter("read_ahead_total", "Keys selected to be read ahead when a block arrived, by result: origin (read), shared (another replica had read it), needless (a caller was faster, or another replica was reading it), yielded (no upstream capacity or no time left) or failed. Keys that were read but not requested until the next block also count as unused. Keys left after 16 failed reads in a row, which end the reading, are not counted.",
-			&n.ahead[r], "result", ahead.Result(r).String()))
+			&n.ahead[r], prometheus.Labels{"result": ahead.Result(r).String()}))
 	}
 	for coding := codings.Gzip; coding < codings.Count; coding++ {
-		all = append(all, counter("encodings_total", "Bodies encoded, by content coding. Each encoded body is cached.", &n.variants[coding], "coding", codings.Names[coding]))
+		all = append(all, counter("encodings_total", "Bodies encoded, by content coding. Each encoded body is cached.", &n.variants[coding], prometheus.Labels{"coding": codings.Names[coding]}))
 	}
 	return all
 }
 
-// counter returns a counter with labels, given as pairs of name and value.
-func counter(name, help string, n *atomic.Uint64, labels ...string) prometheus.Collector {
-	with := prometheus.Labels{}
-	for i := 0; i < len(labels); i += 2 {
-		with[labels[i]] = labels[i+1]
-	}
-	return prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "tipcache_cache_" + name, Help: help, ConstLabels: with,
-	}, func() float64 { return float64(n.Load()) })
+func counter(name, help string, n *atomic.Uint64, labels prometheus.Labels) prometheus.Collector {
+	o := prometheus.CounterOpts{Name: "tipcache_cache_" + name, Help: help, ConstLabels: labels}
+	return prometheus.NewCounterFunc(o, func() float64 { return float64(n.Load()) })
 }
 
 func gauge(name, help string, value func() float64) prometheus.Collector {

@@ -1,6 +1,7 @@
 package respond
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -157,10 +158,4 @@ func (a *Response) appendDetail(b []byte) []byte {
 }
 
 // seconds returns whole seconds, rounded down so that no stale response counts as fresh.
-func seconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d < 0 && d%time.Second != 0 {
-		s--
-	}
-	return s
-}
+func seconds(d time.Duration) int64 { return int64(math.Floor(d.Seconds())) }
