@@ -105,7 +105,7 @@ func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 	}
 	query := cache.Query{
 		Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.Class.ReadsState(),
-		Ahead: q.Pinned == 0 && q.Cost < node.Scan, Confined: q.Kind.Class == Unknown,
+		Ahead: q.Pinned == 0 && q.Cost < node.Scan && max(len(q.Key), q.Size) <= maxAhead, Confined: q.Kind.Class == Unknown,
 	}
 	if tip.Known {
 		query.Tip, query.Interval = tip.Height, tip.Interval

@@ -30,6 +30,7 @@ type ResponseHeaders struct {
 // A Query is one read. Equal reads have the same Key, whatever their encoding.
 type Query struct {
 	Key    string // cache key without the height. It contains no @ and begins with the name of the interface
+	Size   int    // bytes of the request, if Key has only its digest
 	Kind   *Kind
 	Cost   node.Cost
 	Origin Origin
@@ -39,6 +40,9 @@ type Query struct {
 	With  []*Query // other queries of the same request, served at the same tip
 	Typos string   // parameters of the request that are ignored and are probably typos; "" for none
 }
+
+// maxAhead is the maximum size of a request, in bytes, that is kept to be read ahead.
+const maxAhead = 2 << 10
 
 // A Snapshot is the block at which a walk over pages continues while a node has it. After that the query reads the
 // newest block.

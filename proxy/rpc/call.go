@@ -84,7 +84,8 @@ func (k *call) makeQuery() *blocks.Query {
 		q.Pinned = 0
 	}
 	k.class, k.sent = class, a
-	q.Origin, q.Key = k, k.key(a)
+	text := string(k.m.object(a))
+	q.Origin, q.Key, q.Size = k, k.key(text), len(text)
 	return q
 }
 
@@ -103,10 +104,9 @@ func (k *call) heightsAt(height int64) blocks.Heights {
 	return hs
 }
 
-// key returns the cache key of the answers to a call. Parameters longer than 512 bytes are replaced by their
+// key returns the cache key of the answers to a call with these parameters. Longer ones than 512 bytes are replaced by their
 // digest.
-func (k *call) key(a arguments) string {
-	text := string(k.m.object(a))
+func (k *call) key(text string) string {
 	if len(text) > 512 {
 		sum := sha256.Sum256([]byte(text))
 		text = hex.EncodeToString(sum[:])

@@ -1,17 +1,26 @@
 package rpc_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/ahead"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
@@ -98,4 +107,52 @@ func TestLongParametersAndBatchesAreNotDecoded(t *testing.T) {
 			t.Errorf("memory for a %s of %d KiB = %d MiB, want at most %d", name, len(tt.body)>>10, used, tt.most)
 		}
 	}
+}
+
+// growingNodes answer calls of abci_query at the newest block.
+type growingNodes struct {
+	blocks.Nodes
+	height atomic.Int64
+}
+
+func (n *growingNodes) ChainID() string                     { return "test-1" }
+func (n *growingNodes) Expected(node.Request) time.Duration { return 0 }
+func (n *growingNodes) Replaced(int64, string) bool         { return false }
+func (n *growingNodes) HashOf(int64) string                 { return "" }
+func (n *growingNodes) Tip() node.Tip {
+	return node.Tip{Known: true, Height: n.height.Load(), Interval: time.Minute, Since: time.Now()}
+}
+
+func (n *growingNodes) Fetch(context.Context, node.Request) (*node.Answer, error) {
+	height := n.height.Load()
+	return &node.Answer{Height: height, Body: state.AppendValue(nil, []byte("v"), height)}, nil
+}
+
+func TestCallReadAheadRetainsNoOtherCallOfItsBatch(t *testing.T) {
+	n := &growingNodes{}
+	c := expect.Value(cache.New(cache.Options{}))(t)
+	server := newHandlerOf(t, n, prometheus.NewRegistry(), c, rpc.Options{})
+	const call = `{"jsonrpc":"2.0","id":1,"method":"abci_query","params":{"path":"/a.Query/B","data":"%s"}}`
+	short := fmt.Sprintf(call, "01")
+	batch := "[" + fmt.Sprintf(call, strings.Repeat("00", 1<<20)) + "," + short + "]"
+	used := func() int64 {
+		var m runtime.MemStats
+		for range 3 { // until pools are empty
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for n.height.Store(100); n.height.Load() <= 101; n.height.Add(1) {
+		c.ReadAhead(t.Context(), ahead.Block{Height: n.height.Load()})
+		before := used()
+		_, answer := post(t, server.URL, batch)
+		expect.Contains(t, answer, `"result":`, "answer")
+		post(t, server.URL, short)
+		if kept := used() - before; kept > 512<<10 {
+			t.Errorf("memory that a batch retains at block %d = %d bytes, want at most 512 KiB", n.height.Load(), kept)
+		}
+	}
+	expect.Equal(t, c.Inspect(t.Context(), cache.Query{Key: "state/a.Query/B?01"}).Ahead, true, "whether the short call is read ahead")
+	runtime.KeepAlive(batch)
 }

@@ -38,6 +38,7 @@ func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pending
 		return
 	}
 	tip, err := d.reader.AwaitBlock(ctx, from, rec, first)
+	first.With = nil // the cache may keep first to read it ahead
 	answer := func(i int) {
 		k := pending[i]
 		if k.call == nil {

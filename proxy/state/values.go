@@ -42,7 +42,7 @@ func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
 	if v.o.IsFixed(q.Method, q.Message) {
 		kind, hs.Pinned = v.found, 0
 	}
-	return &blocks.Query{Key: q.key(keyPrefix), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &stateRead{Values: v, Request: q}}
+	return &blocks.Query{Key: q.key(keyPrefix), Size: len(q.Message), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &stateRead{Values: v, Request: q}}
 }
 
 // Height returns the height to send with a result. A fixed value is also correct at the tip.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -203,4 +204,30 @@ func TestQueryOfFixedAnswerHasNoHeight(t *testing.T) {
 		expect.Equal(t, state.Select(name), want, "Select(%q)", name)
 	}
 	expect.Equal(t, state.SelectNaming("ab"), (cache.Selection{Prefix: "state", Contains: "6162"}), "SelectNaming")
+}
+
+// The cache keeps the requests that it reads ahead, without reserving memory for them.
+func TestLongRequestsAreNotReadAhead(t *testing.T) {
+	for size, want := range map[int]bool{100: true, 2 << 10: true, 2<<10 + 1: false} {
+		height := int64(100)
+		n := &nodes{byGRPC: func() (*node.Answer, error) {
+			return &node.Answer{Height: height, Type: node.MessageType, Body: []byte("v")}, nil
+		}}
+		c := expect.Value(cache.New(cache.Options{}))(t)
+		reader := expect.Value(blocks.New(blocks.Options{Nodes: n}, web.New(web.Options{}, c), c))(t)
+		kind := reader.Add(&blocks.Kind{Name: "state", Class: blocks.Live})
+		v := state.New(state.Options{GRPC: true}, reader, kind, kind, state.GRPC)
+		q := v.Query(state.Request{Method: method, Message: make([]byte, size)}, blocks.Heights{})
+		for ; height <= 101; height++ {
+			c.ReadAhead(t.Context(), ahead.Block{Height: height})
+			for range ahead.Often {
+				tip := node.Tip{Known: true, Height: height, Interval: 2 * time.Second, Since: time.Now()}
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+				_, err := v.Lookup(t.Context(), r, &record.Record{}, q, tip)
+				expect.NoError(t, err)
+			}
+		}
+		expect.Equal(t, c.Inspect(t.Context(), cache.Query{Key: q.Key}).Ahead, want, "whether a message of %d bytes is read ahead", size)
+		expect.NoError(t, c.Close())
+	}
 }
