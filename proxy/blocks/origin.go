@@ -114,6 +114,13 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 		return a.compose(ctx, before)
 	}
 	q, r := a.q, a.request()
+	if q.Size > maxAhead {
+		release, err := a.Stack.HoldRead(r.Client, a.many, q.Size)
+		defer release()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", cache.ErrOverloaded, err)
+		}
+	}
 	r.Miss, r.Background, r.Ahead = before == nil, cache.InBackground(ctx), cache.Ahead(ctx)
 	tip := a.Nodes.Tip().Height
 	answer, err := fetch(ctx, q, r, before)

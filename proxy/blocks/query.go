@@ -41,7 +41,8 @@ type Query struct {
 	Typos string   // parameters of the request that are ignored and are probably typos; "" for none
 }
 
-// maxAhead is the maximum size of a request, in bytes, that is kept to be read ahead.
+// maxAhead is the maximum size of a request, in bytes, that is kept to be read ahead. For a longer one, memory is reserved
+// while it is read, because its client may have left.
 const maxAhead = 2 << 10
 
 // A Snapshot is the block at which a walk over pages continues while a node has it. After that the query reads the

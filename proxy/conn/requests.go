@@ -66,6 +66,13 @@ func (b *RequestBody) ReadRequest(w http.ResponseWriter, r *http.Request, larges
 // Release releases the memory. It may be called again, also concurrently.
 func (b *RequestBody) Release() { b.hold.Close() }
 
+// HoldRead reserves bytes of a request that a read for a client may hold for longer than the client waits. Unless many, the
+// client has a share, as with HoldBody. The error is account.ErrShare or account.ErrFull.
+func (m *Memory) HoldRead(client string, many bool, bytes int) (release func(), err error) {
+	hold := m.requests.Open(client, many)
+	return hold.Close, hold.Take(bytes)
+}
+
 // HoldStream reserves bytes for a long-lived stream, until release is called. The error is a *failure.Failure.
 func (m *Memory) HoldStream(bytes int64) (release func(), err error) {
 	if bytes <= 0 {

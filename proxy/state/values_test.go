@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -230,4 +231,34 @@ func TestLongRequestsAreNotReadAhead(t *testing.T) {
 		expect.Equal(t, c.Inspect(t.Context(), cache.Query{Key: q.Key}).Ahead, want, "whether a message of %d bytes is read ahead", size)
 		expect.NoError(t, c.Close())
 	}
+}
+
+// A read may outlast its client, whose memory for the request is released then.
+func TestMemoryIsReservedWhileALongRequestIsRead(t *testing.T) {
+	const size = 1 << 20
+	c := expect.Value(cache.New(cache.Options{}))(t)
+	defer c.Close()
+	reads := 0
+	n := &nodes{byGRPC: func() (*node.Answer, error) {
+		if reads++; c.Account().Used() < size {
+			t.Errorf("memory reserved during a read = %d, want at least %d", c.Account().Used(), size)
+		}
+		return &node.Answer{Height: 100, Type: node.MessageType, Body: []byte("v")}, nil
+	}}
+	reader := expect.Value(blocks.New(blocks.Options{Nodes: n}, web.New(web.Options{}, c), c))(t)
+	kind := reader.Add(&blocks.Kind{Name: "state", Class: blocks.Live})
+	v := state.New(state.Options{GRPC: true}, reader, kind, kind, state.GRPC)
+	lookup := func(message []byte) error {
+		q := v.Query(state.Request{Method: method, Message: message}, blocks.Heights{})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		_, err := v.Lookup(t.Context(), r, &record.Record{}, q, n.Tip())
+		return err
+	}
+	expect.NoError(t, lookup(make([]byte, size)))
+	expect.Equal(t, c.Account().Used(), 0, "memory reserved after the read")
+	if !c.Account().Reserve(account.Upstream, c.Account().Limit()-size/2) {
+		t.Fatal("Reserve = false, want true")
+	}
+	expect.ErrorIs(t, lookup(make([]byte, size+1)), cache.ErrOverloaded, "Lookup without memory")
+	expect.Equal(t, reads, 1, "reads, one of which had memory")
 }
