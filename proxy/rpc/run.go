@@ -9,23 +9,18 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// maxConcurrent is the number of calls of a batch that are answered concurrently: as many as CosmJS sends.
-const maxConcurrent = 20
-
-// Measured memory in bytes: of each call of a batch after the first, and of each additional goroutine.
-const (
-	callCost      = 1 << 10
-	goroutineCost = 12 << 10
-)
+// callCost is the measured memory of each call of a batch after the first, in bytes.
+const callCost = 1 << 10
 
 // run answers calls at one tip: concurrently, except for exclusive ones. held has the memory of the answers; nil means that
 // the caller counts it.
 func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pendingCall, held *conn.HeldResponse) {
-	workers := min(len(pending), maxConcurrent)
-	release, err := d.reader.Stack.HoldStream(int64(workers-1) * goroutineCost)
+	workers := min(len(pending), socket.MaxConcurrent)
+	release, err := d.reader.Stack.HoldStream(int64(workers-1) * socket.GoroutineCost)
 	if err != nil {
 		workers = 1 // sequentially they take no more memory than one call
 	} else {

@@ -16,11 +16,12 @@ const (
 // mayWait is the size of the queue beyond which a message has a deadline, in bytes.
 const mayWait = 64 << 10
 
-// maxConcurrent is the number of calls of a connection that are read concurrently.
-const maxConcurrent = 20
+// MaxConcurrent is the number of calls of a connection, or of a batch, that are answered concurrently: as many as a batch of
+// CosmJS has.
+const MaxConcurrent = 20
 
-// goroutineCost is the measured memory of a goroutine that reads ahead, in bytes.
-const goroutineCost = 12 << 10
+// GoroutineCost is the measured memory of a goroutine that answers a call, in bytes.
+const GoroutineCost = 12 << 10
 
 // A turn is a message in the queue of a connection.
 type turn struct {
@@ -70,12 +71,12 @@ func (c *conn) enqueue(message []byte, release func()) {
 // readAhead starts reading for the queued calls behind the first, up to the first exclusive one. The caller must
 // hold mu.
 func (c *conn) readAhead() {
-	for i, t := range c.turns[:min(len(c.turns), maxConcurrent)] {
+	for i, t := range c.turns[:min(len(c.turns), MaxConcurrent)] {
 		if c.isExclusive(t) {
 			return
 		}
 		if i > 0 && t.done == nil {
-			release, err := c.stack().HoldStream(goroutineCost)
+			release, err := c.stack().HoldStream(GoroutineCost)
 			if err != nil {
 				return
 			}
