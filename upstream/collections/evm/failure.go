@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // Reason classifies a failure of an endpoint.
@@ -47,6 +49,11 @@ func (f *Failure) Error() string { return f.err.Error() }
 
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.err }
+
+// responds reports whether the endpoint has responded to calls. This process may lack the memory for a response.
+func (f *Failure) responds() bool {
+	return f.Reason == Lagging || f.Reason == Inconsistent || errors.Is(f, account.ErrFull)
+}
 
 // Refusal returns the failure of an endpoint with an unusable answer.
 func Refusal(format string, args ...any) *Failure {

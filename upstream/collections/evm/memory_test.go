@@ -83,6 +83,7 @@ func TestKeptAnswersAreReservedUntilWorkEnds(t *testing.T) {
 			failures = append(failures, err)
 			return err
 		case 1:
+			expect.NoError(t, p.Trouble(0))
 			failures = append(failures, read(s, 99))
 		}
 		return nil

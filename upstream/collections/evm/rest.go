@@ -41,8 +41,8 @@ func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (log bool) {
 	switch {
 	case permanent:
 		e.outage.Begin(fmt.Errorf("%v: %w", f.Reason, f))
-	case f.Reason == Lagging || f.Reason == Inconsistent:
-		e.outage.End() // it responds
+	case f.responds():
+		e.outage.End()
 	default:
 		e.outage.Record(fmt.Errorf("%v: %w", f.Reason, f))
 	}
@@ -79,8 +79,8 @@ func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (log bool) {
 
 // recordTrouble records the endpoint's failure, and reports whether it is permanent.
 func (e *Endpoint) recordTrouble(f *Failure, counts bool) (permanent bool) {
-	if f.Reason == Lagging || f.Reason == Inconsistent {
-		e.trouble = nil // it responds
+	if f.responds() {
+		e.trouble = nil
 		return false
 	}
 	if e.trouble == nil {
