@@ -30,9 +30,6 @@ func (ep *Endpoint) readQuery(q *RowQuery, raw string) (v Values, err error) {
 // ReadQuery returns the parameters that the row names in canonical order and form, without those that mean the same as
 // no value. The first value of a name counts, or all values of a list. unknown reports that others were ignored.
 func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
-	if raw == "" {
-		return nil, false, nil
-	}
 	if v, unknown, err = p.scan(raw); err != nil {
 		return nil, unknown, err
 	}

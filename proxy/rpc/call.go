@@ -54,8 +54,7 @@ type pendingCall struct {
 }
 
 func (k *call) makeQuery() *blocks.Query {
-	class, cost, height := k.m.class, k.m.cost, int64(0)
-	a := k.a
+	class, cost, a, hs := k.m.class, k.m.cost, k.a, k.heights
 	switch {
 	case k.isRaw():
 		if class = blocks.Never; k.m.name == abciQuery {
@@ -63,12 +62,13 @@ func (k *call) makeQuery() *blocks.Query {
 		}
 	case k.m.name == abciQuery:
 		o, path, message := k.o.State, unquoted(a.get(k.m, "path")), k.message()
-		height, cost = number(a.get(k.m, "height")), o.CostOf(path, message)
+		height := number(a.get(k.m, "height"))
+		cost, hs.Pinned = o.CostOf(path, message), cmp.Or(height, hs.Pinned) // a height among the parameters takes precedence
 		readsState, withoutProof := o.ReadsState(path), a.get(k.m, "prove") == nil
 		switch {
 		case withoutProof && (readsState || height == 0 && o.IsFixed(path, message)):
 			k.fromState = true
-			return k.values.Query(state.Request{Method: path, Message: message}, k.heightsAt(height))
+			return k.values.Query(state.Request{Method: path, Message: message}, hs)
 		case readsState || storePath.MatchString(path):
 			a = a.with(k.m, "height", nil)
 		case o.IsFixed(path, message):
@@ -79,7 +79,7 @@ func (k *call) makeQuery() *blocks.Query {
 	case class == blocks.Block && number(a.get(k.m, "height")) == 0:
 		class = blocks.Latest
 	}
-	q := &blocks.Query{Kind: k.kinds[class], Cost: cost, Heights: k.heightsAt(height)}
+	q := &blocks.Query{Kind: k.kinds[class], Cost: cost, Heights: hs}
 	if class != blocks.Live {
 		q.Pinned = 0
 	}
@@ -96,13 +96,6 @@ func (k *call) posts() bool {
 
 // isRaw reports whether only the node can read the parameters.
 func (k *call) isRaw() bool { return k.rawParams != nil || k.target != "" }
-
-// heightsAt returns the heights that the request names. A height among the parameters takes precedence.
-func (k *call) heightsAt(height int64) blocks.Heights {
-	hs := k.heights
-	hs.Pinned = cmp.Or(height, hs.Pinned)
-	return hs
-}
 
 // key returns the cache key of the answers to a call with these parameters. Longer ones than 512 bytes are replaced by their
 // digest.

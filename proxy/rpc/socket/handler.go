@@ -116,7 +116,6 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var err error
 	if c.release, err = d.o.Stack.OnRevoked(r, d.o.Keyed, c.eventMethod, c.revoke); err != nil {
-		c.end() // so that Drain does not wait for it
 		d.leave(c)
 		refuse(http.StatusUnauthorized)
 		return
@@ -124,7 +123,6 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	recorder := &hijackRecorder{ResponseWriter: w}
 	ws, err := websocket.Accept(recorder, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
 	if err != nil {
-		c.end()
 		d.leave(c) // Accept has responded
 		return
 	}
@@ -151,6 +149,7 @@ func (d *Handler) enter(c *conn) bool {
 }
 
 func (d *Handler) leave(c *conn) {
+	c.end() // so that Drain does not wait for it
 	if c.release != nil {
 		c.release()
 	}
