@@ -104,8 +104,8 @@ func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 		policy = r.classes.Load().Pinned
 	}
 	query := cache.Query{
-		Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.Class.ReadsState(),
-		Ahead: q.Pinned == 0 && q.Cost < node.Scan && max(len(q.Key), q.Size) <= maxAhead, Confined: q.Kind.Class == Unknown,
+		Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.Class.ReadsState() && !q.isLong(),
+		Ahead: q.Pinned == 0 && q.Cost < node.Scan && !q.isLong(), Confined: q.Kind.Class == Unknown,
 	}
 	if tip.Known {
 		query.Tip, query.Interval = tip.Height, tip.Interval

@@ -114,7 +114,7 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 		return a.compose(ctx, before)
 	}
 	q, r := a.q, a.request()
-	if q.Size > maxAhead {
+	if q.Size > maxRetained {
 		release, err := a.Stack.HoldRead(r.Client, a.many, q.Size)
 		defer release()
 		if err != nil {
