@@ -19,7 +19,7 @@ import (
 func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) error {
 	var run []jsonrpc.Call
 	calls := 0
-	batch, err := jsonrpc.Each(body, func(one jsonrpc.Call) (more bool) {
+	err := jsonrpc.Each(body, func(one jsonrpc.Call) (more bool) {
 		if calls++; one.ID != nil { // no notification, which has no answer
 			run = append(run, one)
 		}
@@ -39,13 +39,11 @@ func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) err
 	if err != nil {
 		return err
 	}
-	rec.Route = "rpc batch"
-	if !batch || len(run) == 1 {
-		rec.Route = d.routeOf(run[0].Method)
-	}
 	if len(run) > 1 {
+		rec.Route = "rpc batch"
 		return d.answerCalls(c, rec, run, hs)
 	}
+	rec.Route = d.routeOf(run[0].Method)
 	return d.answerCall(c, rec, body, run[0], hs)
 }
 

@@ -57,10 +57,10 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 		return a
 	}
 	return end(d.exchange(from, d.routeOf(name), func(rec *record.Record) (int, error) {
-		a.Again = func() socket.Answer { return end(d.reader.Stack.Repeat(rec, serve)) }
 		if err := k.admit(from, rec, http.Header{}); err != nil {
 			return 0, err
 		}
+		a.Again = func() socket.Answer { return end(d.reader.Stack.Repeat(rec, serve)) }
 		return serve(rec)
 	}))
 }

@@ -150,7 +150,7 @@ func callOf(f fields) (Call, error) {
 
 // Each parses a call, or the calls of a batch, and passes them to f one by one, because a batch may contain a
 // hundred thousand, until f returns false. Its error has the node's text, and may follow calls that were already passed to f.
-func Each(body []byte, f func(Call) (more bool)) (batch bool, err error) {
+func Each(body []byte, f func(Call) (more bool)) (err error) {
 	all := gjson.Result{}
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) && jsontext.Valid(body) {
 		all = gjson.Parse(unsafe.String(&body[0], len(body))) //nolint:gosec // body does not change meanwhile
@@ -160,7 +160,7 @@ func Each(body []byte, f func(Call) (more bool)) (batch bool, err error) {
 		if err == nil {
 			f(c)
 		}
-		return false, err
+		return err
 	}
 	all.ForEach(func(_, one gjson.Result) bool {
 		var c Call
@@ -170,7 +170,7 @@ func Each(body []byte, f func(Call) (more bool)) (batch bool, err error) {
 	if err != nil {
 		_, err = Read(body) // the node's error for a batch that it cannot read
 	}
-	return true, err
+	return err
 }
 
 // Code is the code of an error.

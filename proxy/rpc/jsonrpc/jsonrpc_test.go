@@ -79,7 +79,7 @@ func TestNumericIDsAreReturnedUnchanged(t *testing.T) {
 			for name, read := range map[string]func([]byte) (Call, error){
 				"Read": Read, "ReadFirst": ReadFirst,
 				"Each": func(body []byte) (c Call, err error) {
-					_, err = Each([]byte("["+string(body)+"]"), func(one Call) bool { c = one; return true })
+					err = Each([]byte("["+string(body)+"]"), func(one Call) bool { c = one; return true })
 					return c, err
 				},
 			} {
