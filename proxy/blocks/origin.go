@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -117,7 +118,10 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 	if q.Size > maxRetained {
 		release, err := a.Stack.HoldRead(r.Client, a.many, q.Size)
 		defer release()
-		if err != nil {
+		switch {
+		case errors.Is(err, account.ErrShare): // of this client; other callers of the flight may read for themselves
+			return nil, fmt.Errorf("%w: %w", cache.ErrShare, err)
+		case err != nil:
 			return nil, fmt.Errorf("%w: %w", cache.ErrOverloaded, err)
 		}
 	}

@@ -22,6 +22,7 @@ const maxBodies = 32 << 20
 type Memory struct {
 	account   *account.Account // nil means no limit
 	requests  *account.Part
+	reads     *account.Part // long requests that nodes are read for, in addition to the requests of waiting clients
 	admission *limits.Admission
 }
 
@@ -32,7 +33,8 @@ func NewMemory(a *account.Account, admission *limits.Admission) *Memory {
 	if a != nil {
 		most = max(min(most, a.Limit()/2), LargestBody)
 	}
-	return &Memory{a, a.Part(account.Requests, most, LargestBody), admission}
+	part := func() *account.Part { return a.Part(account.Requests, most, LargestBody) }
+	return &Memory{a, part(), part(), admission}
 }
 
 // A RequestBody holds memory for the body of a request. It is for one goroutine.
@@ -66,11 +68,12 @@ func (b *RequestBody) ReadRequest(w http.ResponseWriter, r *http.Request, larges
 // Release releases the memory. It may be called again, also concurrently.
 func (b *RequestBody) Release() { b.hold.Close() }
 
-// HoldRead reserves bytes of a request that a read for a client may hold for longer than the client waits. Unless many, the
-// client has a share, as with HoldBody. The error is account.ErrShare or account.ErrFull.
+// HoldRead reserves bytes of a request that a read for a client may hold for longer than the client waits. They count apart
+// from those of HoldBody, because the waiting client holds them, too. Unless many, the client has a share. The error is as that
+// of Take.
 func (m *Memory) HoldRead(client string, many bool, bytes int) (release func(), err error) {
-	hold := m.requests.Open(client, many)
-	return hold.Close, hold.Take(bytes)
+	hold := m.reads.Open(client, many)
+	return hold.Close, bodyRefusal(hold.Take(bytes))
 }
 
 // HoldStream reserves bytes for a long-lived stream, until release is called. The error is a *failure.Failure.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,10 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -263,4 +267,34 @@ func TestMemoryIsReservedWhileALongRequestIsRead(t *testing.T) {
 	}
 	expect.ErrorIs(t, lookup(make([]byte, size+1)), cache.ErrOverloaded, "Lookup without memory")
 	expect.Equal(t, reads, 1, "reads, one of which had memory")
+}
+
+func TestLongestRequestIsReadWithinTheShareOfItsClient(t *testing.T) {
+	c := expect.Value(cache.New(cache.Options{MemoryBytes: 256 << 20}))(t)
+	defer c.Close()
+	stack := web.New(web.Options{}, c)
+	n := &nodes{byGRPC: func() (*node.Answer, error) {
+		return &node.Answer{Height: 100, Type: node.MessageType, Body: []byte("v")}, nil
+	}}
+	reader := expect.Value(blocks.New(blocks.Options{Nodes: n}, stack, c))(t)
+	kind := reader.Add(&blocks.Kind{Name: "state", Class: blocks.Live})
+	v := state.New(state.Options{GRPC: true}, reader, kind, kind, state.GRPC)
+	lookup := func(message []byte) error {
+		rec := &record.Record{Client: limits.Client{Address: netip.MustParseAddr("192.0.2.1")}}
+		held := stack.HoldBody(&rec.Client)
+		defer held.Release()
+		expect.NoError(t, held.Take(len(message)))
+		q := v.Query(state.Request{Method: method, Message: message}, blocks.Heights{})
+		_, err := v.Lookup(t.Context(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), rec, q, n.Tip())
+		return err
+	}
+	expect.NoError(t, lookup(make([]byte, conn.LargestBody)))
+
+	client := limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
+	release := expect.Value(stack.HoldRead(client.Name(), false, conn.LargestBody))(t)
+	err := lookup(make([]byte, 4<<20))
+	expect.ErrorIs(t, err, cache.ErrShare, "Lookup beyond the share") // so that the cache reads for other callers of the flight
+	expect.Equal(t, failure.Of(err).Status, http.StatusTooManyRequests, "status")
+	release()
+	expect.Equal(t, c.Account().Used(), 0, "memory reserved after the reads")
 }
