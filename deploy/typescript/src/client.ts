@@ -80,12 +80,12 @@ export class Client<D extends Dialect> {
    */
   async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>>, void, undefined> {
     const params: Record<string, unknown> = { ...options?.params }
-    let pinned: ReadOptions | undefined
+    let pinned: { height: number; signal?: AbortSignal } | undefined
     for (;;) {
       const read = (at: ReadOptions | undefined) => this.read<Msg<P, D>>(target(path, params), at)
       const page = await read(pinned ?? options).catch((err: TipcacheError) => {
-        if (!pinned || err.status !== 404 && err.status !== 500) throw err
-        return read(options) // the block is pruned
+        if (!pinned || ![400, 404, 500].includes(err.status)) throw err
+        return read({ ...options, minHeight: pinned.height }) // the block is pruned, or has not arrived at this replica
       })
       yield page
       const key = nextKey(page)

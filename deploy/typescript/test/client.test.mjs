@@ -31,18 +31,22 @@ test('a walk gives every item once, all of one block', { skip }, async () => {
   assert.equal(heights.size, 1)
 })
 
-test('the pages of a walk name the block of the first one, until it is pruned', async () => {
+test('the pages of a walk name the block of the first one, unless it is pruned or has not arrived', async () => {
   const asked = []
   const request = async (input, { headers }) => {
-    asked.push([new URL(input).searchParams.get('pagination.key'), headers['X-Block-Height']])
-    if (asked.length === 3) return new Response('{"code":404,"msg":{},"error":"pruned"}', { status: 404 })
-    const msg = { validators: [], pagination: { next_key: asked.length < 5 ? `key${asked.length}` : null } }
+    asked.push([new URL(input).searchParams.get('pagination.key'), headers['X-Block-Height'], headers['X-Min-Block-Height']])
+    const refused = { 3: 404, 6: 400 }[asked.length]
+    if (refused) return new Response(`{"code":${refused},"msg":{},"error":"refused"}`, { status: refused })
+    const msg = { validators: [], pagination: { next_key: asked.length < 7 ? `key${asked.length}` : null } }
     return new Response(JSON.stringify({ code: 200, msg, error: '' }), { headers: { 'X-Block-Height': headers['X-Block-Height'] ?? String(10 + asked.length) } })
   }
   let last
   for await (const { height } of new Tipcache('http://127.0.0.1', { fetch: request }).pages('/staking/validators')) last = height
-  assert.deepEqual(asked, [[null, undefined], ['key1', '11'], ['key2', '11'], ['key2', undefined], ['key4', '14']])
-  assert.equal(last, 14)
+  assert.deepEqual(asked, [
+    [null, undefined, undefined], ['key1', '11', undefined], ['key2', '11', undefined], ['key2', undefined, '11'],
+    ['key4', '14', undefined], ['key5', '14', undefined], ['key5', undefined, '14'],
+  ])
+  assert.equal(last, 17)
 })
 
 test('a walk follows the Link of a list that is all there is', { skip }, async () => {
