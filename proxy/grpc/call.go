@@ -1,6 +1,7 @@
 package grpc
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -171,7 +172,9 @@ func (k *call) heights() (hs blocks.Heights, ok bool) {
 // message does not arrive before the request's deadline, this call ends, without affecting others on the connection.
 func (k *call) receive() (message []byte, ok bool, err error) {
 	if k.receiver.from == nil {
-		err = k.stream.RecvMsg(&k.message)
+		if err = k.stream.RecvMsg(&k.message); cap(k.message) > 2*len(k.message) { // a read may retain it, but not what follows in the body
+			k.message = bytes.Clone(k.message)
+		}
 	} else if err = k.receiveErr; err == nil {
 		g := timeoutAt(k.reader.Stack.Deadline(k.start), k.receiver.from)
 		if k.message == nil {
