@@ -25,7 +25,7 @@ for (const size of [20, 100]) {
   check(`a batch of ${size}: ${answered(batch)} are answered`, answered(batch) === size)
 }
 const tooLong = await read(new HttpBatchClient(url, { batchSizeLimit: 150, dispatchInterval: 50 }), 150)
-check('a batch of 150 is refused, call by call', tooLong.length === 150 && tooLong.every((one) => one.status === 'rejected' && /-32600/.test(one.reason.message)))
+check('a batch of 150 is refused as a whole, and no call waits', tooLong.length === 150 && tooLong.every((one) => one.status === 'rejected' && /500/.test(one.reason.message)))
 
 const client = await SigningStargateClient.connectWithSigner(url, wallet, { gasPrice: GasPrice.fromString('0.01stake') })
 const before = await client.getBalance(address, 'stake')

@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"proxy/fallback":         {"proxy/failure", "proxy/limits", "proxy/record", "proxy/respond", "proxy/session", "proxy/stream", "proxy/web", "upstream", "upstream/account"},
 	"proxy/docs":             {"proxy/record", "proxy/limits", "proxy/respond", "proxy/session", "proxy/blocks", "proxy/dialect", "proxy/story", "proxy/story/documented", "proxy/cosmos", "proxy/collections", "proxy/stream", "proxy/web", "cache"},
 	"proxy/story/documented": {},
-	"proxy/blocks":           {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/session", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node", "upstream/node/queue"},
+	"proxy/blocks":           {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/session", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/account", "upstream/node", "upstream/node/queue"},
 	"proxy/dialect":          {"proxy/record", "proxy/respond", "proxy/failure", "proxy/blocks", "proxy/web", "cache", "upstream/node"},
 	"proxy/story":            {"proxy/record", "proxy/respond", "proxy/failure", "proxy/story/documented", "proxy/dialect", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/account", "upstream/node"},
 	"proxy/cosmos":           {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/dialect", "proxy/blocks", "proxy/state", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
