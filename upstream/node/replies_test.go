@@ -118,7 +118,7 @@ func TestCompressedGRPCResponseMayBeLong(t *testing.T) {
 		_ = grpc.SetSendCompressor(s.Context(), "gzip")
 		return next(srv, s)
 	}))
-	p := runGRPC(t, Options{maxBody: 5 << 20}, n.address)
+	p := runGRPC(t, Options{maxBody: 5 << 20, Timeout: time.Minute}, n.address)
 	waitForGRPC(t, p, 0, "ok")
 	if a, err := invoke(t, p, fmt.Sprint("/a.Service/Long", 5<<20), AtTip); err != nil || len(a.Body) != 5<<20 {
 		t.Errorf("Fetch of 5 MiB = %.200v, %v; want the response", a, err)
