@@ -182,7 +182,7 @@ type Log struct {
 
 // Audit repeats reads to find responses that differ.
 type Audit struct {
-	Share float64 `yaml:"share" must:"from 0 to 1" doc:"Share of the responses from nodes and Redis, 0 to 1, that tipcache reads again at the same height, from another node if there is one. It logs and counts differences."`
+	Share float64 `yaml:"share" must:"from 0 to 1" doc:"Share of the responses from nodes and Redis, 0 to 1, that tipcache reads again at the same height, from another node if there is one. It logs and counts differences. Requests of more than 2 KiB are left out."`
 }
 
 // Tracing sends OpenTelemetry traces.
