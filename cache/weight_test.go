@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // measuring is an environment variable, set in the process that measures its heap.
@@ -27,24 +29,16 @@ func TestEntriesAreCountedWithTheirHeapSize(t *testing.T) {
 	for _, size := range []int{0, 100, 700, 2000, 8000, 50_000} {
 		n := min(20_000, 100_000_000/(size+500))
 		entries := newMemory(1<<40, 1<<40, &counts{})
-		before := heapInUse()
+		before := expect.LiveHeap()
 		for i := range n {
 			key := fmt.Sprintf("documented/staking/validators/0x%040x@%d", i, i)
 			entries.put(&Query{Key: key}, &Entry{Content: NewContent(200, "application/json", "", make([]byte, size), 1), Height: int64(i + 1), ReadAt: time.Now()})
 		}
 		entries.CleanUp()
-		used, weight := float64(heapInUse()-before)/float64(n), float64(entries.WeightedSize())/float64(n)
+		used, weight := float64(expect.LiveHeap()-before)/float64(n), float64(entries.WeightedSize())/float64(n)
 		if used < 0.9*weight || used > 1.1*weight {
 			t.Errorf("heap bytes per entry with a body of %d bytes = %.0f, want its weight %.0f within a tenth", size, used, weight)
 		}
 		runtime.KeepAlive(entries)
 	}
-}
-
-func heapInUse() int64 {
-	runtime.GC()
-	runtime.GC() // frees what pools dropped during the first
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -87,13 +87,7 @@ func TestReusedEncoderAllocatesLittleBeyondItsOutput(t *testing.T) {
 func TestNumberOfEncodersIsLimited(t *testing.T) {
 	const most = 48 << 20 // sixteen encoders of each kind would take 200 MiB
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
-	held := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := held()
+	before := expect.LiveHeap()
 	e := codings.NewEncoders()
 	body := []byte(strings.Repeat("0123456789abcdef", 1<<14))
 	for range 3 {
@@ -105,7 +99,7 @@ func TestNumberOfEncodersIsLimited(t *testing.T) {
 		}
 		all.Wait()
 	}
-	if bytes := held() - before; bytes > most {
+	if bytes := expect.LiveHeap() - before; bytes > most {
 		t.Errorf("bytes held by encoders = %d, want at most %d", bytes, most)
 	}
 	runtime.KeepAlive(e)

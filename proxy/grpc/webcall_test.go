@@ -191,17 +191,9 @@ func TestQueryRetainsOnlyItsMessage(t *testing.T) {
 	n := newRecordedNode(t)
 	var kept cache.NewEntry
 	d := open(t, n, true, func(s *setup) { s.cache.OnNewEntry = func(e cache.NewEntry) { kept = e } })
-	used := func() int64 {
-		var m runtime.MemStats
-		for range 3 { // until pools are empty
-			runtime.GC()
-		}
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := used()
+	before := expect.LiveHeap()
 	d.callWeb(t, "application/grpc-web+proto", params, make([]byte, 10<<20), "X-Cosmos-Block-Height", "14")
-	if retained := used() - before; kept.Entry == nil || retained > 5<<20 {
+	if retained := expect.LiveHeap() - before; kept.Entry == nil || retained > 5<<20 {
 		t.Errorf("memory retained with the entry %v = %d bytes, want at most 5 MiB", kept.Entry, retained)
 	}
 	runtime.KeepAlive(kept)

@@ -135,21 +135,13 @@ func TestCallReadAheadRetainsNoOtherCallOfItsBatch(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":1,"method":"abci_query","params":{"path":"/a.Query/B","data":"%s"}}`
 	short := fmt.Sprintf(call, "01")
 	batch := "[" + fmt.Sprintf(call, strings.Repeat("00", 1<<20)) + "," + short + "]"
-	used := func() int64 {
-		var m runtime.MemStats
-		for range 3 { // until pools are empty
-			runtime.GC()
-		}
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	for n.height.Store(100); n.height.Load() <= 101; n.height.Add(1) {
 		c.ReadAhead(t.Context(), ahead.Block{Height: n.height.Load()})
-		before := used()
+		before := expect.LiveHeap()
 		_, answer := post(t, server.URL, batch)
 		expect.Contains(t, answer, `"result":`, "answer")
 		post(t, server.URL, short)
-		if kept := used() - before; kept > 512<<10 {
+		if kept := expect.LiveHeap() - before; kept > 512<<10 {
 			t.Errorf("memory that a batch retains at block %d = %d bytes, want at most 512 KiB", n.height.Load(), kept)
 		}
 	}

@@ -1,6 +1,7 @@
 package expect
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -39,4 +40,13 @@ func Metrics(t testing.TB, from prometheus.Gatherer, name string) map[string]flo
 		}
 	}
 	return samples
+}
+
+// LiveHeap returns the number of bytes on the heap that are in use, without those in pools.
+func LiveHeap() int64 {
+	runtime.GC()
+	runtime.GC() // frees what pools dropped during the first
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // less than 63 bits
 }
