@@ -68,9 +68,9 @@ func (b *RequestBody) ReadRequest(w http.ResponseWriter, r *http.Request, larges
 // Release releases the memory. It may be called again, also concurrently.
 func (b *RequestBody) Release() { b.hold.Close() }
 
-// HoldRead reserves bytes of a request that a read for a client may hold for longer than the client waits. They count apart
-// from those of HoldBody, because the waiting client holds them, too. Unless many, the client has a share. The error is as that
-// of Take.
+// HoldRead reserves memory for the request of a read, which may last longer than its client waits. It is separate from the
+// memory of HoldBody, which the waiting client still holds. A client has a share, unless it stands for many clients. The
+// error is the same as Take's.
 func (m *Memory) HoldRead(client string, many bool, bytes int) (release func(), err error) {
 	hold := m.reads.Open(client, many)
 	return hold.Close, bodyRefusal(hold.Take(bytes))

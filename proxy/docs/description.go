@@ -68,7 +68,7 @@ func describe(o Options) *description {
 	return d
 }
 
-// must panics if err is not nil. It is for the embedded files, all of which tests read.
+// must panics if err is not nil. Only an invalid embedded file can cause an error, and tests read all of these files.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -64,7 +64,7 @@ func (n *fakeNode) change(f func()) {
 	f()
 }
 
-// fork takes the newest blocks from the node, and gives those that it has other hashes.
+// fork removes the newest blocks of the node, and changes the hashes of all others.
 func (n *fakeNode) fork(blocks int64) {
 	n.change(func() {
 		n.height, n.hash = n.height-blocks, func(height int64) string { return fmt.Sprint("F", height) }

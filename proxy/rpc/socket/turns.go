@@ -16,8 +16,8 @@ const (
 // mayWait is the size of the queue beyond which a message has a deadline, in bytes.
 const mayWait = 64 << 10
 
-// MaxConcurrent is the number of calls of a connection, or of a batch, that are answered concurrently: as many as a batch of
-// CosmJS has.
+// MaxConcurrent is the maximum number of calls of a connection or a batch that are answered at the same time. CosmJS sends
+// batches of this size.
 const MaxConcurrent = 20
 
 // GoroutineCost is the measured memory of a goroutine that answers a call, in bytes.
