@@ -116,6 +116,12 @@ func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 	return query
 }
 
+// maxRetained is the maximum size of a request, in bytes, that is kept after its response, to be read ahead or audited. For a
+// longer one, memory is reserved while it is read, because its client may have left.
+const maxRetained = 2 << 10
+
+func (q *Query) isLong() bool { return max(len(q.Key), q.Size) > maxRetained }
+
 // key returns the cache key: one for the newest block, replaced block by block, and one for each block that is
 // requested by its height.
 func (q *Query) key() string {

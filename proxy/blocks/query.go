@@ -41,12 +41,6 @@ type Query struct {
 	Typos string   // parameters of the request that are ignored and are probably typos; "" for none
 }
 
-// maxRetained is the maximum size of a request, in bytes, that is kept after its response, to be read ahead or audited. For a
-// longer one, memory is reserved while it is read, because its client may have left.
-const maxRetained = 2 << 10
-
-func (q *Query) isLong() bool { return max(len(q.Key), q.Size) > maxRetained }
-
 // A Snapshot is the block at which a walk over pages continues while a node has it. After that the query reads the
 // newest block.
 type Snapshot struct {

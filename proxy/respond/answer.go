@@ -2,7 +2,7 @@
 //
 //   - answer.go writes a response from the cache; freshness.go says how old it is and how long it is fresh;
 //   - headers.go collects its headers;
-//   - negotiate.go finds out whether the client has it already, and which coding the client gets; accept.go reads Accept;
+//   - negotiate.go reads what the client accepts and already has, and chooses a coding;
 //   - uncached.go writes responses that are not from the cache.
 package respond
 
