@@ -31,7 +31,7 @@ type heightSource struct {
 	source   int           // number in the tracker
 	tried    time.Time     // when a claim last needed a proof
 	hashless int           // consecutive reads without a hash
-	silence  time.Time     // when other nodes stopped saying whether they have the block that this one contradicts; zero if they do
+	silence  time.Time     // when other nodes stopped saying whether they have the block that this one contradicts; zero if they do, or it does not
 	polled   broadcast     // a poll has ended
 	pollNow  chan struct{} // has a value if the next poll must begin at once
 	nextPoll *time.Timer   // fires when the next poll is due

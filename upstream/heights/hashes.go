@@ -150,7 +150,7 @@ const (
 func (s *heightSource) claimHashed(ctx context.Context, h hasher, claim tip.Claim) {
 	epoch, parent, hashes := s.chain.Tip().Epoch, claim.Height-1, map[int64]string{}
 	ours := h.checkHash(ctx, epoch, parent, "") // false for a node on a fork
-	for _, height := range s.chain.hashes.missing(parent) {
+	for _, height := range s.chain.hashes.missing(parent, len(s.chain.all()) == 1) {
 		hashes[height] = s.readHash(ctx, h, height)
 		if ours = h.checkHash(ctx, epoch, height, hashes[height]); !ours {
 			break
@@ -161,15 +161,15 @@ func (s *heightSource) claimHashed(ctx context.Context, h hasher, claim tip.Clai
 	}
 }
 
-// missing returns the heights up to last whose hashes have to be read, none if last is the newest known one. If blocks were
-// missed, the heights begin with the newest known one, whose hash shows whether the chain was rolled back. If last is
-// below that, its hash shows the same.
-func (t *hashTable) missing(last int64) (heights []int64) {
+// missing returns the heights up to last whose hashes have to be read, none if last is the newest known one. They begin with
+// the newest known one, whose hash shows whether the chain was rolled back, or the node is on a fork. If last is below that,
+// its hash shows the same. If no block was missed, the only node of a chain need not send that hash again.
+func (t *hashTable) missing(last int64, onlyNode bool) (heights []int64) {
 	newest, _ := t.newest()
 	switch {
 	case last == newest:
 		return nil
-	case newest == 0 || last <= newest+1:
+	case newest == 0 || last < newest || last == newest+1 && onlyNode:
 		return []int64{last}
 	case last > newest+maxMissing:
 		return []int64{newest, last}

@@ -153,6 +153,48 @@ func TestForkIsNotFollowedDuringARestart(t *testing.T) {
 	}, ours, other)
 }
 
+// While the hash in a header is compared, the next block is late and read through the REST server.
+func TestLateBlockOfForkIsNotFollowedDuringARestart(t *testing.T) {
+	ours, other := newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		ours.change(func() { ours.hangs, ours.silent = true, true })
+		c.wait(5 * interval)
+		other.fork(1)
+		other.commit()
+		other.commit()
+		c.wait(5 * interval)
+		if got := c.HashOf(1000); got != "" || c.known[1].State().Fork == 0 || c.Tip().Height > 1000 || c.epochs.Load() > 0 {
+			t.Errorf("tip = %+v with hash %q below, want 1000, no hash and the node on a fork\n%s", c.Tip(), got, c.log)
+		}
+	}, ours, other)
+}
+
+func TestForkThatEndedDoesNotShortenTheNextWait(t *testing.T) {
+	for _, restOnly := range []bool{false, true} {
+		ours, other := newFakeNode(990), newFakeNode(990)
+		ours.restOnly, other.restOnly = restOnly, restOnly
+		runChain(t, func(t *testing.T, c *followed) {
+			chain := other.hash
+			for range 2 {
+				ours.change(func() { ours.hangs, ours.silent = true, true })
+				c.wait(5 * interval)
+				other.fork(1)
+				other.commit()
+				other.commit()
+				c.wait(5 * interval)
+				if c.epochs.Load() > 0 {
+					t.Fatalf("epoch began while the other node restarts (REST only: %t)\n%s", restOnly, c.log)
+				}
+				other.change(func() { other.hash, other.height = chain, other.height-2 })
+				other.commit()
+				c.wait(3 * interval)
+				ours.change(func() { ours.hangs, ours.silent, ours.height = false, false, other.newest() })
+				c.blocks(80)
+			}
+		}, ours, other)
+	}
+}
+
 // TestForkIsFollowedWhenNoOtherNodeHasTheChain loses the node that contradicts the fork.
 func TestForkIsFollowedWhenNoOtherNodeHasTheChain(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)

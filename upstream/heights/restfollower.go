@@ -50,7 +50,7 @@ func (f *restFollower) poll(ctx context.Context) time.Duration {
 		if f.claimed { // CometBFT provides heights again
 			f.chain.tip.Retire(f.source)
 		}
-		f.claimed, f.known, f.polls = false, v.Height, 0
+		f.claimed, f.known, f.polls, f.silence = false, v.Height, 0, time.Time{}
 	} else if err := f.check(ctx); errors.Is(err, errNoHeights) {
 		return maxSilence
 	} else if err != nil {

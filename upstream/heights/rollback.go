@@ -106,6 +106,7 @@ func (f *rpcFollower) excludeFork(height int64) {
 
 // rejoin makes an excluded node usable again.
 func (f *rpcFollower) rejoin() {
+	f.silence = time.Time{}
 	if f.node.State().Fork == 0 {
 		return
 	}
@@ -148,11 +149,11 @@ func lacksBlock(err error) bool {
 
 // checkHash decides like rpcFollower.checkHash, but distrusts the source of a forked node instead of excluding the node.
 func (f *restFollower) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
-	known := f.chain.hashes.at(height)
-	if known == "" || hash == "" || known == hash {
-		return true
-	}
-	if f.decideFork(ctx, epoch, height, known) {
+	switch known := f.chain.hashes.at(height); {
+	case known == "" || hash == "":
+	case known == hash:
+		f.silence = time.Time{}
+	case f.decideFork(ctx, epoch, height, known):
 		f.distrust(height+1, errFork)
 		return false
 	}
