@@ -51,18 +51,23 @@ type Event struct {
 	held    *account.Hold
 }
 
-// eventWeight is the memory of an event in addition to its texts, in bytes.
-const eventWeight = 512
+// Memory in bytes.
+const (
+	eventWeight   = 512 // an event in addition to its texts
+	messageWeight = 128 // a message in a queue, with its verdict
+)
 
-// hold reserves the event's memory, once for all holders. It returns false if there is no room.
+// hold reserves a message, and the event's memory once for all holders. It returns false if there is no room.
 func (e *Event) hold(memory *account.Part) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	bytes := messageWeight
 	if e.holders == 0 {
 		e.held = memory.Open("", true)
-		if e.held.Take(int(e.weight)) != nil {
-			return false
-		}
+		bytes += int(e.weight)
+	}
+	if e.held.Take(bytes) != nil {
+		return false
 	}
 	e.holders++
 	return true
@@ -74,6 +79,8 @@ func (e *Event) release() {
 	defer e.mu.Unlock()
 	if e.holders--; e.holders == 0 {
 		e.held.Close()
+	} else {
+		e.held.Release(messageWeight)
 	}
 }
 

@@ -18,8 +18,8 @@ type hub struct {
 	mu        sync.Mutex
 	groups    map[string]*group                // by the identity of the query
 	byValue   map[equality]map[*group]struct{} // by the value that the query requires
-	tags      map[string]int                   // number of groups whose query requires a value of a tag
 	consensus int                              // number of groups that consensus events may match
+	members   int64                            // number of subscriptions
 	number    uint64                           // of the newest event
 	budget    int                              // remaining query.Cost that the hub spends on this event
 	changed   chan struct{}                    // receives a message when the result of demand may have changed
@@ -44,7 +44,7 @@ type group struct {
 
 func newHub() *hub {
 	return &hub{
-		groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, tags: map[string]int{}, changed: make(chan struct{}, 1),
+		groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, changed: make(chan struct{}, 1),
 	}
 }
 
@@ -73,6 +73,8 @@ func (h *hub) add(s *subscription, onFirst func()) {
 		h.addGroup(g)
 	}
 	g.members[s] = struct{}{}
+	s.group = g
+	h.members++
 }
 
 func (h *hub) addGroup(g *group) {
@@ -84,7 +86,6 @@ func (h *hub) addGroup(g *group) {
 		h.byValue[at] = map[*group]struct{}{}
 	}
 	h.byValue[at][g] = struct{}{}
-	h.tags[at.tag]++
 	upstream.Wake(h.changed)
 }
 
@@ -96,13 +97,14 @@ func (h *hub) remove(s *subscription) {
 }
 
 func (h *hub) removeLocked(s *subscription) {
-	identity := s.query.String()
-	g := h.groups[identity]
+	g := s.group
 	if g == nil {
 		return
 	}
+	s.group = nil
+	h.members--
 	if delete(g.members, s); len(g.members) == 0 {
-		delete(h.groups, identity)
+		delete(h.groups, s.query.String())
 		h.removeGroup(g)
 	}
 }
@@ -114,9 +116,6 @@ func (h *hub) removeGroup(g *group) {
 	at := equalityOf(g.query)
 	if delete(h.byValue[at], g); len(h.byValue[at]) == 0 {
 		delete(h.byValue, at)
-	}
-	if h.tags[at.tag]--; h.tags[at.tag] == 0 {
-		delete(h.tags, at.tag)
 	}
 	upstream.Wake(h.changed)
 }
@@ -133,9 +132,6 @@ func (h *hub) publish(e *Event) (offered int) {
 		defer e.release()
 	}
 	for tag, values := range e.Tags {
-		if h.tags[tag] == 0 {
-			continue
-		}
 		for _, value := range values {
 			for g := range h.byValue[equality{tag, value}] {
 				offered += h.offer(g, e, size)
@@ -148,13 +144,14 @@ func (h *hub) publish(e *Event) (offered int) {
 	return offered
 }
 
-// makeRoom holds an event while it is published. If its memory is used up, it cancels the subscriptions of the subscribers
-// with the most unread events first, unless the event is larger than the whole memory.
+// makeRoom holds an event while it is published, and leaves memory for a message to each subscription. If the memory is used
+// up, it cancels the subscriptions of the subscribers with the most unread events first, unless that cannot be enough.
 func (h *hub) makeRoom(e *Event) (held bool) {
-	if !h.memory.Fits(e.weight) {
+	needed := e.weight + messageWeight*(1+h.members)
+	if !h.memory.Fits(needed) {
 		return false
 	}
-	for !e.hold(h.memory) {
+	for h.memory.Free(needed) < needed || !e.hold(h.memory) {
 		heaviest, most := (*Subscriber)(nil), int64(0)
 		for _, g := range h.groups {
 			for s := range g.members {

@@ -51,7 +51,8 @@ type subscription struct {
 	owner *Subscriber
 	query *query.Query
 	label any
-	bytes int64 // reserved memory
+	bytes int64  // reserved memory
+	group *group // nil if the hub does not have it; guarded by hub.mu
 
 	// Guarded by owner.mu.
 	waiting  int  // messages in the queue

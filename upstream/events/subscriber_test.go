@@ -2,12 +2,14 @@ package events_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -46,6 +48,44 @@ func TestEventThatHasAValueTwiceIsOfferedOnce(t *testing.T) {
 			expect.Equal(t, w.feed.Publish(event), 1, "subscriptions to which the event was offered")
 		}
 	})
+}
+
+func TestUnreadMessagesUseTheirPartOfMemory(t *testing.T) {
+	memory := account.New(16<<20, nil)
+	feed := events.New(events.Options{Heights: newChain(0), Nodes: func() []events.Node { return nil }, Memory: memory})
+	var slow []*listener
+	for range 12 {
+		s := &listener{Subscriber: feed.Subscriber(20, func() {})}
+		for i := range 20 {
+			expect.NoError(t, s.Subscribe(fmt.Sprintf("x.y>%d", i), "slow"))
+		}
+		slow = append(slow, s)
+	}
+	publish := func(count int) {
+		for range count {
+			feed.Publish(&events.Event{Kind: events.Tx, Tags: map[string][]string{"x.y": {"99"}}})
+		}
+	}
+	before := memory.Used()
+	publish(10)
+	if each := (memory.Used() - before) / (10 * 12 * 20); each < 100 {
+		t.Errorf("reserved memory of a message = %d bytes, want 100 or more", each)
+	}
+	publish(140)
+	if most := before + memory.Limit()/4; memory.Used() > most {
+		t.Errorf("reserved bytes = %d, want at most %d", memory.Used(), most)
+	}
+	canceled := 0
+	for _, s := range slow {
+		if s.drain(t.Context()); slices.Contains(s.texts, "slow: internal subscription event buffer is out of capacity") {
+			canceled++
+		}
+		s.Close()
+	}
+	if canceled == 0 || canceled > len(slow)/2 {
+		t.Errorf("canceled subscribers = %d of %d, want those whose messages have no memory", canceled, len(slow))
+	}
+	expect.Equal(t, memory.Used(), 0, "reserved bytes after the subscribers were closed")
 }
 
 // Each costly query compares a value of millions of digits many times.
