@@ -16,9 +16,6 @@ import (
 // avoidFor is how long a node ranks behind the others after its subscription has ended.
 const avoidFor = 10 * time.Second
 
-// maxArrivals is the maximum number of received events that wait for the sequencer.
-const maxArrivals = 8
-
 // A nodeListener subscribes to one node at a time.
 type nodeListener struct {
 	*Feed
@@ -39,7 +36,7 @@ type nodeSubscription struct {
 // consensus it listens to all events, because a node keeps no order between two subscriptions.
 func newNodeListener(f *Feed, consensus bool) *nodeListener {
 	l := &nodeListener{
-		Feed: f, query: kindTag + "='" + NewBlock + "'", arrivals: make(chan arrival, maxArrivals), leftAt: map[string]time.Time{},
+		Feed: f, query: kindTag + "='" + NewBlock + "'", arrivals: make(chan arrival), leftAt: map[string]time.Time{},
 		outage: upstream.NewOutage(f.o.Logger, "stream of events"),
 	}
 	if consensus {
