@@ -138,8 +138,10 @@ func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
 	eventually(http.StatusOK, false)
 	expect.NoError(t, d.SetFaults(nodeDown))
 	eventually(http.StatusOK, true)
-	if status, body := fetch(t, admin+"/readyz?require=nodes"); status != http.StatusServiceUnavailable || !strings.Contains(body, `\"nodes\" is not a part; expected node or store`) {
-		t.Errorf("readyz?require=nodes = %d %s, want 503 with the name", status, body)
+	for _, part := range []string{"nodes", "store"} { // collections are closed
+		if status, body := fetch(t, admin+"/readyz?require="+part); status != http.StatusServiceUnavailable || !strings.Contains(body, `\"`+part+`\" is not a configured part`) {
+			t.Errorf("readyz?require=%s = %d %s, want 503 with the name", part, status, body)
+		}
 	}
 	if status, body := fetch(t, admin+"/readyz?require=node"); status != http.StatusServiceUnavailable {
 		t.Errorf("readyz?require=node = %d %s, want 503", status, body)

@@ -84,9 +84,9 @@ func (s *Service) nodes() []nodeHealth {
 func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	j := s.judge(ctx)
 	for _, part := range required {
-		switch err := j.parts[part]; {
-		case part != "node" && part != "store":
-			j.problems["require"] = fmt.Sprintf("%.40q is not a part; expected node or store", part)
+		switch err, configured := j.parts[part]; {
+		case !configured:
+			j.problems["require"] = fmt.Sprintf("%.40q is not a configured part; expected node or store", part)
 		case err != nil:
 			j.problems[part] = err.Error()
 		}
