@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -75,7 +76,7 @@ func TestNodesWithMixedPageKeysAreDegradedInNodeShape(t *testing.T) {
 		t.Run(shape, func(t *testing.T) {
 			t.Parallel()
 			d := newDevnet(t, devnet.Options{})
-			newer := expect.Value(d.AddNode())(t)
+			newer := devnettest.AddNode(t, d)
 			newer.SetBase64Keys(true)
 			r := startRunning(t, d, func(c *config.Config) {
 				c.Chain.Shape = shape

@@ -122,13 +122,13 @@ func (d *Devnet) Close() error {
 	return nil
 }
 
-// AddNode starts another node of the same chain on free ports. The devnet must have been started; its Close also closes
-// the node.
-func (d *Devnet) AddNode() (*Node, error) {
+// AddNode starts another node of the same chain on these addresses. The devnet must have been started; its Close also
+// closes the node.
+func (d *Devnet) AddNode(rest, comet, grpc string) (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.options
-	o.NodeAddr, o.CometAddr, o.GRPCAddr = "", "", ""
+	o.NodeAddr, o.CometAddr, o.GRPCAddr = rest, comet, grpc
 	n := newNode(d.chain, o)
 	if err := openAll(n.targets...); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -144,7 +145,7 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 
 func TestMoreNodesShareTheChain(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, KeepRecent: 10})
-	late := expect.Value(d.AddNode())(t)
+	late := devnettest.AddNode(t, d)
 	late.SetLag(3)
 	for height, want := range map[int64]int{986: 500, 987: 200, 997: 200, 998: 500} {
 		status, body := fetch(t, late.RESTURL()+"/staking/pool", height)

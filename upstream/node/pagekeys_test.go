@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -26,7 +27,7 @@ const (
 func storyNodes(t *testing.T, o Options) (p *Pool, d *devnet.Devnet, older, newer *devnet.Node) {
 	t.Helper()
 	d = newDevnet(t, Story, devnet.Options{})
-	older, newer = d.Node(), expect.Value(d.AddNode())(t)
+	older, newer = d.Node(), devnettest.AddNode(t, d)
 	newer.SetBase64Keys(true)
 	for _, n := range []*devnet.Node{older, newer} {
 		o.Endpoints = append(o.Endpoints, Endpoint{REST: n.RESTURL(), Comet: n.CometURL()})

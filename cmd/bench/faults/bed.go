@@ -73,9 +73,9 @@ func newBed(ctx context.Context, r *rig.Rig, p *campaign, s setup) *bed {
 	b.chain = b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Dialect: s.dialect, Faults: devnet.Faults{Node: devnet.Fault{Latency: nodeLatency}}})
 	b.lowest = b.chain.Height()
 	b.forks = []clients.Fork{{Began: b.began, From: b.lowest}}
-	b.nodes, b.judge = []*devnet.Node{b.chain.Node()}, rig.Must(b.chain.AddNode())
+	b.nodes, b.judge = []*devnet.Node{b.chain.Node()}, b.AddNode(b.chain)
 	for len(b.nodes) < s.nodes {
-		b.nodes = append(b.nodes, rig.Must(b.chain.AddNode()))
+		b.nodes = append(b.nodes, b.AddNode(b.chain))
 	}
 	for _, n := range b.nodes {
 		if s.keep > 0 {

@@ -197,13 +197,19 @@ func (r *Rig) Close() {
 // Still configures a chain that makes no blocks.
 var Still = devnet.Options{Seed: 1, Interval: -1}
 
-// Chain starts a simulated chain.
+// Chain starts a simulated chain. No connection takes a port of its node during an outage.
 func (r *Rig) Chain(o devnet.Options) *devnet.Devnet {
 	o.Dialect = cmp.Or(o.Dialect, r.Dialect)
+	o.NodeAddr, o.CometAddr, o.GRPCAddr = FreeAddr(), FreeAddr(), FreeAddr()
 	d := Must(devnet.New(o))
 	Check(d.Start())
 	r.OnStop(func() { _ = d.Close() })
 	return d
+}
+
+// AddNode adds a node to a simulated chain, with ports like those of Chain.
+func (r *Rig) AddNode(d *devnet.Devnet) *devnet.Node {
+	return Must(d.AddNode(FreeAddr(), FreeAddr(), FreeAddr()))
 }
 
 // File writes a file into the directory and returns its path.

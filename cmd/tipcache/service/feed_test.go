@@ -26,7 +26,7 @@ func TestUnreachableNodeProvidesNoEvents(t *testing.T) {
 
 func TestNoEventIsLostWhileNodesFail(t *testing.T) {
 	d := devnettest.Start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond, StatusLead: -1})
-	second := expect.Value(d.AddNode())(t)
+	second := devnettest.AddNode(t, d)
 	pool := expect.Value(node.New(node.Options{Dialect: node.Cosmos, BlockInterval: 50 * time.Millisecond, Endpoints: []node.Endpoint{
 		{REST: d.NodeURL(), Comet: d.CometURL()}, {REST: second.RESTURL(), Comet: second.CometURL()},
 	}}))(t)

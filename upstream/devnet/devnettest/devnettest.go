@@ -25,3 +25,13 @@ func Start(t testing.TB, o devnet.Options) *devnet.Devnet {
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
+
+// AddNode adds a node to a chain. Its ports are as safe as those of Start.
+func AddNode(t testing.TB, d *devnet.Devnet) *devnet.Node {
+	t.Helper()
+	n, err := d.AddNode(porttest.Address(t), porttest.Address(t), porttest.Address(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
