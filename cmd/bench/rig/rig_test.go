@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -27,6 +28,17 @@ func TestUsageIncludesChildProcesses(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// The kernel's clock ticks every 10 ms.
+func TestCPUTimeIsExact(t *testing.T) {
+	r := expect.Value(New(t.Context(), Options{Bin: "unused"}))(t)
+	defer r.Close()
+	p := r.Start(t.Context(), "short", nil, "sleep", "600")
+	got := expect.Value(p.Usage())(t).CPU
+	if got <= 0 || got%(10*time.Millisecond) == 0 {
+		t.Errorf("CPU time = %v, want that of a start, which is no multiple of 10ms", got)
+	}
 }
 
 func TestSumAddsSamplesWithLabels(t *testing.T) {
