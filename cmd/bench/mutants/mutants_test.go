@@ -60,6 +60,8 @@ func Used(a int) bool { return a == 0 }
 func Count(a int) { for ; a > 0; a-- { } }
 
 func First(a [1]int) int { return a[0] }
+
+func Vetted(a int) bool { return a != 3 && a != 4 }
 `,
 		"m_test.go":           "package m\n\nimport \"testing\"\n\nfunc TestHeld(t *testing.T) {\n\tCount(3)\n\tif !Held(0) || Held(1) {\n\t\tt.Fail()\n\t}\n}\n",
 		"other/other_test.go": "package other\n\nimport (\n\t\"testing\"\n\n\t\"example.com/m\"\n)\n\nfunc TestUsed(t *testing.T) {\n\tif !m.Used(0) {\n\t\tt.Fail()\n\t}\n}\n",
@@ -80,7 +82,8 @@ func First(a [1]int) int { return a[0] }
 		"/m.go:6 compare survived: == -> !=\n": 1, "/m.go:6 constant survived: 0 -> 1\n": 1,
 		"/m.go:8 compare killed by another package: == -> !=\n": 1, "/m.go:8 constant killed by another package: 0 -> 1\n": 1,
 		"/m.go:10 arithmetic timeout: -- -> ++\n": 1, "/m.go:12 constant not compiled: 0 -> 1\n": 1,
-		"9 tried: 2 killed, 2 killed by another package, 4 survived, 1 timeout; 1 not compiled\n": 1, "bare": 0,
+		"/m.go:14 logic survived: && -> ||\n":                                                      1, // go vet would refuse it
+		"14 tried: 2 killed, 2 killed by another package, 9 survived, 1 timeout; 1 not compiled\n": 1, "bare": 0,
 	} {
 		if got := strings.Count(out.String(), text); got != times {
 			t.Errorf("lines with %q = %d, want %d:\n%s", text, got, times, &out)

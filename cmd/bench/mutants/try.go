@@ -106,7 +106,7 @@ func (p *tested) test(ctx context.Context, most time.Duration, flags ...string) 
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "test")
-	build := exec.CommandContext(ctx, "go", append([]string{"test", "-c", "-ldflags=-s -w", "-o", binary}, append(flags, ".")...)...)
+	build := exec.CommandContext(ctx, "go", append([]string{"test", "-vet=off", "-c", "-ldflags=-s -w", "-o", binary}, append(flags, ".")...)...)
 	build.Dir = p.Dir
 	if build.Run() != nil {
 		return unbuilt, ctx.Err()
@@ -145,7 +145,7 @@ func (m *mutant) try(ctx context.Context, o *options) (verdict, error) {
 	if err != nil || v != survived || !o.all {
 		return v, err
 	}
-	others := exec.CommandContext(ctx, "go", "test", "-failfast", "-overlay", overlay, m.Module.Path+"/...")
+	others := exec.CommandContext(ctx, "go", "test", "-vet=off", "-failfast", "-overlay", overlay, m.Module.Path+"/...")
 	others.Dir = m.Dir
 	if others.Run() != nil {
 		return elsewhere, ctx.Err()
