@@ -45,8 +45,13 @@ func (c *campaign) hostile(name, requests string, s setup, send func(*attacker, 
 		cause: func(ctx context.Context, b *bed) {
 			b.flood(ctx, send)
 			rig.Pause(ctx, 2*blockTime)
+			answered := 0.0
 			for _, r := range b.replicas {
 				rig.Check(b.believesTruth(ctx, r))
+				answered += rig.Must(r.Metrics(ctx)).Sum("tipcache_proxy_requests_total")
+			}
+			if answered < float64(c.requests)/2 {
+				rig.Check(fmt.Errorf("the replicas answered %.0f requests, so most of the %d hostile ones did not arrive", answered, c.requests))
 			}
 		},
 	}}}

@@ -46,6 +46,7 @@ type busyNode struct {
 	capacity int64 // concurrent reads without a slowdown
 	still    bool  // responses are the same at each block
 	entries  map[kind]string
+	served   atomic.Int64 // requests, of all paths
 	reading  atomic.Int64 // concurrent reads
 	counted  atomic.Int64 // reads at or after this block are counted; 0 means none
 	asked    devnet.Tally
@@ -80,6 +81,7 @@ func busyPath(k kind, key int64) string { return fmt.Sprintf("%s%02x%032x", busy
 
 // ServeHTTP answers after a delay that depends on the number of concurrent reads.
 func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n.served.Add(1)
 	key, ok := strings.CutPrefix(r.URL.Path, busyPrefix)
 	if !ok {
 		n.next.ServeHTTP(w, r)

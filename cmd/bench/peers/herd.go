@@ -93,7 +93,10 @@ func (s *herdServer) rush(ctx context.Context, k kind, key int64) {
 // row returns the figures of a kind of keys and resets them.
 func (s *herdServer) row(name string, k kind) []string {
 	waits := func(q float64) float64 { return figures.Quantile(s.waits, q) }
-	_, mean, most := s.node.reads(k)
+	keys, mean, most := s.node.reads(k)
+	if keys == 0 || len(s.waits) == 0 {
+		rig.Check(fmt.Errorf("%s: %s: %d keys read for %d responses", s.name, name, keys, len(s.waits)))
+	}
 	row := figures.Row(name, s.name, mean, most, waits(0.5), waits(0.99), waits(1), s.other)
 	s.waits, s.other = nil, 0
 	return row

@@ -82,6 +82,7 @@ func sustain(ctx context.Context, r *rig.Rig, node *busyNode, p *rig.Process, wa
 		run.since(time.Now())
 	}
 	spent := rig.Spent(p, func() { clients.AwaitBlock(ctx, node.chain, first+rig.Sized(r, blocks, 2)) })
+	node.counted.Store(0) // the CPU of what clients still ask is not in spent
 	rig.Check(ctx.Err())
 	return spent
 }

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -57,9 +58,15 @@ func (c missCase) run(ctx context.Context, r *rig.Rig) [][]string {
 	if c.dialect == "" {
 		flags = []string{"--shape", "node"}
 	}
-	o := origin{node: startBusyNode(r, chain, 0).url, comet: chain.CometURL(), fresh: time.Second}
+	node := startBusyNode(r, chain, 0)
+	o := origin{node: node.url, comet: chain.CometURL(), fresh: time.Second}
 	return compare(ctx, r, []int{missClients}, beforeAll(ctx, r, []string{tipcacheName, nginxName}, o, flags...), []subject{{c.name, plain, func(ctx context.Context, s *peer, connections int) result {
-		return once(ctx, s.Process, s.urls[plain], connections, c.paths(r), c.headers...)
+		paths, before := c.paths(r), node.served.Load()
+		came := once(ctx, s.Process, s.urls[plain], connections, paths, c.headers...)
+		if read := node.served.Load() - before; read < int64(len(paths)) {
+			rig.Check(fmt.Errorf("the node was read %d times for %d responses, so some were not misses", read, len(paths)))
+		}
+		return came
 	}}})
 }
 

@@ -133,6 +133,11 @@ func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 		runs[i] = &keysRun{keysCase: keys, chain: chain, addr: rig.Host(t.URL), clients: renewalsClients}
 	}
 	spent := sustain(ctx, r, node, redis.Process, 3, 10, runs...)
+	for _, run := range runs {
+		if answered := len(run.took); answered == 0 || 100*run.failed > answered {
+			rig.Check(fmt.Errorf("%v: %d requests answered, %d failed, such as %w", c, answered, run.failed, run.failure))
+		}
+	}
 	pairs, _, _ := node.reads(small)
 	return figures.Row(c.bodies, c.replicas, c.keys, 1e6*spent.Seconds()/float64(pairs))
 }
