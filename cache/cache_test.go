@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,14 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m)
 }
 
+var live = cache.Policy{
+	FreshBlocks: 1, StaleBlocks: 10, ErrorBlocks: 100,
+	Fresh: 2 * time.Second, Stale: 20 * time.Second, StaleIfError: time.Hour, Keep: 2 * time.Hour,
+}
+
+// page is a body as long as a typical list.
+var page = []byte(strings.Repeat(`{"operator_address":"storyvaloper1","tokens":"1024000000000","status":3},`, 60))
+
 type discardLogger struct{}
 
 func (discardLogger) Printf(context.Context, string, ...any) {}
@@ -28,11 +37,10 @@ func (discardLogger) Printf(context.Context, string, ...any) {}
 // newCache returns a cache and closes it at the end of the test. It registers metrics, except in benchmarks.
 func newCache(t testing.TB, o cache.Options) *cache.Cache {
 	t.Helper()
-	if _, benchmark := t.(*testing.B); o.Registerer == nil && !benchmark {
+	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}
-	c, err := cache.New(o)
-	expect.NoError(t, err)
+	c := expect.Value(cache.New(o))(t)
 	registries.Store(c, o.Registerer)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {

@@ -151,8 +151,7 @@ func TestMemoryAndSharedStoreKeepSameEntry(t *testing.T) {
 	}
 	waitForIdle(t, writer)
 	keys := slices.Collect(maps.Keys(wanted))
-	inRedis, err := shared.Load(t.Context(), "story-1", keys...)
-	expect.NoError(t, err)
+	inRedis := expect.Value(shared.Load(t.Context(), "story-1", keys...))(t)
 	for name, found := range map[string]map[string]*cache.Entry{"memory": writer.Load(t.Context(), keys), "Redis": inRedis} {
 		for key, want := range wanted {
 			if got := found[key]; got == nil || string(got.Body) != want.body {

@@ -49,9 +49,7 @@ func TestETagDependsOnStatusTypeLinkAndBody(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.other.ETag == base.ETag; got != tt.same {
-				t.Errorf("ETags %s and %s are equal: %t, want %t", base.ETag, tt.other.ETag, got, tt.same)
-			}
+			expect.Equal(t, tt.other.ETag == base.ETag, tt.same, "ETags %s and %s are equal", base.ETag, tt.other.ETag)
 		})
 	}
 }

@@ -12,9 +12,7 @@ func TestHitAllocatesNothing(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	q, origin, ctx := cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page), t.Context()
 	mustGet(t, c, q, origin)
-	if n := testing.AllocsPerRun(1000, func() { _, _ = c.Get(ctx, q, origin) }); n != 0 {
-		t.Errorf("allocations per hit in memory = %v, want 0", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(1000, func() { _, _ = c.Get(ctx, q, origin) }), 0, "allocations per hit in memory")
 }
 
 func TestMemoryIsBounded(t *testing.T) {

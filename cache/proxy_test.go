@@ -37,8 +37,7 @@ const (
 // startProxy runs a proxy for target until the test ends.
 func startProxy(t testing.TB, target string) *proxy {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	expect.NoError(t, err)
+	ln := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &proxy{addr: ln.Addr().String(), target: target, ln: ln, conns: map[net.Conn]bool{}}
 	p.tasks.Go(p.accept)
 	t.Cleanup(func() {

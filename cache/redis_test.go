@@ -64,8 +64,7 @@ func newSharedCache(t testing.TB, rdb goredis.UniversalClient, o cache.Options, 
 	}
 	so.Now, so.Registerer, so.Timeout = o.Now, o.Registerer, cmp.Or(so.Timeout, time.Minute)
 	o.FlightTimeout, o.Patience = cmp.Or(o.FlightTimeout, 5*time.Minute), cmp.Or(o.Patience, time.Minute)
-	store, err := redis.New(rdb, so)
-	expect.NoError(t, err)
+	store := expect.Value(redis.New(rdb, so))(t)
 	o.Shared = store
 	return newCache(t, o)
 }

@@ -28,12 +28,10 @@ func decode(t *testing.T, coding codings.Coding, body []byte) string {
 	var from io.Reader = bytes.NewReader(body)
 	switch coding {
 	case codings.Gzip:
-		r, err := gzip.NewReader(from)
-		expect.NoError(t, err)
+		r := expect.Value(gzip.NewReader(from))(t)
 		from = r
 	case codings.Zstd:
-		r, err := zstd.NewReader(from)
-		expect.NoError(t, err)
+		r := expect.Value(zstd.NewReader(from))(t)
 		defer r.Close()
 		from = r
 	case codings.Brotli:
@@ -281,9 +279,7 @@ func TestEncodedHitAllocatesNothing(t *testing.T) {
 	}
 	hit := func() { _, _ = c.Encoded("k", c.Derived("k", of, "name", derive), codings.Gzip, false, false) }
 	hit()
-	if n := testing.AllocsPerRun(1000, hit); n != 0 {
-		t.Errorf("allocations per hit = %v, want 0", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(1000, hit), 0, "allocations per hit")
 }
 
 // Spare capacity would take memory that the cache does not count.
