@@ -132,8 +132,7 @@ func TestAccessRules(t *testing.T) {
 		"deny cosmos.*.Query/Get*": {Deny: true, Patterns: []string{"cosmos.*.Query/Get*"}},
 	} {
 		want.Text = line
-		got, err := config.ParseRule(line)
-		expect.NoError(t, err)
+		got := expect.Value(config.ParseRule(line))(t)
 		expect.NoDiff(t, got, want, "ParseRule(%q)", line)
 	}
 	for line, want := range map[string]string{

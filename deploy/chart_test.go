@@ -224,9 +224,7 @@ func TestTLSSecretServesAllListenersByHTTPS(t *testing.T) {
 	}
 	expect.NoDiff(t, protocols(manifests["Service test-tipcache"]), []string{"appProtocol:https", "appProtocol:https", "appProtocol:https"}, "protocols with tlsSecret")
 	expect.NoDiff(t, protocols(plain["Service test-tipcache"]), []string{"appProtocol:kubernetes.io/h2c"}, "protocols without tlsSecret")
-	if got := at(plain["Deployment test-tipcache"], "spec", "template", "spec", "containers", "livenessProbe", "httpGet", "scheme"); got != "HTTP" {
-		t.Errorf("scheme without tlsSecret = %v, want HTTP", got)
-	}
+	expect.Equal(t, at(plain["Deployment test-tipcache"], "spec", "template", "spec", "containers", "livenessProbe", "httpGet", "scheme"), "HTTP", "scheme without tlsSecret")
 }
 
 func TestChartPassesSettingsToPods(t *testing.T) {

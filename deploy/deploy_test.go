@@ -79,9 +79,7 @@ var composeFiles = map[string]int{"compose.yaml": 4, "regions/compose.yaml": 4}
 
 func TestComposeCommandsAreValid(t *testing.T) {
 	for file, want := range composeFiles {
-		if got := runCompose(t, file); got != want {
-			t.Errorf("services of %s that run tipcache = %d, want %d", file, got, want)
-		}
+		expect.Equal(t, runCompose(t, file), want, "services of %s that run tipcache", file)
 	}
 }
 

@@ -234,8 +234,7 @@ func frame(kind, flags byte, stream uint32, payload string) string {
 // the headers of the response have arrived.
 func requestWithoutWindow(t *testing.T, address net.Addr, path string) {
 	t.Helper()
-	c, err := tls.Dial("tcp", address.String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // of a test
-	expect.NoError(t, err)
+	c := expect.Value(tls.Dial("tcp", address.String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}))(t) //nolint:gosec // of a test
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	const noWindow, endOfRequest = "\x00\x04\x00\x00\x00\x00", 1 | 4

@@ -43,9 +43,7 @@ func TestPageOfAllowedOriginReadsAllAPIs(t *testing.T) {
 	if first.Height <= 0 || first.ETag == "" || first.Body["msg"] == nil {
 		t.Errorf("first = %+v, want height, ETag and msg", first)
 	}
-	if pinned.Height != first.Height-1 {
-		t.Errorf("height of pinned = %d, want %d", pinned.Height, first.Height-1)
-	}
+	expect.Equal(t, pinned.Height, first.Height-1, "height of pinned")
 	if unchanged.Height < first.Height || unchanged.ETag != first.ETag {
 		t.Errorf("unchanged = %+v, want the ETag of %+v at its height or later", unchanged, first)
 	}

@@ -93,8 +93,7 @@ func beginPost(t *testing.T, address, path, header string, contentLength int) ne
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, header, contentLength)
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	expect.NoError(t, err)
+	line := expect.Value(bufio.NewReader(conn).ReadString('\n'))(t)
 	expect.Contains(t, line, "100 Continue", "response to POST %s", path)
 	return conn
 }

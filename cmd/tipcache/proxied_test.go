@@ -50,8 +50,7 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 `, files.Cert, files.Key))
 	admin := &http.Transport{TLSClientConfig: trusted.Clone()}
 	defer admin.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: admin}).Get(strings.Replace(s.admin, "http:", "https:", 1) + "/readyz") // without the header
-	expect.NoError(t, err)
+	resp := expect.Value((&http.Client{Transport: admin}).Get(strings.Replace(s.admin, "http:", "https:", 1) + "/readyz"))(t) // without the header
 	readyz, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	addresses := gjson.GetBytes(readyz, "interfaces")

@@ -73,9 +73,7 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 			d.nodes.moved <- struct{}{}
 		}
 		synctest.Wait()
-		if got := d.startWaiting(t, 501, "192.0.2.3", ofNextBlock); got != "waits" {
-			t.Errorf("501 requests after the block arrived: %s, want waits", got)
-		}
+		expect.Equal(t, d.startWaiting(t, 501, "192.0.2.3", ofNextBlock), "waits", "501 requests after the block arrived")
 		d.nodes.grow(1)
 	})
 }

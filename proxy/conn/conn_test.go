@@ -215,8 +215,7 @@ func TestTLSCarriesResponsesInFewWrites(t *testing.T) {
 			text, _ := io.ReadAll(client)
 			received <- text
 		}()
-		server, err := conn.Secure(t.Context(), conn.New(counted, nil, nil, nil), config, nil, time.Now().Add(time.Minute))
-		expect.NoError(t, err)
+		server := expect.Value(conn.Secure(t.Context(), conn.New(counted, nil, nil, nil), config, nil, time.Now().Add(time.Minute)))(t)
 		if got := conn.Accepted(server); got == nil || got.CarriesTLS() != (protocol == "h2") {
 			t.Errorf("%s: CarriesTLS = %t", protocol, got.CarriesTLS())
 		}

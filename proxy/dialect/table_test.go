@@ -165,8 +165,7 @@ func TestPassedAnswerBelowTheRequiredBlockIsRefused(t *testing.T) {
 	memory := expect.Value(cache.New(cache.Options{}))(t)
 	defer memory.Close()
 	r := expect.Value(blocks.New(blocks.Options{Nodes: atBlock100{}}, web.New(web.Options{}, nil), memory))(t)
-	ep, err := NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, &echoing{behind: 1})
-	expect.NoError(t, err)
+	ep := expect.Value(NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, &echoing{behind: 1}))(t)
 	for header, want := range map[string]string{"99": "", "100": "block 100 has not arrived; the newest is 100"} {
 		w := httptest.NewRecorder()
 		c, _ := gin.CreateTestContext(w)

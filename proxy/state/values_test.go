@@ -157,8 +157,7 @@ func TestSimulationFallsBackOnlyIfNothingRan(t *testing.T) {
 func TestErrorIsReadAgainByTheTransportOfTheAPI(t *testing.T) {
 	n := &nodes{byGRPC: answers(node.Other, node.StatusType, "x"), byRPC: answers(node.Other, "", `"error":{}`)}
 	_, lookup := values(t, n, state.Options{GRPC: true}, state.RPC)
-	_, err := lookup()
-	expect.NoError(t, err)
+	expect.Value(lookup())(t)
 	expect.NoDiff(t, n.requests, []string{"gRPC", viaRPC, viaRPC, "gRPC"}, "order of requests")
 }
 
@@ -229,8 +228,7 @@ func TestLongRequestsAreNeitherReadAheadNorAudited(t *testing.T) {
 			for range ahead.Often {
 				tip := node.Tip{Known: true, Height: height, Interval: 2 * time.Second, Since: time.Now()}
 				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-				_, err := v.Lookup(t.Context(), r, &record.Record{}, q, tip)
-				expect.NoError(t, err)
+				expect.Value(v.Lookup(t.Context(), r, &record.Record{}, q, tip))(t)
 			}
 		}
 		expect.Equal(t, c.Inspect(t.Context(), cache.Query{Key: q.Key}).Ahead, want, "whether a message of %d bytes is read ahead", size)

@@ -118,9 +118,7 @@ func TestTipComesFromAnswersWithoutCometBFT(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, false)
 	d.Advance(3)
 	waitForTip(t, p, d.Height())
-	if got := p.Tip().Height; got != d.Height() {
-		t.Errorf("tip = %d, want %d", got, d.Height())
-	}
+	expect.Equal(t, p.Tip().Height, d.Height(), "tip")
 }
 
 // A node that is stopping responds like this: its REST server still runs, but its application does not.

@@ -96,8 +96,7 @@ func ledgerOfEarlierReplica(t *testing.T) *memoryLedger {
 
 func epochOf(t *testing.T, l *memoryLedger) int64 {
 	t.Helper()
-	a, err := l.Agreement(t.Context(), "", 0)
-	expect.NoError(t, err)
+	a := expect.Value(l.Agreement(t.Context(), "", 0))(t)
 	return a.Epoch
 }
 
@@ -191,7 +190,5 @@ func TestOnEpochWaitsForTheLedger(t *testing.T) {
 	l.mu.Lock()
 	l.down = false
 	l.mu.Unlock()
-	if epoch := <-notified; epoch != 5 {
-		t.Errorf("epoch of OnEpoch = %d, want 5", epoch)
-	}
+	expect.Equal(t, <-notified, 5, "epoch of OnEpoch")
 }

@@ -86,9 +86,7 @@ func TestExecutionBlocksAreBoundedAndBelongToOneEpoch(t *testing.T) {
 	}
 	e.add(1, execution{2*maxExecutions + 1, 5}) // fell
 	e.add(0, execution{2*maxExecutions + 2, 1 << 40})
-	if got := e.since(1, 1<<40); got != 0 {
-		t.Errorf("since(1<<40) = %d, want 0", got)
-	}
+	expect.Equal(t, e.since(1, 1<<40), 0, "since(1<<40)")
 	e.add(2, execution{7, 70})
 	if got := []int64{e.since(1, 1), e.since(2, 70), e.since(2, 71)}; !slices.Equal(got, []int64{0, 7, 0}) {
 		t.Errorf("since in a new epoch = %v, want 0", got)

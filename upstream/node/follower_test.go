@@ -159,9 +159,7 @@ func TestNodeOfAnotherChainIsRefused(t *testing.T) {
 	if h := p.Health()[0]; !h.WrongChain || h.ChainID != "other-1" || p.Tip().Height != 0 {
 		t.Errorf("health %+v, tip %+v, want wrong chain other-1 and no height", h, p.Tip())
 	}
-	if got := log.Count("level=ERROR"); got != 1 {
-		t.Errorf("logged errors = %d, want 1", got)
-	}
+	expect.Equal(t, log.Count("level=ERROR"), 1, "logged errors")
 	n.change(func() { n.chain = "story-1" })
 	wantTip(t, p, 100)
 	expect.Eventually(t, "a response", func() bool { // a response that names the other chain may still arrive

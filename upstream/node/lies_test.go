@@ -30,9 +30,7 @@ func runWithLog(t *testing.T, o Options, nodes ...*fakeNode) (*Pool, *logtest.Lo
 func wantOneLine(t *testing.T, log *logtest.Log, text string) {
 	t.Helper()
 	expect.Eventually(t, "a line with "+text, func() bool { return log.Count(text) > 0 })
-	if got := log.Count(text); got != 1 {
-		t.Errorf("log lines with %q = %d, want 1", text, got)
-	}
+	expect.Equal(t, log.Count(text), 1, "log lines with %q", text)
 }
 
 func TestFalseHeightIsIgnored(t *testing.T) {

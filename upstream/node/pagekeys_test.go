@@ -121,8 +121,7 @@ func TestKeyFormIsFoundWithOneValidator(t *testing.T) {
 			}
 			fmt.Fprint(w, `{"code":200,"msg":{"validators":[{"operator_address":"0x01"}],"pagination":{}},"error":""}`)
 		})
-		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", PageKey: "\x14key"})
-		expect.NoError(t, err)
+		expect.Value(p.Fetch(within(t, time.Minute), Request{Path: "/x", PageKey: "\x14key"}))(t)
 		if got, want := sent.Load(), form.encode("\x14key"); got != want {
 			t.Errorf("key sent = %q, want %q", got, want)
 		}

@@ -29,8 +29,7 @@ func stall(_ http.ResponseWriter, r *http.Request) {
 func mustFetch(t *testing.T, p *Pool, r Request) *Answer {
 	t.Helper()
 	r.Path = "/staking/pool"
-	answer, err := p.Fetch(within(t, time.Minute), r)
-	expect.NoError(t, err)
+	answer := expect.Value(p.Fetch(within(t, time.Minute), r))(t)
 	return answer
 }
 

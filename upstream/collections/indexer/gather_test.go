@@ -49,9 +49,7 @@ func TestWaitingPartsAreMerged(t *testing.T) {
 		t.Fatalf("gathered %+v, want blocks 1 to 3 with 7 events", got)
 	}
 	for i, n := range []int64{1, 1, 3, 3, 3, 3, 3} {
-		if got[0].events[i].Block != n {
-			t.Errorf("block of event %d = %d, want %d", i, got[0].events[i].Block, n)
-		}
+		expect.Equal(t, got[0].events[i].Block, n, "block of event %d", i)
 	}
 }
 
