@@ -135,12 +135,12 @@ func (f *Feed) startAtTip() {
 	f.nextAt(f.o.Heights.Tip())
 }
 
-// nextAt returns the height to announce next, or 0 while no tip is known. If it is unknown, or if the chain was rolled
-// back, it becomes the height after t.
+// nextAt returns the height to announce next, or 0 while no tip is known. If it is unknown, if the chain was rolled back,
+// or if the tip was too high when the first client subscribed, it becomes the height after t.
 func (f *Feed) nextAt(t tip.Tip) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t.Height > 0 && (f.next == 0 || f.epoch != t.Epoch) {
+	if t.Height > 0 && (f.next == 0 || f.epoch != t.Epoch || f.last == "" && f.next > t.Height+1) {
 		f.next, f.last, f.epoch = t.Height+1, "", t.Epoch
 	}
 	return f.next

@@ -411,6 +411,19 @@ func TestBlocksAfterRollbackAreAnnounced(t *testing.T) {
 	})
 }
 
+func TestSubscriptionMissesNoBlockAfterTheTipWasTooHigh(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
+		w.move(110, 0) // no read has proved it
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.move(100, 0)
+		synctest.Wait()
+		w.nodes[0].announce(101)
+		w.move(101, 0)
+		w.expect(l, "NewBlock 101")
+	})
+}
+
 func TestBlockReadBeforeRollbackIsDiscarded(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)

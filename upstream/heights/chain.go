@@ -93,8 +93,8 @@ func (c *Chain) Remove(n *Node) {
 	rest := slices.Delete(slices.Clone(c.all()), i, i+1)
 	c.members.Store(&rest)
 	m.stop()
-	if m.rpc != nil && m.rpc.settle != nil {
-		m.rpc.settle() // the stopped follower no longer settles its contradiction
+	if m.rpc != nil {
+		m.rpc.endContradiction() // the stopped follower no longer does
 	}
 	for _, s := range m.sources {
 		c.tip.Remove(s.source)

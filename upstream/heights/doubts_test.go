@@ -153,3 +153,16 @@ func TestTipIsConfirmedAfterRejectedContradiction(t *testing.T) {
 		})
 	}
 }
+
+func TestNextHeaderSettlesTheContradictionOfALowerOne(t *testing.T) {
+	n, other := newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		n.change(func() { n.busy, n.lag = true, 5 })
+		c.block()
+		n.change(func() { n.lag = 0 })
+		c.blocks(10)
+		if tip := c.Tip(); tip.Unconfirmed || tip.Height != other.newest() {
+			t.Errorf("tip = %+v, want height %d, confirmed\n%s", tip, other.newest(), c.log)
+		}
+	}, n, other)
+}

@@ -158,7 +158,7 @@ func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 		return nil
 	}
 	if h.Height < known.Height && known.Height <= f.chain.tip.Proved() { // if the known height was not proved, f.claim below decides
-		if f.settle == nil { // the next poll shows whether the header is right
+		if f.settle == nil { // the next poll, or a higher header, shows whether the header is right
 			f.settle = f.chain.contradict()
 			f.startPoll()
 		}
@@ -167,6 +167,7 @@ func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 	if !f.claim(ctx, epoch, tip.Claim{Height: h.Height, Time: h.Time}, map[int64]string{h.Height - 1: h.Last.Hash}) {
 		return nil
 	}
+	f.endContradiction()
 	f.headers++
 	f.streamed = h.Height
 	f.node.recordHeader(h.Time, f.chain.Tip().Interval)
@@ -176,6 +177,14 @@ func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 		f.loggedLoss = false
 	}
 	return nil
+}
+
+// endContradiction ends the contradiction that a header began, if any.
+func (f *rpcFollower) endContradiction() {
+	if f.settle != nil {
+		f.settle()
+		f.settle = nil
+	}
 }
 
 // A pollResult is the result of polling a node's RPC server.
@@ -249,10 +258,7 @@ func (f *rpcFollower) read(ctx context.Context) (p pollResult) {
 
 // accept updates the node's state from a poll and makes its claim.
 func (f *rpcFollower) accept(ctx context.Context, p pollResult) error {
-	if f.settle != nil {
-		defer f.settle()
-		f.settle = nil
-	}
+	defer f.endContradiction()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
