@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // event is an answer, a failure or a block.
@@ -23,9 +24,14 @@ type event struct {
 	tag    string // of an answer: its ETag without quotes
 	digest digest // of the content: an event with the digest of the last one is not sent
 	data   []byte // one line
-	*body         // of an answer; data is its text
 
 	rendered atomic.Pointer[rendering] // the latest rendering
+
+	// Of an answer only. Topics hold it, and clients while they write it.
+	budget     *account.Account
+	held       atomic.Int64 // number of holders; never rises again after reaching 0
+	mu         sync.Mutex   // held during compression
+	compressed []byte       // data as deflate blocks; nil if not compressed yet or over the budget
 }
 
 // rendering is an event as sent to the clients that follow it under one path.
@@ -48,18 +54,8 @@ const smallEvent = 2 << 10
 // answerEvent returns the event of an answer, or errNoMemory. compared is the part of the body that decides
 // whether an answer has changed.
 func (ts *topics) answerEvent(e *cache.Entry, compared []byte) (*event, error) {
-	b, err := ts.bodies.intern(oneLine(e.Body))
-	if err != nil {
-		return nil, err
-	}
-	return &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(compared), data: b.text, body: b}, nil
-}
-
-// release undoes hold. A nil event holds nothing.
-func (e *event) release() {
-	if e != nil {
-		e.body.release()
-	}
+	a := &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(compared), data: oneLine(e.Body)}
+	return a, a.reserve(ts.budget)
 }
 
 func tagOf(e *cache.Entry) string { return strings.Trim(e.ETag, `"`) }
@@ -139,10 +135,8 @@ func (e *event) frame(path string) (head, tail []byte) {
 // once for all paths.
 func (r *rendering) inGzip(e *event) *pieces {
 	r.once.Do(func() {
-		var data []byte
-		if e.body == nil {
-			data = stored(nil, e.data)
-		} else if data = e.deflated(); data == nil {
+		data := e.deflated()
+		if data == nil {
 			return
 		}
 		head, tail := e.frame(r.path)

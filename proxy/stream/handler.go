@@ -7,7 +7,7 @@
 //     the query (options.go) and determines the feeds: the request's path, or the paths given to /live.
 //  2. topic.go follows a feed for all clients that stream it. It reads the answer once per block through the cache,
 //     charges the read to one of its subscribers, and notifies all of them about a change. Its memory is part of the
-//     cache's budget (bodies.go).
+//     cache's budget (memory.go).
 //  3. client.go writes changes to one client, charging its limits for each event. A client that is slow or over its
 //     limits receives the newest answer next, never a backlog.
 //  4. event.go renders events and gzip.go writes them, compressed if the client accepts gzip. An event is rendered and
@@ -26,7 +26,6 @@ package stream
 import (
 	"cmp"
 	"context"
-	"hash/maphash"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -100,7 +99,7 @@ type Handler struct {
 // New returns a Handler with the defaults filled in.
 func New(o Options, stack *web.Stack) *Handler {
 	h := &Handler{o: o.WithDefaults(), stack: stack, clients: map[string]int{}}
-	h.topics = topics{heights: o.Heights, log: stack.Logger(), byKey: map[string]*topic{}, bodies: bodies{budget: o.Budget, seed: maphash.MakeSeed(), byHash: map[uint64]*body{}}}
+	h.topics = topics{heights: o.Heights, log: stack.Logger(), budget: o.Budget, byKey: map[string]*topic{}}
 	stack.Gauge("streams", "Open event streams and waiting polls.", func() float64 {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -25,7 +25,7 @@ const retryInterval = time.Second
 type topics struct {
 	heights heights
 	log     *slog.Logger
-	bodies  bodies
+	budget  *account.Account
 	mu      sync.Mutex
 	byKey   map[string]*topic
 }
@@ -39,7 +39,6 @@ type topic struct {
 	pollsAhead atomic.Int32 // polls whose client has a later block than the answer; each read wakes them
 
 	subscribers map[*follower]*subscription // guarded by topics.mu
-	wakeList    []*follower                 // the keys of subscribers, immutable; nil since one was added or removed
 	cancel      context.CancelFunc
 	done        chan struct{}
 }
@@ -106,7 +105,7 @@ func (ts *topics) subscribe(s source, f *follower, sub *subscription) *topic {
 	defer ts.mu.Unlock()
 	t := ts.byKey[s.key]
 	if t == nil {
-		if !ts.bodies.budget.Reserve(account.Events, s.weight()) {
+		if !ts.budget.Reserve(account.Events, s.weight()) {
 			return nil
 		}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -118,7 +117,7 @@ func (ts *topics) subscribe(s source, f *follower, sub *subscription) *topic {
 			ts.follow(ctx, t)
 		}()
 	}
-	t.subscribers[f], t.wakeList = sub, nil
+	t.subscribers[f] = sub
 	return t
 }
 
@@ -129,7 +128,6 @@ func (s *source) weight() int64 { return topicWeight + 2*int64(len(s.key)) }
 func (ts *topics) unsubscribe(t *topic, f *follower) {
 	ts.mu.Lock()
 	delete(t.subscribers, f)
-	t.wakeList = nil
 	last := len(t.subscribers) == 0 && ts.byKey[t.key] == t
 	if last {
 		delete(ts.byKey, t.key)
@@ -141,7 +139,7 @@ func (ts *topics) unsubscribe(t *topic, f *follower) {
 		n := t.state.Load()
 		n.answer.release()
 		n.past.release()
-		ts.bodies.budget.Release(account.Events, t.weight())
+		ts.budget.Release(account.Events, t.weight())
 	}
 }
 
@@ -152,12 +150,9 @@ const wakeBatch = 32
 // publish wakes the subscribers of a topic in batches.
 func (ts *topics) publish(t *topic) {
 	ts.mu.Lock()
-	if t.wakeList == nil {
-		t.wakeList = slices.Collect(maps.Keys(t.subscribers))
-	}
-	wakeList := t.wakeList
+	all := slices.Collect(maps.Keys(t.subscribers))
 	ts.mu.Unlock()
-	for some := range slices.Chunk(wakeList, wakeBatch) {
+	for some := range slices.Chunk(all, wakeBatch) {
 		for _, c := range some {
 			c.notify()
 		}
