@@ -28,14 +28,10 @@ type hub struct {
 // An equality is a tag and a value that a query requires. It is zero if the query requires no value.
 type equality struct{ tag, value string }
 
-func equalityOf(q *query.Query) equality {
-	tag, value := q.Equality()
-	return equality{tag, value}
-}
-
 // A group holds the subscriptions with the same query.
 type group struct {
 	query     *query.Query
+	requires  equality
 	exact     bool // every event found through the index matches
 	consensus bool // consensus events may match
 	members   map[*subscription]struct{}
@@ -69,24 +65,20 @@ func (h *hub) add(s *subscription, onFirst func()) {
 	g := h.groups[identity]
 	if g == nil {
 		g = &group{query: s.query, exact: s.query.IsEquality(), consensus: matchesConsensus(s.query), members: map[*subscription]struct{}{}}
+		g.requires.tag, g.requires.value = s.query.Equality()
 		h.groups[identity] = g
-		h.addGroup(g)
+		if h.byValue[g.requires] == nil {
+			h.byValue[g.requires] = map[*group]struct{}{}
+		}
+		h.byValue[g.requires][g] = struct{}{}
+		if g.consensus {
+			h.consensus++
+		}
+		upstream.Wake(h.changed)
 	}
 	g.members[s] = struct{}{}
 	s.group = g
 	h.members++
-}
-
-func (h *hub) addGroup(g *group) {
-	if g.consensus {
-		h.consensus++
-	}
-	at := equalityOf(g.query)
-	if h.byValue[at] == nil {
-		h.byValue[at] = map[*group]struct{}{}
-	}
-	h.byValue[at][g] = struct{}{}
-	upstream.Wake(h.changed)
 }
 
 // remove removes a subscription if it is present.
@@ -103,19 +95,15 @@ func (h *hub) removeLocked(s *subscription) {
 	}
 	s.group = nil
 	h.members--
-	if delete(g.members, s); len(g.members) == 0 {
-		delete(h.groups, s.query.String())
-		h.removeGroup(g)
+	if delete(g.members, s); len(g.members) > 0 {
+		return
 	}
-}
-
-func (h *hub) removeGroup(g *group) {
+	delete(h.groups, s.query.String())
+	if delete(h.byValue[g.requires], g); len(h.byValue[g.requires]) == 0 {
+		delete(h.byValue, g.requires)
+	}
 	if g.consensus {
 		h.consensus--
-	}
-	at := equalityOf(g.query)
-	if delete(h.byValue[at], g); len(h.byValue[at]) == 0 {
-		delete(h.byValue, at)
 	}
 	upstream.Wake(h.changed)
 }
