@@ -133,8 +133,7 @@ func (cl *client) giveUpWaiting(newest int64, patience time.Duration, now time.T
 	return newest
 }
 
-// complete reports whether all topics have an answer at height. If height is not above tip, its block event must exist,
-// too.
+// complete reports whether all topics have an answer at height. If height is not above tip, its block event must exist, too.
 func (f *blockEvents) complete(subs []subscription, height, tip int64) bool {
 	if height <= tip && f.blocks.current(f.epoch).height < height {
 		return false

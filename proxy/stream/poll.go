@@ -30,8 +30,7 @@ var (
 	errNoChain    = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "no node of the chain has answered yet"}
 )
 
-// Poll returns the route that serves the polls of rt. query returns the query of the next URL to poll, without the
-// version.
+// Poll returns the route that serves the polls of rt. query returns the query of the next URL to poll, without the version.
 func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Route {
 	polled := rt
 	polled.Name, polled.Render = "poll", pollRenderer(rt.Render)

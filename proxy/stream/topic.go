@@ -143,8 +143,7 @@ func (ts *topics) unsubscribe(t *topic, f *follower) {
 	}
 }
 
-// wakeBatch is the number of clients woken at once. Waking thousands at once would delay requests until all were
-// written to.
+// wakeBatch is the number of clients woken at once. Waking thousands at once would delay requests until all were written to.
 const wakeBatch = 32
 
 // publish wakes the subscribers of a topic in batches.
@@ -242,8 +241,7 @@ func (ts *topics) spendForTopic(ctx context.Context, t *topic) (name string, ok 
 	return "", false
 }
 
-// maxCharges is the number of subscribers to try: another request or replica may use up a limit that seemed to
-// allow it.
+// maxCharges is the number of subscribers to try: another request or replica may use up a limit that seemed to allow it.
 const maxCharges = 3
 
 // affordable returns a subscriber whose limits seem to allow a request; nil for none.

@@ -10,7 +10,6 @@
 // A block's events are sent when clients can read the block. A transaction's event is sent when the nodes can find the
 // transaction, but at most one second later. If a node keeps no index, it is sent at once.
 //
-// The subscription has a connection of its own, separate from package heights' connection to the same
-// node, because a block of several megabytes would delay the headers behind it. It is open only while
-// a client subscribes.
+// The subscription has a connection of its own, separate from package heights' connection to the same node, because a block
+// of several megabytes would delay the headers behind it. It is open only while a client subscribes.
 package events

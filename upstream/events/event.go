@@ -214,8 +214,7 @@ func isEmpty(member json.RawMessage) bool {
 	return false
 }
 
-// appendMember appends a member to an unfinished JSON object, without its closing brace. name is encoded, without
-// quotes.
+// appendMember appends a member to an unfinished JSON object, without its closing brace. name is encoded, without quotes.
 func appendMember(object []byte, name string, value json.RawMessage) []byte {
 	if object[len(object)-1] != '{' {
 		object = append(object, ',')

@@ -16,8 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// readMissing reads the next block if the node did not announce it in time or skipped it. It returns when to check
-// again.
+// readMissing reads the next block if the node did not announce it in time or skipped it. It returns when to check again.
 func (s *sequencer) readMissing(ctx context.Context, t tip.Tip, next int64) time.Duration {
 	if next == 0 || t.Height < next || s.reading {
 		return maxHold

@@ -83,8 +83,7 @@ func (f *Feed) Subscriber(limit int, wake func()) *Subscriber {
 	return &Subscriber{feed: f, limit: limit, wake: wake, subscriptions: map[string]*subscription{}}
 }
 
-// Subscribe subscribes to the events that match a query. The error has the node's text, or says why no
-// node provides events.
+// Subscribe subscribes to the events that match a query. The error has the node's text, or says why no node provides events.
 func (s *Subscriber) Subscribe(text string, label any) error {
 	if err := s.feed.Unsupported(); err != nil {
 		return err

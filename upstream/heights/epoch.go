@@ -14,8 +14,7 @@ type Ledger interface {
 	// Agreement publishes this replica's epoch, and returns the highest epoch of all replicas with its anchors.
 	Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error)
 
-	// NextEpoch moves the chain from one epoch to another, unless another replica was faster. It returns the
-	// current epoch.
+	// NextEpoch moves the chain from one epoch to another, unless another replica was faster. It returns the current epoch.
 	NextEpoch(ctx context.Context, chainID string, from, to int64) (int64, error)
 
 	// AddAnchor records or confirms the hash of a block of an epoch.

@@ -1,7 +1,6 @@
 // Package query parses the queries of CometBFT's event subscriptions and matches events against them.
 //
-// A query is one or more conditions joined by AND. A condition is a tag with EXISTS, or
-// with an operator and a value:
+// A query is one or more conditions joined by AND. A condition is a tag with EXISTS, or with an operator and a value:
 //
 //	= < <= > >=    a number, TIME with a time, DATE with a date; = also accepts a 'text'
 //	CONTAINS       a 'text'

@@ -8,14 +8,12 @@
 //   - confirmed: another source claims a height within Slack of it, or
 //   - proved: a read at that height was answered.
 //
-// If a claim is none of these, its source is distrusted: the tracker ignores its claims until a read
-// proves one of them. The tip can fall below an unproved height at any time, because no response was
-// served from it. A proved height stays for the epoch. A claim of another replica must be plausible,
-// and is withdrawn if no source of this process confirms it in time. Such claims prove nothing, so a
-// series of them cannot raise the tip faster than the pace.
+// If a claim is none of these, its source is distrusted: the tracker ignores its claims until a read proves one of them. The
+// tip can fall below an unproved height at any time, because no response was served from it. A proved height stays for the
+// epoch. A claim of another replica must be plausible, and is withdrawn if no source of this process confirms it in time.
+// Such claims prove nothing, so a series of them cannot raise the tip faster than the pace.
 //
-// The tip falls below a proved height only with a new epoch. An epoch ends when all usable sources have
-// claimed lower heights for the rollback time and no read at the proved height was answered meanwhile,
-// or when a block's hash changes. A source is usable if it is trusted, has a recent claim and does not
-// catch up with its peers.
+// The tip falls below a proved height only with a new epoch. An epoch ends when all usable sources have claimed lower
+// heights for the rollback time and no read at the proved height was answered meanwhile, or when a block's hash changes. A
+// source is usable if it is trusted, has a recent claim and does not catch up with its peers.
 package tip

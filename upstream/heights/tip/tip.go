@@ -63,8 +63,7 @@ type Tracker struct {
 	contradictions   *int      // number of unsettled ones in this epoch
 }
 
-// New returns a tracker with a number of sources. interval is the assumed time between two blocks until it has
-// been learned.
+// New returns a tracker with a number of sources. interval is the assumed time between two blocks until it has been learned.
 func New(sources int, interval, rollback time.Duration) *Tracker {
 	t := &Tracker{pace: pace{assumed: interval}, rollback: rollback, sources: make([]source, sources), contradictions: new(int)}
 	t.value.Store(&Tip{Interval: interval})
@@ -254,8 +253,7 @@ func (t *Tracker) isRecent(s source, now time.Time) bool {
 	return s.accepted.Height > 0 && now.Sub(s.acceptedAt) <= ClaimLifetime(t.pace.interval())
 }
 
-// watchLower updates lowerSince, lowerFrom and fell. It reports whether all sources with a recent claim are
-// catching up.
+// watchLower updates lowerSince, lowerFrom and fell. It reports whether all sources with a recent claim are catching up.
 func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 	var usable, lower, behind int
 	t.fell = false
