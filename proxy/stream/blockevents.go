@@ -8,7 +8,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/session"
 )
 
 // With stream.blocks=true, and while the tip is known, a client receives for each block the changed answers or failures and
@@ -169,28 +168,32 @@ func (f *blockEvents) release() {
 // writeFrame writes the next frame. A client whose limits do not allow all of it receives the rest, or a later
 // frame, when they do.
 func (cl *client) writeFrame(ctx context.Context) {
-	subs := cl.answers()
+	f, subs := &cl.blockEvents, cl.answers()
 	height := cl.nextFrame(subs, time.Now())
-	defer cl.blockEvents.release()
+	defer f.release()
 	if height == 0 {
 		return
 	}
 	wait := time.Duration(0)
 	for i := range subs {
-		if wait = cl.writeAnswerAt(ctx, &subs[i], cl.blockEvents.states[i], cl.blockEvents.picked[i].event); wait > 0 {
+		if wait = cl.writeAnswerAt(ctx, &subs[i], f.states[i], f.picked[i].event); wait > 0 {
 			break
 		}
 	}
 	cl.writeID()
 	if wait == 0 {
-		wait = cl.spendFor(ctx, cl.blockEvents.blocks)
+		wait = cl.spendFor(ctx, f.blocks)
 	}
 	if wait > 0 {
 		cl.paymentTimer.Reset(wait)
 		return
 	}
-	cl.out.event(cl.blockEvents.blockEventAt(height, cl.h.o.Heights), "")
-	cl.blockEvents.sentHeight = height
+	block := f.blocks.answerAt(f.blocks.current(f.epoch), height).event
+	if block == nil { // all clients share it unless a later one has replaced it
+		block = blockEvent(height, 0, cl.h.o.Heights)
+	}
+	cl.out.event(block, "")
+	f.sentHeight = height
 	cl.notify() // another frame may be complete
 }
 
@@ -215,12 +218,4 @@ func (s *subscription) current(epoch int64) *topicState {
 		return n
 	}
 	return &topicState{epoch: epoch}
-}
-
-// blockEventAt returns the event of a block: the one that all clients share or, if there is none at this height, a new one.
-func (f *blockEvents) blockEventAt(height int64, h session.History) *event {
-	if e := f.blocks.answerAt(f.blocks.current(f.epoch), height).event; e != nil {
-		return e
-	}
-	return blockEvent(height, 0, h)
 }

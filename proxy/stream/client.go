@@ -3,7 +3,6 @@ package stream
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -168,11 +167,7 @@ func (cl *client) extendDeadline(now time.Time) error {
 		return nil
 	}
 	cl.deadline = now.Add(cl.writeTime)
-	err := http.NewResponseController(cl.w).SetWriteDeadline(cl.deadline)
-	if errors.Is(err, http.ErrNotSupported) {
-		return nil
-	}
-	return err
+	return http.NewResponseController(cl.w).SetWriteDeadline(cl.deadline)
 }
 
 // writeChanges writes the answers and failures that the client does not have yet, as far as its limits allow. It starts

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,7 +21,7 @@ type event struct {
 	name   string // "" for answers, which browsers pass to onmessage
 	height string // of an answer: the first block at which this content was read
 	tag    string // of an answer: its ETag without quotes
-	digest digest // of the content: an event with the digest of the last one is not sent
+	digest digest // of the content, or the part of a body to compare: an event with the digest of the last one is not sent
 	data   []byte // one line
 
 	rendered atomic.Pointer[rendering] // the latest rendering
@@ -50,13 +49,6 @@ type pieces struct {
 
 // smallEvent is the maximum length of data, in bytes, that renderings copy.
 const smallEvent = 2 << 10
-
-// answerEvent returns the event of an answer, or errNoMemory. compared is the part of the body that decides
-// whether an answer has changed.
-func (ts *topics) answerEvent(e *cache.Entry, compared []byte) (*event, error) {
-	a := &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(compared), data: oneLine(e.Body)}
-	return a, a.reserve(ts.budget)
-}
 
 func tagOf(e *cache.Entry) string { return strings.Trim(e.ETag, `"`) }
 

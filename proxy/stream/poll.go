@@ -160,10 +160,12 @@ func (p *poll) ready(ctx context.Context) bool {
 	return p.retryIn == 0
 }
 
-// isNew reports whether the answer differs from the client's version or, for an item, a node has it.
+// isNew reports whether the answer differs from the client's version or, for an item, a node has it or refuses the request
+// for a reason that no block changes.
 func (p *poll) isNew() bool {
 	if p.forItem {
-		return p.hasItem()
+		item := p.currentItem()
+		return item != nil && item.Status != http.StatusNotFound && !item.Failed
 	}
 	n := p.state.Load()
 	if n.answer == nil || n.answer.digest == p.had.digest {

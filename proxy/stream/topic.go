@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,12 +64,13 @@ func (ts *topics) feedSource(f web.Feed) source {
 		if err != nil {
 			return now, err
 		}
-		if now.height = res.Entry.Height; f.Indexed && res.Err == nil {
-			now.item = res.Entry
+		e := res.Entry
+		if now.height = e.Height; f.Indexed && res.Err == nil {
+			now.item = e
 		}
-		if before == nil || before.tag != tagOf(res.Entry) {
-			changed, err := ts.answerEvent(res.Entry, f.ComparedBody(res.Entry.Body))
-			if err != nil {
+		if before == nil || before.tag != tagOf(e) {
+			changed := &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(f.ComparedBody(e.Body)), data: oneLine(e.Body)}
+			if err := changed.reserve(ts.budget); err != nil {
 				return now, err
 			}
 			now.answer = changed

@@ -91,12 +91,6 @@ func parseWait(values []string) (time.Duration, error) {
 // currentItem returns the newest answer of the topic; nil if there is none since the last rollback or failure.
 func (p *poll) currentItem() *cache.Entry { return p.current(p.h.o.Heights.Tip().Epoch).item }
 
-// hasItem reports whether a node has the item, or refuses the request for a reason that no block changes.
-func (p *poll) hasItem() bool {
-	item := p.currentItem()
-	return item != nil && item.Status != http.StatusNotFound && !item.Failed
-}
-
 // indexDelay is how long after a block its items are read, because the nodes' index lags by up to 40 ms.
 const indexDelay = 50 * time.Millisecond
 
