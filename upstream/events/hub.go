@@ -9,9 +9,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
-// A hub dispatches events to subscriptions. Subscriptions with the same query form a group. A group whose
-// query requires a tag's value is offered only events with this value. The hub
-// evaluates cheap queries. Subscribers evaluate costly ones, so that they delay no other subscriber.
+// A hub dispatches events to subscriptions. Subscriptions with the same query form a group. A group whose query requires a tag's
+// value is offered only events with this value. The hub evaluates cheap queries. Subscribers evaluate costly ones, so that they
+// delay no other subscriber.
 type hub struct {
 	memory *account.Part // of unread events; nil has no limit
 
@@ -38,12 +38,6 @@ type group struct {
 	offered   uint64 // number of the last event offered; several values of an event can lead to the group
 }
 
-func newHub() *hub {
-	return &hub{
-		groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, changed: make(chan struct{}, 1),
-	}
-}
-
 // demand reports whether there are subscriptions, and whether any of them may match consensus events.
 func (h *hub) demand() (some, consensus bool) {
 	h.mu.Lock()
@@ -55,7 +49,10 @@ func (h *hub) demand() (some, consensus bool) {
 func (h *hub) add(s *subscription, onFirst func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.hasEnded() {
+	s.owner.mu.Lock()
+	ended := s.ended
+	s.owner.mu.Unlock()
+	if ended {
 		return
 	}
 	if len(h.groups) == 0 {
@@ -171,7 +168,7 @@ func (h *hub) offer(g *group, e *Event, size int) int {
 	g.offered = h.number
 	var v *verdict
 	if cost := g.query.Cost(size); !g.exact && cost > h.budget {
-		v = &verdict{query: g.query, event: e}
+		v = new(verdict)
 	} else if !g.exact {
 		h.budget -= cost
 		if !g.query.Matches(e.Tags) {
@@ -187,18 +184,10 @@ func (h *hub) offer(g *group, e *Event, size int) int {
 	return offered
 }
 
-// A verdict evaluates a group's query for an event once for all members.
+// A verdict says whether an event matches a group's query. The first member that needs it evaluates the query.
 type verdict struct {
-	query   *query.Query
-	event   *Event
 	once    sync.Once
 	matches bool
-}
-
-// isMatch reports whether the event matches. The first call evaluates the query.
-func (v *verdict) isMatch() bool {
-	v.once.Do(func() { v.matches = v.query.Matches(v.event.Tags) })
-	return v.matches
 }
 
 // blockKinds are the kinds of block events.

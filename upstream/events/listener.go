@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -153,11 +154,10 @@ func readEvent(result []byte) (a arrival, err error) {
 		return a, nil
 	}
 	a.at, a.bytes = time.Now(), len(result)
-	switch kind := kinds[len(kinds)-1]; kind {
-	case NewBlock:
+	switch kind := kinds[len(kinds)-1]; {
+	case kind == NewBlock:
 		a.block, err = blockFromEvent(m.Data.Value)
-	case NewBlockHeader, NewBlockEvents, NewEvidence, Tx, ValidatorSetUpdates:
-	default:
+	case !slices.Contains(blockKinds, kind):
 		a.event = &Event{Kind: kind, Tags: m.Events, dataType: m.Data.Type, value: m.Data.Value}
 	}
 	return a, err

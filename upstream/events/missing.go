@@ -137,7 +137,8 @@ func (f *Feed) read(ctx context.Context, height int64) readResult {
 		if r.err == nil && r.block.Height == height && r.block.ChainID == f.o.Heights.ChainID() {
 			return r
 		}
-		if tried++; isPruned(r.err) || errors.Is(r.err, upstream.ErrPanicked) {
+		refusal, refused := errors.AsType[*comet.Refusal](r.err)
+		if tried++; refused && pruned.MatchString(refusal.Data) || errors.Is(r.err, upstream.ErrPanicked) {
 			unavailable++
 		}
 		r.err = cmp.Or(r.err, errUnrelated)
@@ -150,11 +151,6 @@ func (f *Feed) read(ctx context.Context, height int64) readResult {
 
 // pruned matches the texts of CometBFT for a block, or for results, that the node does not keep.
 var pruned = regexp.MustCompile(`lowest height is|^node is not persisting (?:abci|finalize block) responses`)
-
-func isPruned(err error) bool {
-	var refusal *comet.Refusal
-	return errors.As(err, &refusal) && pruned.MatchString(refusal.Data)
-}
 
 func (f *Feed) readFrom(ctx context.Context, n Node, height int64) (*Block, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)

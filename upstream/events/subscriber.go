@@ -60,12 +60,6 @@ type subscription struct {
 	canceled bool // its end is in the queue
 }
 
-func (s *subscription) hasEnded() bool {
-	s.owner.mu.Lock()
-	defer s.owner.mu.Unlock()
-	return s.ended
-}
-
 // A Message is an event for a subscription, or its end.
 type Message struct {
 	Label any    // the argument of Subscribe
@@ -303,12 +297,14 @@ func (s *Subscriber) Next(ctx context.Context) (Message, bool) {
 }
 
 // matches reports whether the client has to receive a message. It evaluates a costly query without holding mu.
-func (s *Subscriber) matches(m Message) (matches bool) {
+func (s *Subscriber) matches(m Message) bool {
 	if m.verdict == nil {
 		return true
 	}
-	upstream.GuardInput(s.feed.o.Logger, "event query", func() { matches = m.verdict.isMatch() })
-	return matches
+	m.verdict.once.Do(func() {
+		upstream.GuardInput(s.feed.o.Logger, "event query", func() { m.verdict.matches = m.subscription.query.Matches(m.Event.Tags) })
+	})
+	return m.verdict.matches
 }
 
 func (s *Subscriber) first() (Message, bool) {
