@@ -131,37 +131,26 @@ func (c *Chain) sources() (all []*heightSource) {
 	return all
 }
 
-// startAll starts the followers of all nodes. Add starts the followers of later ones.
-func (c *Chain) startAll(ctx context.Context) {
+// Run follows all nodes until ctx ends, and waits for its goroutines.
+func (c *Chain) Run(ctx context.Context) {
 	c.changing.Lock()
-	defer c.changing.Unlock()
 	c.running = ctx
 	for _, m := range c.all() {
 		m.follow(ctx)
 	}
-}
-
-func (c *Chain) stopAll() {
+	c.changing.Unlock()
+	var workers sync.WaitGroup
+	workers.Go(func() { c.verify(ctx) })
+	workers.Go(func() { c.watchFall(ctx) })
+	workers.Go(func() { c.watchLate(ctx) })
+	workers.Go(func() { c.agree(ctx) })
+	workers.Wait()
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	c.running = nil
 	for _, m := range c.all() {
 		m.stop()
 	}
-}
-
-// Run follows all nodes until ctx ends, and waits for its goroutines.
-func (c *Chain) Run(ctx context.Context) {
-	var workers sync.WaitGroup
-	defer func() {
-		workers.Wait()
-		c.stopAll()
-	}()
-	c.startAll(ctx)
-	workers.Go(func() { c.verify(ctx) })
-	workers.Go(func() { c.watchFall(ctx) })
-	workers.Go(func() { c.watchLate(ctx) })
-	workers.Go(func() { c.agree(ctx) })
 }
 
 // guard calls work, which handles input from nodes or replicas. If it panics, the input is dropped.

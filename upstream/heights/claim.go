@@ -37,11 +37,6 @@ type heightSource struct {
 	nextPoll *time.Timer   // fires when the next poll is due
 }
 
-// guard calls work, which handles input from the source. If it panics, the input is dropped.
-func (s *heightSource) guard(work func() error) error {
-	return upstream.Guard(s.node.Logger, "heights", work)
-}
-
 // claim passes a claim of the source to the tracker if it is plausible or proved, and reports whether it
 // is. hashes are the hashes of earlier blocks that were read in epoch.
 func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, hashes map[int64]string) bool {
@@ -107,9 +102,9 @@ func (s *heightSource) prove(ctx context.Context, claim *tip.Claim, falls bool) 
 }
 
 // proveFall checks a claim below a known height. It reads the node at its known height and at the proved
-// height of the chain. If a read succeeds, the claim is wrong or slightly late (see acceptLate). The lower
-// claim of a distrusted source is accepted only if no node can read the proved height. If the node does not serve the
-// probe, the claim is accepted without a read.
+// height of the chain. If a read succeeds, the claim is raised to the height read, or is wrong if that is more than
+// tip.Slack above it. The lower claim of a distrusted source is accepted only if no node can read the proved height. If the node
+// does not serve the probe, the claim is accepted without a read.
 func (s *heightSource) proveFall(ctx context.Context, claim *tip.Claim) bool {
 	epoch, proved := s.chain.Tip().Epoch, s.chain.tip.Proved()
 	if s.chain.tip.Distrusts(s.source) && claim.Height < proved {
@@ -120,24 +115,18 @@ func (s *heightSource) proveFall(ctx context.Context, claim *tip.Claim) bool {
 		if high <= claim.Height {
 			continue
 		}
-		if has, err := s.node.has(ctx, s.chain, high); err != nil {
+		switch has, err := s.node.has(ctx, s.chain, high); {
+		case err != nil:
 			return errors.Is(err, errNoProbe)
-		} else if has {
+		case has && claim.Height < high-tip.Slack:
 			s.chain.tip.Prove(epoch, high)
-			return s.acceptLate(claim, high)
+			s.distrust(claim.Height, errLow)
+			return false
+		case has:
+			*claim = tip.Claim{Height: high, CatchingUp: claim.CatchingUp, Proved: true}
+			return true
 		}
 	}
-	return true
-}
-
-// acceptLate handles a claim below high, at which the node could be read. Within tip.Slack it raises the claim
-// to high. Otherwise it distrusts the source.
-func (s *heightSource) acceptLate(claim *tip.Claim, high int64) (accepted bool) {
-	if claim.Height < high-tip.Slack {
-		s.distrust(claim.Height, errLow)
-		return false
-	}
-	*claim = tip.Claim{Height: high, CatchingUp: claim.CatchingUp, Proved: true}
 	return true
 }
 

@@ -153,20 +153,6 @@ type delays struct {
 	punctual, late int64
 }
 
-// add records a header's delay.
-func (d *delays) add(delay time.Duration, now time.Time, interval time.Duration) {
-	late := d.overdue(now)
-	if d.last.Count >= minDelays && delay > d.last.Value()+interval/2 {
-		late = max(late, 1)
-	}
-	d.late += late
-	if late == 0 {
-		d.punctual++
-	}
-	d.last.Add(delay)
-	d.at, d.interval = now, interval
-}
-
 // overdue returns the number of intervals by which the next header is late. Half an interval is tolerated.
 func (d *delays) overdue(now time.Time) int64 {
 	if d.at.IsZero() || d.last.Count < minDelays {
@@ -187,8 +173,17 @@ func (n *Node) Headers() (punctual, late int64) {
 func (n *Node) recordHeader(header time.Time, interval time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := time.Now()
-	n.delays.add(now.Sub(header), now, interval)
+	d, now := &n.delays, time.Now()
+	delay, late := now.Sub(header), d.overdue(now)
+	if d.last.Count >= minDelays && delay > d.last.Value()+interval/2 {
+		late = max(late, 1)
+	}
+	d.late += late
+	if late == 0 {
+		d.punctual++
+	}
+	d.last.Add(delay)
+	d.at, d.interval = now, interval
 }
 
 // recordDisconnect records that the header subscription has ended.

@@ -46,7 +46,7 @@ func (f *rpcFollower) run(ctx context.Context) {
 	polls.Go(func() { f.keepPolling(ctx, f.poll) })
 	headers, backoff := 0, firstBackoff
 	for ctx.Err() == nil {
-		err := f.guard(func() error { return f.follow(ctx) })
+		err := upstream.Guard(f.node.Logger, "heights", func() error { return f.follow(ctx) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -103,7 +103,7 @@ func (f *rpcFollower) follow(ctx context.Context) error {
 			f.node.update(func(v *State) { v.CometErr = err })
 			return err
 		}
-		err = f.guard(func() error { return f.handle(ctx, h) })
+		err = upstream.Guard(f.node.Logger, "heights", func() error { return f.handle(ctx, h) })
 		if err != nil && !errors.Is(err, upstream.ErrPanicked) { // a header that panics is dropped
 			return err
 		}
