@@ -11,7 +11,7 @@ import (
 // Tags maps an event's tags to their values.
 type Tags map[string][]string
 
-// Size returns the cost of comparing all tags and values once, in bytes.
+// Size returns the cost of comparing all tags and values once, as a condition may do, in bytes.
 func (t Tags) Size() (size int) {
 	const each = 16 // overhead of a comparison
 	for name, values := range t {
@@ -25,9 +25,6 @@ func (t Tags) Size() (size int) {
 
 // Conditions returns the number of conditions.
 func (q *Query) Conditions() int { return len(q.conditions) }
-
-// Cost returns the maximum cost of matching tags of a size, in bytes.
-func (q *Query) Cost(size int) int { return len(q.conditions) * size }
 
 // Matches reports whether every condition matches a value of its tag.
 func (q *Query) Matches(tags Tags) bool {
@@ -108,26 +105,18 @@ func (t token) holds(comparison int) bool {
 	}
 }
 
-// leadingNumber returns the number at the beginning of a value such as 5stake or 6.5stake. It truncates a
-// long number, because a query's length limits the digits of a condition, and parsing millions of digits takes seconds.
+// leadingNumber returns the number at the beginning of a value such as 5stake or 6.5stake. It truncates a long one, because a
+// condition's number is shorter than MaxLength, and parsing millions of digits takes seconds.
 func leadingNumber(value string) string {
+	if strings.HasPrefix(value, "00") {
+		value = "0" + strings.TrimLeft(value, "0")
+	}
+	value = value[:min(len(value), 2*MaxLength)]
 	end := leadingDigits(value)
-	whole, fraction := value[:end], ""
-	if rest, ok := strings.CutPrefix(value[end:], "."); ok && whole != "" {
-		fraction = rest[:leadingDigits(rest)]
+	if rest, ok := strings.CutPrefix(value[end:], "."); ok && end > 0 && leadingDigits(rest) > 0 {
+		end += len(".") + leadingDigits(rest)
 	}
-	if fraction != "" {
-		end += len(".") + len(fraction)
-	}
-	if end <= MaxLength {
-		return value[:end]
-	}
-	whole = strings.TrimLeft(whole, "0")
-	whole = whole[:min(len(whole), MaxLength+1)] // still larger than any condition's number
-	if fraction != "" {
-		fraction = "." + fraction[:min(len(fraction), MaxLength)]
-	}
-	return "0" + whole + fraction
+	return value[:end]
 }
 
 func leadingDigits(s string) (n int) {

@@ -96,7 +96,7 @@ func TestMatchesLikeTheNode(t *testing.T) {
 
 func TestConditionMatchesAnyValueOfItsTag(t *testing.T) {
 	zeros, nines := strings.Repeat("0", 100_000), strings.Repeat("9", 100_000)
-	tags := query.Tags{"long.zeros": {zeros + "7"}, "long.nines": {nines}, "long.fraction": {"1." + zeros + "1"}, "long.both": {zeros + "2.5" + nines}, "a.b.c": {"5stake", "-7", "2026-01-02"}, "t.at": {"2026-01-01T01:00:00+01:00"}, "n.big": {"99999999999999999999999999999999999999999999"}}
+	tags := query.Tags{"long.zeros": {zeros + "7"}, "long.nines": {nines}, "long.text": {strings.Repeat("x", 2000)}, "long.fraction": {"1." + zeros + "1"}, "long.both": {zeros + "2.5" + nines}, "a.b.c": {"5stake", "-7", "2026-01-02"}, "t.at": {"2026-01-01T01:00:00+01:00"}, "n.big": {"99999999999999999999999999999999999999999999"}}
 	for input, want := range map[string]bool{
 		"a.b.c=5": true, "a.b.c='5'": false, "a.b.c>=5.0 AND a.b.c<6": true, "a.b.c=7": false, "a.b.c>4 AND a.b.c<4": false,
 		"a.b EXISTS": true, "a.b=''": true, "a EXISTS": false, "a.b.c=''": false, "a.b>0": false,
@@ -104,7 +104,7 @@ func TestConditionMatchesAnyValueOfItsTag(t *testing.T) {
 		"t.at<=DATE 2027-01-01": false, "n.big=99999999999999999999999999999999999999999999": true,
 		"n.big>99999999999999999999999999999999999999999998": true, "n.big<1": false,
 		"long.zeros=7": true, "long.zeros=007.0": true, "long.zeros<7": false, "long.nines>" + nines[:400]: true, "long.nines<=" + nines[:400]: false,
-		"long.fraction=1": true, "long.fraction>1.1": false, "long.both>2.5": true, "long.both<2.7": true, "long.both=2.7": false,
+		"long.text>=0": false, "long.fraction=1": true, "long.fraction>1.1": false, "long.both>2.5": true, "long.both<2.7": true, "long.both=2.7": false,
 	} {
 		q := expect.Value(query.Parse(input))(t)
 		expect.Equal(t, q.Matches(tags), want, "%s: Matches", input)
