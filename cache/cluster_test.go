@@ -138,3 +138,26 @@ func TestClusterWithoutShardedPubSubReceivesLeases(t *testing.T) {
 	answers <- context.DeadlineExceeded
 	expect.Equal(t, describe(<-got, nil), "miss uri-miss: of the follower at 100", "result of the follower")
 }
+
+func TestReplicasUseShardedPubSubOnceItIsPermitted(t *testing.T) {
+	t.Parallel()
+	addrs := startCluster(t, 1)
+	rdb := client(t, addrs[0])
+	do := func(command ...any) {
+		t.Helper()
+		expect.NoError(t, rdb.Do(t.Context(), command...).Err())
+	}
+	do("acl", "setuser", "default", "-spublish")
+	o := redis.Options{Lease: time.Hour}
+	a, b := startReplicaOf(t, clusterClient(t, addrs), "story-1", o), startReplicaOf(t, clusterClient(t, addrs), "story-1", o)
+	checkWakeUp(t, a, b, "k")
+	do("acl", "setuser", "default", "+spublish")
+	do("client", "kill", "type", "pubsub")
+	n := 0
+	expect.Eventually(t, "messages about leases go to shards", func() bool {
+		n++
+		sent := commandCalls(t, addrs, "spublish")
+		checkWakeUp(t, a, b, fmt.Sprint("k", n))
+		return commandCalls(t, addrs, "spublish") == sent+2
+	})
+}

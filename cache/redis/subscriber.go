@@ -94,6 +94,9 @@ var errMoved = errors.New("redis: the slot of the channel has moved to another n
 func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 	switch msg := msg.(type) {
 	case *redis.Subscription:
+		if msg.Kind == "ssubscribe" { // now supported and permitted
+			s.noShards.Store(false)
+		}
 		s.record(nil)
 		to.NotifyAll() // earlier messages were lost
 	case *redis.Message:
