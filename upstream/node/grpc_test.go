@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,12 +13,15 @@ import (
 	"testing"
 	"time"
 
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -352,6 +356,26 @@ func TestGRPCAddresses(t *testing.T) {
 			t.Errorf("ParseTarget(%s) = %v, want valid %t", address, err, ok)
 		} else if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("ParseTarget(%s) = %v, want it without the password", address, err)
+		}
+	}
+}
+
+func TestSecretsAreHiddenInStatuses(t *testing.T) {
+	t.Parallel()
+	n, rest := startGRPC(t, "127.0.0.1:0", "story-1"), newFakeNode(t, 100)
+	rest.grpc = n.address
+	e := rest.endpoint()
+	e.Headers = http.Header{"X-Key": {"provider-secret"}}
+	p := run(t, Options{Endpoints: []Endpoint{e}, BlockInterval: time.Minute})
+	waitForGRPC(t, p, 0, "ok")
+	for detail, want := range map[string]int{"quota": 1, "quota of provider-secret": 0} {
+		st := expect.Value(status.New(codes.InvalidArgument, "no quota").WithDetails(wrapperspb.String(detail)))(t)
+		n.change(func() { n.refusal, n.handled = st, true })
+		a := expect.Value(invoke(t, p, aMethod, 100))(t)
+		var got spb.Status
+		expect.NoError(t, proto.Unmarshal(a.Body, &got))
+		if got.GetMessage() != "no quota" || len(got.GetDetails()) != want {
+			t.Errorf("status with the detail %q = %v, want the text and %d details", detail, &got, want)
 		}
 	}
 }

@@ -42,10 +42,7 @@ func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer
 		return nil, err
 	}
 	stated := statedHeight(append(header.Get(heightKey), trailer.Get(heightKey)...)...) // in trailers since SDK 0.54
-	st := status.Convert(err)
-	if text := e.client.hide.Replace(st.Message()); text != st.Message() {
-		st = status.New(st.Code(), text)
-	}
+	st := redactStatus(status.Convert(err), e.client.hide)
 	switch {
 	case err == nil:
 		return &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: MessageType, Body: reply, Height: stated}, nil
@@ -55,6 +52,14 @@ func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer
 		}
 	}
 	return refusedInvocation(st, stated, r.sentHeight(height))
+}
+
+// redactStatus redacts the text of a status, and drops its details if they contain a secret.
+func redactStatus(st *status.Status, hide *strings.Replacer) *status.Status {
+	if b, err := proto.Marshal(st.Proto()); err == nil && hide.Replace(string(b)) == string(b) {
+		return st
+	}
+	return status.New(st.Code(), hide.Replace(st.Message()))
 }
 
 // The beginnings of grpc-go's errors for messages above the size limit.

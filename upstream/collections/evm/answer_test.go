@@ -18,6 +18,7 @@ func TestEachCallGetsOneAnswer(t *testing.T) {
 		"first repeated":                 `[{"id":0,"result":"0x1"},{"id":1,"result":"0x1"},{"id":0,"result":"0x2"}]`,
 		"first missing":                  `[{"id":1,"result":"0x1"}]`,
 		"too deeply nested":              strings.Repeat("[", 16<<20),
+		"one too many":                   `[{"id":0,"result":"0x1"},{"id":1,"result":"0x1"},{"id":9,"result":"0x1"}]`,
 		"unknown id":                     `[{"id":0,"result":"0x1"},{"id":2,"result":"0x1"}]`,
 	} {
 		if answers, err := c.sortAnswers([]byte(body), 2); err == nil {
