@@ -60,6 +60,7 @@ type recordedNode struct {
 	mu       sync.Mutex
 	counts   map[string]int
 	upgraded bool                     // reflection knows volume
+	surplus  int                      // methods that reflection describes in addition
 	new      bool                     // the node has just started, and its gRPC does not know a newest block yet
 	held     map[string]chan struct{} // methods whose status waits until the channel is closed
 

@@ -40,6 +40,7 @@ const (
 	reflectEvery = time.Minute     // minimum time between two requests for a node's list of services
 	reflectTime  = 2 * time.Second // maximum time to read all services
 	mostServices = 1000            // maximum number of services read
+	mostNames    = 1 << 20         // maximum number of bytes of all names
 )
 
 // Reflection services before and since grpc-go 1.54, with equal messages.
@@ -54,6 +55,17 @@ type reflection struct {
 	read     sync.Map     // keys are the names of services
 	outdated sync.Map     // keys are the names of services with a call of an unknown method since they were read
 	unary    sync.Map     // keys are the names of unary methods of these services
+	size     int          // bytes of the names in read and unary; only used while reading from the node
+}
+
+// add adds a name to a set. It ignores names beyond mostNames.
+func (r *reflection) add(to *sync.Map, name string) {
+	if r.size+len(name) > mostNames {
+		return
+	}
+	if _, known := to.LoadOrStore(name, nil); !known {
+		r.size += len(name)
+	}
 }
 
 // update records the call of an unknown method. At most once a minute it reads new services and all outdated ones from the
@@ -118,7 +130,7 @@ func exchange(stream *node.Stream, q *reflectpb.ServerReflectionRequest) (*refle
 
 // learn records the methods of a service from its file descriptors.
 func (r *reflection) learn(service string, files [][]byte) {
-	r.read.Store(service, nil)
+	r.add(&r.read, service)
 	for _, text := range files {
 		file := new(descriptorpb.FileDescriptorProto)
 		if proto.Unmarshal(text, file) != nil {
@@ -130,7 +142,7 @@ func (r *reflection) learn(service string, files [][]byte) {
 			}
 			for _, m := range s.GetMethod() {
 				if !m.GetClientStreaming() && !m.GetServerStreaming() {
-					r.unary.Store(fmt.Sprintf("/%s/%s", service, m.GetName()), nil)
+					r.add(&r.unary, fmt.Sprintf("/%s/%s", service, m.GetName()))
 				}
 			}
 		}

@@ -44,6 +44,9 @@ func (n *recordedNode) serveQueries(reflects string) {
 	methods := []*descriptorpb.MethodDescriptorProto{
 		{Name: proto.String("Updates"), ServerStreaming: proto.Bool(true)}, {Name: proto.String("Price")}, {Name: proto.String("Volume")},
 	}
+	for i := range n.surplus {
+		methods = append(methods, &descriptorpb.MethodDescriptorProto{Name: proto.String(fmt.Sprintf("Surplus%0100d", i))})
+	}
 	describe := func(methods []*descriptorpb.MethodDescriptorProto) []byte {
 		file, _ := proto.Marshal(&descriptorpb.FileDescriptorProto{Package: proto.String("x"), Service: []*descriptorpb.ServiceDescriptorProto{{
 			Name: proto.String("Query"), Method: methods,
@@ -156,6 +159,18 @@ func (n *recordedNode) expectVolumeCached(t *testing.T, conn *google.ClientConn)
 		invoke(t.Context(), conn, volume, "").expectMessageAt(t, "746")
 	}
 	expect.Equal(t, n.requests("gRPC "+volume)-before, 1, "node requests for three calls of a method that the upgrade has added")
+}
+
+func TestNamesOfANodeThatDescribesTooManyMethodsAreBounded(t *testing.T) {
+	n := newRecordedNode(t)
+	n.surplus, n.upgraded = 20_000, true
+	n.serveQueries("v1")
+	d := open(t, n, true)
+	conn := d.dial(t)
+	invoke(t.Context(), conn, price, "").expectMessageAt(t, "746")
+	if got := d.handler.UnaryNames(); got == 0 || got > 1<<20 {
+		t.Errorf("names of unary methods = %d bytes, want some and at most 1 MiB", got)
+	}
 }
 
 func TestCallsOfOtherServicesDoNotDelayMethodsThatAnUpgradeAdds(t *testing.T) {
