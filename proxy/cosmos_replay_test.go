@@ -101,6 +101,7 @@ var deviations = map[string]struct {
 	"method_HEAD_params":                 {200, "HEAD is supported"},
 	"method_POST_form_on_get_route":      {501, "forms are not passed on"},
 	"method_override":                    {501, "forms are not passed on"},
+	"pin_reflection_garbage":             {500, "malformed heights are refused on every path"},
 	"height_pool_twice_same":             {400, "the node would silently read the latest block"},
 	"height_pool_twice_differ":           {400, "the node would silently read the latest block"},
 	"height_pool_storyname_future":       {500, "X-Block-Height is read here"},

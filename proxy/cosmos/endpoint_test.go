@@ -16,7 +16,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -227,27 +226,28 @@ func (n *answeringNode) Fetch(context.Context, node.Request) (*node.Answer, erro
 	return &n.answer, nil
 }
 
-func TestHeadersNameCodecOfTheLastAnswerOfTheState(t *testing.T) {
-	const before, now = "application/grpc", "application/grpc+proto"
+func TestHeadersAreThoseOfTheLastAnswerOfTheState(t *testing.T) {
+	const codec = "application/grpc"
 	for name, tt := range map[string]struct {
 		answer node.Answer
-		want   string
+		before string // codec of the answer before
+		want   bool   // whether the node uses gRPC
 	}{
-		"a value":                    {node.Answer{Reason: node.OK, Height: 90, Codec: now}, now},
-		"a value without a codec":    {node.Answer{Reason: node.OK, Height: 90}, ""},
-		"a refusal":                  {node.Answer{Reason: node.Refused, Height: 90, Codec: now}, now},
-		"a refusal without a codec":  {node.Answer{Reason: node.Refused, Height: 90}, before},
-		"a value of no known height": {node.Answer{Reason: node.OK, Codec: now}, before},
-		"a failure without a height": {node.Answer{Reason: node.Other}, before},
+		"a value":                    {node.Answer{Reason: node.OK, Height: 90, Codec: codec}, "", true},
+		"a value without a codec":    {node.Answer{Reason: node.OK, Height: 90}, codec, false},
+		"a refusal":                  {node.Answer{Reason: node.Refused, Height: 90, Codec: codec}, "", true},
+		"a refusal without a codec":  {node.Answer{Reason: node.Refused, Height: 90}, codec, true},
+		"a value of no known height": {node.Answer{Reason: node.OK, Codec: codec}, "", false},
+		"a failure without a height": {node.Answer{Reason: node.Other}, codec, true},
 	} {
-		nodes := &answeringNode{answer: node.Answer{Reason: node.OK, Height: 90, Codec: before}}
+		nodes := &answeringNode{answer: node.Answer{Reason: node.OK, Height: 90, Codec: tt.before}}
 		h := handlerFor(t, nodes)
 		_, q := h.parse(staking+"/params", "")
 		for _, a := range []node.Answer{nodes.answer, tt.answer} {
 			nodes.answer = a
 			expect.Value(q.Origin.Fetch(t.Context(), node.Request{Height: node.AtTip}, nil))(t)
 		}
-		expect.Equal(t, h.lines(http.StatusOK)[0].Value, tt.want, "codec after %s", name)
+		expect.Equal(t, h.usesGRPC.Load(), tt.want, "whether the node uses gRPC after %s", name)
 	}
 }
 
@@ -300,26 +300,6 @@ type countingNode struct {
 func (n *countingNode) Fetch(context.Context, node.Request) (*node.Answer, error) {
 	n.reads++
 	return &node.Answer{NodeStatus: n.status, Reason: node.Refused, Body: []byte("{}")}, nil
-}
-
-func TestMalformedHeightOfAnUncachedPathIsNotReadThroughTheCache(t *testing.T) {
-	nodes := &countingNode{}
-	h := handlerFor(t, nodes)
-	for i, tt := range []struct {
-		node, served int // statuses; served is 0 for the error about the height
-	}{{http.StatusNotImplemented, http.StatusNotImplemented}, {http.StatusOK, 0}, {http.StatusNotImplemented, http.StatusNotImplemented}} {
-		nodes.status = tt.node
-		w := httptest.NewRecorder()
-		c, _ := gin.CreateTestContext(w)
-		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/cosmos/base/node/v1beta1/status", nil)
-		c.Request.Header.Set(respond.HeightHeader, "abc")
-		route, _ := h.Route(c.Request)
-		err := route.Serve(c, &record.Record{})
-		if (err != nil) != (tt.served == 0) || err != nil && failure.Of(err).Status != http.StatusBadRequest || err == nil && w.Code != tt.served {
-			t.Errorf("request %d: status = %d, error = %v; want status %d, or a failure with status 400", i, w.Code, err, tt.served)
-		}
-		expect.Equal(t, nodes.reads, i+1, "reads of a node")
-	}
 }
 
 func TestColonHidesNoDotSegment(t *testing.T) {

@@ -31,11 +31,12 @@ type Options struct {
 type Handler struct {
 	*dialect.Table
 
-	posts       map[string]web.Route
-	redirect    web.Route // for paths that are not clean
-	unserved    web.Route // for methods and paths that are not served
-	posting     *blocks.Posting
-	nodeHeaders atomic.Pointer[nodeHeaders] // from the newest answer of a node
+	posts    map[string]web.Route
+	redirect web.Route // for paths that are not clean
+	unserved web.Route // for methods and paths that are not served
+	posting  *blocks.Posting
+
+	usesGRPC atomic.Bool // whether the newest answer of a node came by gRPC
 }
 
 // New returns a Handler. It fails if a row is invalid.
@@ -44,7 +45,6 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		Table:   dialect.NewTable(dialect.Options{Prefix: keyPrefix, Depth: moduleDepth, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
 		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), posts: map[string]web.Route{},
 	}
-	h.noteCodec("")
 	for _, row := range Rows(o.Rows) {
 		if row.Pattern == "" {
 			continue
@@ -77,9 +77,6 @@ func (h *Handler) mount(row dialect.Row) (err error) {
 	ep := &endpoint{h: h}
 	if ep.Endpoint, err = h.Mount(row, fieldOf, &blocks.Kind{Headers: ep.responseHeaders}, ep); err != nil {
 		return err
-	}
-	if row.Query == dialect.Anything {
-		ep.Refuse = ep.refuse
 	}
 	if row.Method == state.ABCIQuery {
 		ep.Mounted.Serve = ep.admitKey(ep.Mounted.Serve)

@@ -49,14 +49,10 @@ func TestFailuresHaveGRPCCodes(t *testing.T) {
 
 func TestResponsesHaveHeaderLinesOfTheNode(t *testing.T) {
 	h := handlerOf(t)
-	for codec, want := range map[string][2]int{"": {2, 0}, "application/grpc": {3, 2}} {
-		h.noteCodec(codec)
-		noted := h.nodeHeaders.Load()
-		if h.noteCodec(codec); h.nodeHeaders.Load() != noted {
-			t.Errorf("headers after the same codec %q = %v, want no new value", codec, h.nodeHeaders.Load())
-		}
-		if got := [2]int{len(h.lines(200)), len(h.lines(404))}; got != want || codec != "" && h.lines(404)[0].Value != codec {
-			t.Errorf("lines with codec %q = %v, %v, want %v", codec, h.lines(200), h.lines(404), want)
+	for usesGRPC, want := range map[bool][2]int{false: {2, 0}, true: {3, 2}} {
+		h.usesGRPC.Store(usesGRPC)
+		if got := [2]int{len(h.headers(200)), len(h.headers(404))}; got != want {
+			t.Errorf("headers with gRPC = %t: %v, %v, want %v", usesGRPC, h.headers(200), h.headers(404), want)
 		}
 	}
 	live, _ := h.parse(staking+"/params", "")

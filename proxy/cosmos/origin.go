@@ -29,7 +29,7 @@ func (ep *endpoint) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Reque
 		err = failure.OfUnknown(err)
 	}
 	if err == nil && a.Height > 0 && (a.Reason == node.OK || a.Codec != "") {
-		ep.h.noteCodec(a.Codec)
+		ep.h.usesGRPC.Store(a.Codec != "")
 	}
 	return a, err
 }

@@ -71,16 +71,11 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 		return err
 	}
 	rec.Blameless = a.Reason != node.Other // errors of a transaction are caused by the client
-	p.send(c, a)
-	return nil
-}
-
-// send writes a node's answer that is not cached, with its height.
-func (h *Handler) send(c *gin.Context, a *node.Answer) {
 	header := c.Writer.Header()
 	header.Set("Cache-Status", "tipcache; fwd=bypass")
 	if a.Height > 0 && a.Reason != node.Pruned && a.Reason != node.FutureHeight {
-		respond.SetHeight(header, a.Height, h.lines(a.NodeStatus))
+		respond.SetHeight(header, a.Height, p.headers(a.NodeStatus))
 	}
 	respond.Send(c.Writer, c.Request, a.NodeStatus, a.Type, a.Body)
+	return nil
 }

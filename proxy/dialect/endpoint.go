@@ -37,10 +37,6 @@ type Endpoint struct {
 	Mounted web.Route
 	Page    func(q *RowQuery, v Values) (Values, error) // reads the parameters of a page; nil leaves them unchanged
 
-	// Refuse answers a request that Parse refuses, for example with a malformed height; nil returns the error bad. q then has
-	// no height. Not for requests with a body.
-	Refuse func(c *gin.Context, rec *record.Record, q *RowQuery, bad error) error
-
 	unpinned bool // the node always reads the newest block, because CometBFT answers
 	upstream Upstream
 }
@@ -48,8 +44,6 @@ type Endpoint struct {
 func (ep *Endpoint) serve(c *gin.Context, rec *record.Record) error {
 	q, err := ep.Parse(c.Request)
 	switch {
-	case err != nil && ep.Refuse != nil:
-		return ep.Refuse(c, rec, q, err)
 	case err != nil:
 		return err
 	case ep.Class == blocks.Never:
@@ -58,18 +52,21 @@ func (ep *Endpoint) serve(c *gin.Context, rec *record.Record) error {
 	return ep.Reply(c, rec, q)
 }
 
-// Parse reads a request. If a height cannot be read, it returns the query without it and the error.
+// Parse reads a request.
 func (ep *Endpoint) Parse(r *http.Request) (*RowQuery, error) {
 	if ep.NoBody && hasBody(r) {
 		return nil, failure.BadInput("a %s request takes no body", r.Method)
 	}
-	q := &RowQuery{ep: ep}
-	q.Kind, q.Origin, q.Cost = ep.Kind, q, ep.Cost
-	var bad error
-	if q.Heights, bad = ep.Heights.Read(r); ep.unpinned {
-		q.Pinned = 0
+	hs, err := ep.Heights.Read(r)
+	if err != nil {
+		return nil, err
 	}
-	return q, cmp.Or(bad, ep.canonicalize(q, r.URL))
+	if ep.unpinned {
+		hs.Pinned = 0
+	}
+	q := &RowQuery{ep: ep}
+	q.Kind, q.Origin, q.Cost, q.Heights = ep.Kind, q, ep.Cost, hs
+	return q, ep.canonicalize(q, r.URL)
 }
 
 // canonicalize sets the key and the request to the node, in canonical form. A request that it cannot read stays as it was sent

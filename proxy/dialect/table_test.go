@@ -186,31 +186,23 @@ func TestRequestsAreServedByTheirClass(t *testing.T) {
 	stack := web.New(web.Options{}, memory)
 	r := expect.Value(blocks.New(blocks.Options{Nodes: atBlock100{}}, stack, memory))(t)
 	for name, tt := range map[string]struct {
-		class   blocks.Class
-		refuses bool
-		target  string
-		status  int
-		body    string
-		typos   string
-		asks    string // of the plan; "" if there is none
-		key     string // of the feed; "" if there is none
+		class  blocks.Class
+		target string
+		status int
+		body   string
+		typos  string
+		asks   string // of the plan; "" if there is none
+		key    string // of the feed; "" if there is none
 	}{
-		"cached":              {blocks.Live, false, "/things/7?size=1", 200, "-1 false /things/7", "", "the node for /things/7?size=1", "test/things/7?size=1"},
-		"with a typo":         {blocks.Live, false, "/things/8?sise=1", 200, "-1 false /things/8", "sise (did you mean size?)", "the node for /things/8", "test/things/8"},
-		"passed on":           {blocks.Never, false, "/things/7", 200, "-1 true /things/7", "", "", ""},
-		"malformed":           {blocks.Live, false, "/things/7?size=x", 400, "size is", "", "", ""},
-		"refused by its rule": {blocks.Live, true, "/things/7?size=x", 202, "refused", "", "", ""},
+		"cached":      {blocks.Live, "/things/7?size=1", 200, "-1 false /things/7", "", "the node for /things/7?size=1", "test/things/7?size=1"},
+		"with a typo": {blocks.Live, "/things/8?sise=1", 200, "-1 false /things/8", "sise (did you mean size?)", "the node for /things/8", "test/things/8"},
+		"passed on":   {blocks.Never, "/things/7", 200, "-1 true /things/7", "", "", ""},
+		"malformed":   {blocks.Live, "/things/7?size=x", 400, "size is", "", "", ""},
 	} {
 		table := NewTable(Options{Prefix: "test", Manner: Strict, Render: func(_ *http.Request, _ http.Header, f *failure.Failure) (int, string, []byte) {
 			return f.Status, "text/plain", []byte(f.Public)
 		}}, r)
 		ep := expect.Value(table.Mount(Row{Name: "things", Pattern: "/things/{id}", Class: tt.class, Query: "size:number"}, lookup, &blocks.Kind{}, new(echoing)))(t)
-		if tt.refuses {
-			ep.Refuse = func(c *gin.Context, _ *record.Record, _ *RowQuery, _ error) error {
-				c.String(http.StatusAccepted, "refused")
-				return nil
-			}
-		}
 		engine := stack.NewEngine(func(c *gin.Context) web.Route { rt, _ := table.Route(c.Request); return rt }, nil)
 		engine.NoRoute(web.Handle)
 		w, request := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.target, nil)
@@ -219,7 +211,7 @@ func TestRequestsAreServedByTheirClass(t *testing.T) {
 		expect.Equal(t, w.Header().Get(respond.UnknownHeader), tt.typos, "%s: typos", name)
 
 		plan, err := ep.Mounted.Plan(request)
-		if plan.Asks != tt.asks || (err != nil) != (tt.body == "size is" || tt.refuses) || (plan.NoLane != "") != (tt.typos != "") {
+		if plan.Asks != tt.asks || (err != nil) != (tt.body == "size is") || (plan.NoLane != "") != (tt.typos != "") {
 			t.Errorf("%s: plan = %q, no lane %q, %v; want %q", name, plan.Asks, plan.NoLane, err, tt.asks)
 		}
 		if ep.Mounted.Feed == nil {
