@@ -42,7 +42,7 @@ type Handler struct {
 // New returns a Handler. It fails if a row is invalid.
 func New(o Options, r *blocks.Reader) (*Handler, error) {
 	h := &Handler{
-		Table:   dialect.NewTable(dialect.Options{Prefix: keyPrefix, Depth: moduleDepth, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
+		Table:   dialect.NewTable(dialect.Options{Prefix: keyPrefix, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
 		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), posts: map[string]web.Route{},
 	}
 	for _, row := range Rows(o.Rows) {
@@ -69,9 +69,6 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 
 // keyPrefix begins the keys of the dialect in the cache.
 const keyPrefix = "cosmos"
-
-// moduleDepth is the number of segments of a module's name: cosmos, bank, v1beta1.
-const moduleDepth = 3
 
 func (h *Handler) mount(row dialect.Row) (err error) {
 	ep := &endpoint{h: h}

@@ -14,7 +14,6 @@ import (
 // Options apply to all rows of a dialect.
 type Options struct {
 	Prefix  string // prefix of cache keys
-	Depth   int    // number of first segments that distinguish most rows
 	Manner  Manner // how nodes read a query
 	NoBody  bool   // refuse requests with a body
 	Methods []string
@@ -26,13 +25,12 @@ type Options struct {
 type Table struct {
 	*blocks.Reader
 	Options
-	endpoints   []*Endpoint            // in order
-	byBeginning map[string][]*Endpoint // candidates by their first segments; "" has the candidates for any path
+	endpoints []*Endpoint // in order
 }
 
 // NewTable returns a table without rows.
 func NewTable(o Options, r *blocks.Reader) *Table {
-	return &Table{Reader: r, Options: o, byBeginning: map[string][]*Endpoint{"": nil}}
+	return &Table{Reader: r, Options: o}
 }
 
 // Mount adds a row with its kind of reads. Of the rows that match a path, the first one serves it.
@@ -48,30 +46,7 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Upstream) (*
 		ep.Mounted.Feed, ep.Mounted.Waits = ep.feed, p.Class == blocks.Found
 	}
 	t.endpoints = append(t.endpoints, ep)
-	first := p.pattern.beginning(t.Depth)
-	if _, known := t.byBeginning[first]; !known {
-		t.byBeginning[first] = slices.Clone(t.byBeginning[""])
-	}
-	for text, rows := range t.byBeginning {
-		if first == text || first == "" {
-			t.byBeginning[text] = append(rows, ep)
-		}
-	}
 	return ep, nil
-}
-
-// beginning returns the first segments of a pattern, "" if they are not all literals.
-func (p pattern) beginning(depth int) (text string) {
-	if len(p) < depth {
-		return ""
-	}
-	for _, s := range p[:depth] {
-		if s.Literal == "" {
-			return ""
-		}
-		text += "/" + s.Literal
-	}
-	return text
 }
 
 // Route returns the route of a request; false if no row matches its path.
@@ -90,17 +65,7 @@ func (t *Table) Endpoint(r *http.Request) *Endpoint {
 	}
 	var buf [maxParts]string
 	parts := split(buf[:0], path)
-	rows := t.byBeginning[""]
-	if len(parts) >= t.Depth {
-		end := t.Depth
-		for _, part := range parts[:t.Depth] {
-			end += len(part)
-		}
-		if found, ok := t.byBeginning[path[:end]]; ok {
-			rows = found
-		}
-	}
-	for _, ep := range rows {
+	for _, ep := range t.endpoints {
 		if ep.pattern.matches(parts) {
 			return ep
 		}
@@ -108,19 +73,22 @@ func (t *Table) Endpoint(r *http.Request) *Endpoint {
 	return nil
 }
 
-// matches compares the segments of a decoded path. As on the node, a variable may be empty.
+// matches compares the segments of a decoded path, the last one first, in which most rows differ. As on the node, a variable
+// may be empty.
 func (p pattern) matches(parts []string) bool {
-	for i, s := range p {
-		switch {
-		case i >= len(parts):
-			return false
-		case s.Rest:
-			return true
-		case s.Literal != "" && s.Literal != parts[i]:
+	last := len(p) - 1
+	if p[last].Rest && len(parts) > last {
+		p, parts = p[:last], parts[:last]
+	}
+	if len(p) != len(parts) {
+		return false
+	}
+	for i, s := range slices.Backward(p) {
+		if s.Literal != "" && s.Literal != parts[i] {
 			return false
 		}
 	}
-	return len(p) == len(parts)
+	return true
 }
 
 // maxParts is the maximum number of segments that a path is split into without an allocation.

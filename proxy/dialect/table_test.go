@@ -23,7 +23,7 @@ import (
 
 func TestFirstRowThatMatchesServesThePath(t *testing.T) {
 	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
-	table := NewTable(Options{Prefix: "test", Depth: 2, Manner: Strict}, r)
+	table := NewTable(Options{Prefix: "test", Manner: Strict}, r)
 	for _, row := range []Row{
 		{Name: "any_sizes", Pattern: "/{module}/v1/sizes"},
 		{Name: "things", Pattern: "/things/v1/{id}"},

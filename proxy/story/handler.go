@@ -85,7 +85,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 	}
 	table := dialect.Options{
 		Prefix: string(o.Shape), // so that shapes share no entries
-		Depth:  moduleDepth, NoBody: true, Methods: []string{http.MethodGet, http.MethodHead}, Heights: blocks.HeightRules{EVM: true}, Render: RenderFailure,
+		NoBody: true, Methods: []string{http.MethodGet, http.MethodHead}, Heights: blocks.HeightRules{EVM: true}, Render: RenderFailure,
 	}
 	h := &Handler{o: o, asSent: o.Shape == Node, seed: maphash.MakeSeed()}
 	if h.asSent {
@@ -112,9 +112,6 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 	}
 	return rt, ok
 }
-
-// moduleDepth is the number of segments that distinguish most rows: staking, validators.
-const moduleDepth = 2
 
 func (h *Handler) mount(rt Route) error {
 	lookup := rt.field
