@@ -82,7 +82,7 @@ func TestPreflightsAreAnsweredWithoutUpstream(t *testing.T) {
 			for name, value := range map[string]string{
 				"Access-Control-Allow-Origin":  page,
 				"Access-Control-Allow-Methods": "GET, HEAD, POST, QUERY",
-				"Access-Control-Allow-Headers": "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, X-Grpc-Web, X-User-Agent, Grpc-Timeout, Authorization, Cache-Control, Last-Event-Id, Pragma, X-Requested-With, X-Server-Time, X-Cosmos-Block-Height",
+				"Access-Control-Allow-Headers": "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, X-Grpc-Web, X-User-Agent, Grpc-Timeout, Authorization, Cache-Control, Last-Event-Id, Pragma, X-Requested-With, X-Server-Time, X-Cosmos-Block-Height, Grpc-Metadata-X-Cosmos-Block-Height",
 				"Access-Control-Max-Age":       "7200",
 			} {
 				if want[name] = ""; tt.allowed {

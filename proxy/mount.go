@@ -70,9 +70,6 @@ func New(o Options) (*Server, error) {
 	if o.Cache == nil || o.ReadAhead.Share > 0 && o.ReadAhead.Room == nil {
 		return nil, errors.New("proxy: Cache is required, and ReadAhead.Room if Share is set")
 	}
-	if o.Dialect == node.Cosmos || o.Dialect == node.Undetermined {
-		o.Web.HeightHeaders = cosmos.HeightHeaders
-	}
 	o.Mounts = o.mounts()
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts), fallbacks: make([]*fallback.Service, len(o.Mounts))}
 	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache.Account(), o.Chain.Patience

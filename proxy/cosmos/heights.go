@@ -10,9 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// HeightHeaders are the node's headers with the height, in requests and responses.
-var HeightHeaders = []string{cosmosHeader, metadataHeader}
-
+// The node's headers with the height, in requests and responses.
 const (
 	cosmosHeader   = "X-Cosmos-Block-Height"
 	metadataHeader = "Grpc-Metadata-X-Cosmos-Block-Height"

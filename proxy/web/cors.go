@@ -21,29 +21,24 @@ const (
 // Methods and headers that pages of other origins may send, and headers that they may read.
 const (
 	allowedMethods = "GET, HEAD, POST, QUERY"
-	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, " + webHeaders + ", " + sentHeaders
+	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, " + webHeaders + ", " + sentHeaders + ", " + heightHeaders
 	sentHeaders    = "Authorization, Cache-Control, Last-Event-Id, Pragma, X-Requested-With, X-Server-Time" // event sources and wallets send them; only Last-Event-Id is read
 	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout"                                               // gRPC-Web clients send them
-	webHeight      = "X-Cosmos-Block-Height"
-	exposedHeaders = "X-Block-Height, X-Evm-Block, X-Session, X-Session-Reset, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
-	preflightAge   = "7200" // seconds; the maximum of Chromium
+	heightHeaders  = "X-Cosmos-Block-Height, Grpc-Metadata-X-Cosmos-Block-Height"                           // of SDK nodes
+	preflightAge   = "7200"                                                                                 // seconds; the maximum of Chromium
 )
+
+// exposedHeaders has no spare capacity, so that an append makes a copy.
+var exposedHeaders = []string{"X-Block-Height, X-Evm-Block, X-Session, X-Session-Reset, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters, " + heightHeaders}
 
 // cors tells browsers which pages may read responses. It never allows credentials, because the only credential is a header that
 // a page must set, the API key. The session cookie is SameSite=Strict.
 type cors struct {
-	onAll   http.Header         // headers of every response; values have no spare capacity, so that an append makes a copy
+	onAll   http.Header         // headers of every response
 	origins map[string][]string // allowed origins, each with itself as the value of a header; nil allows none
-	exposed []string
-	allowed string // request headers
 }
 
-func newCORS(origins, heightHeaders []string) cors {
-	exposed, allowed := append([]string{exposedHeaders}, heightHeaders...), append([]string{allowedHeaders}, heightHeaders...)
-	if !slices.Contains(heightHeaders, webHeight) {
-		allowed = append(allowed, webHeight)
-	}
-	c := cors{exposed: []string{strings.Join(exposed, ", ")}, allowed: strings.Join(allowed, ", ")}
+func newCORS(origins []string) (c cors) {
 	if slices.Contains(origins, noOrigin) {
 		return c
 	}
@@ -55,7 +50,7 @@ func newCORS(origins, heightHeaders []string) cors {
 	if c.differs() {
 		c.onAll = http.Header{"Vary": {"Origin"}}
 	} else { // also without an Origin: a cache in front may serve the response to a page
-		c.onAll = http.Header{originHeader: c.origins[anyOrigin], exposeHeader: c.exposed}
+		c.onAll = http.Header{originHeader: c.origins[anyOrigin], exposeHeader: exposedHeaders}
 	}
 	return c
 }
@@ -68,7 +63,7 @@ func (c *cors) setOrigin(h http.Header, r *http.Request) {
 	maps.Copy(h, c.onAll)
 	if c.differs() {
 		if allowed := c.allowedOrigin(r.Header["Origin"]); allowed != nil {
-			h[originHeader], h[exposeHeader] = allowed, c.exposed
+			h[originHeader], h[exposeHeader] = allowed, exposedHeaders
 		}
 	}
 }
@@ -80,7 +75,7 @@ func (c *cors) AppendOrigin(b []byte, origin []string) []byte {
 		return b
 	}
 	b = append(append(append(b, originHeader+": "...), allowed[0]...), "\r\n"...)
-	return append(append(append(b, exposeHeader+": "...), c.exposed[0]...), "\r\n"...)
+	return append(append(append(b, exposeHeader+": "...), exposedHeaders[0]...), "\r\n"...)
 }
 
 // allowedOrigin returns the value of Access-Control-Allow-Origin for a request with these Origin headers, nil for none.

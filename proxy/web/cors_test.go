@@ -24,7 +24,7 @@ func TestPagesThatMayReadResponsesMayOpenWebSockets(t *testing.T) {
 		{"two origins", []string{"https://app.example"}, []string{"https://app.example", "https://app.example"}, false},
 	} {
 		r := &http.Request{Host: "tip.example:8080", Header: http.Header{"Origin": tt.sent}}
-		c := newCORS(tt.origins, nil)
+		c := newCORS(tt.origins)
 		expect.Equal(t, c.Connects(r), tt.want, "Connects for %s", tt.name)
 	}
 }

@@ -127,7 +127,7 @@ func (s *Stack) answerPreflights(c *gin.Context) {
 	}
 	if h[originHeader] != nil { // the origin is allowed
 		h.Set("Access-Control-Allow-Methods", allowedMethods)
-		h.Set("Access-Control-Allow-Headers", s.allowed)
+		h.Set("Access-Control-Allow-Headers", allowedHeaders)
 		h.Set("Access-Control-Max-Age", preflightAge)
 	}
 	c.AbortWithStatus(http.StatusNoContent)

@@ -65,9 +65,9 @@ func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler)
 func TestMiddlewareAppliesToRequests(t *testing.T) {
 	var log strings.Builder
 	_, handler := newServer(web.Options{
-		CORSOrigins: []string{"https://App.example"}, HeightHeaders: []string{"X-Height"},
-		Keys:   []limits.Key{{Name: "k", SHA256: sha256.Sum256([]byte("key"))}},
-		Limits: limits.Limits{Access: []limits.Rule{limits.NewDeny("/denied")}},
+		CORSOrigins: []string{"https://App.example"},
+		Keys:        []limits.Key{{Name: "k", SHA256: sha256.Sum256([]byte("key"))}},
+		Limits:      limits.Limits{Access: []limits.Rule{limits.NewDeny("/denied")}},
 	}, &log)
 	const page = "https://app.example"
 	preflight := map[string]string{"Origin": page, "Access-Control-Request-Method": "GET"}
@@ -115,8 +115,8 @@ func TestMiddlewareAppliesToRequests(t *testing.T) {
 		if h.Get("Access-Control-Allow-Origin") != tt.origin || (h.Get("Access-Control-Expose-Headers") == "") != (tt.origin == "") || h.Get("Vary") != "Origin" || h.Get("X-Request-Id") == "" {
 			t.Errorf("%s: header = %v, want origin %q", name, h, tt.origin)
 		}
-		if allowed := h.Get("Access-Control-Allow-Headers"); (allowed != "") != (name == "a preflight") || allowed != "" && !strings.Contains(allowed, ", X-Height") {
-			t.Errorf("%s: Access-Control-Allow-Headers = %q, want X-Height only for a preflight from an allowed origin", name, allowed)
+		if allowed := h.Get("Access-Control-Allow-Headers"); (allowed != "") != (name == "a preflight") || allowed != "" && !strings.Contains(allowed, ", X-Cosmos-Block-Height") {
+			t.Errorf("%s: Access-Control-Allow-Headers = %q, want X-Cosmos-Block-Height only for a preflight from an allowed origin", name, allowed)
 		}
 		if stored := h.Get("Cache-Control") == "public"; stored != (tt.status == http.StatusOK) && name != "a preflight" {
 			t.Errorf("%s: Cache-Control = %q, want public only for status 200", name, h.Get("Cache-Control"))
@@ -153,7 +153,7 @@ func TestAnyOriginMayReadByDefault(t *testing.T) {
 func TestLaneWritesTheOriginHeadersOfTheMiddleware(t *testing.T) {
 	const app = "https://app.example"
 	for _, origins := range [][]string{{"*"}, {"none"}, {app}} {
-		s, handler := newServer(web.Options{CORSOrigins: origins, HeightHeaders: []string{"X-Height"}}, new(strings.Builder))
+		s, handler := newServer(web.Options{CORSOrigins: origins}, new(strings.Builder))
 		for _, sent := range [][]string{nil, {app}, {"https://evil.example"}, {app, app}} {
 			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/open", nil), httptest.NewRecorder()
 			r.Header["Origin"] = sent

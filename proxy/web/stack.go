@@ -50,7 +50,6 @@ type Options struct {
 	PublicURL     string   // scheme and host of the URLs in responses; "" takes both from the request
 	CORSOrigins   []string // origins whose pages may read responses, "*" for all or "none"; default "*"
 	SessionCookie bool     // browsers keep their session in a cookie
-	HeightHeaders []string // headers for heights in addition to X-Block-Height; pages may send and read them
 
 	Keys         []limits.Key  // valid API keys; SetKeys replaces them
 	Limits       limits.Limits // SetLimits replaces them
@@ -82,7 +81,7 @@ type Stack struct {
 // New returns a Stack with the defaults filled in. bodies is nil only in tests.
 func New(o Options, bodies *cache.Cache) *Stack {
 	o = o.WithDefaults()
-	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
+	cors := newCORS(o.CORSOrigins)
 	s := &Stack{
 		Responder: respond.New(bodies, cors.differs()),
 		cors:      cors,
