@@ -55,9 +55,26 @@ func TestRestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
 	}
 	resp, body := sdk(t, d, pool, "1000")
 	expect.Equal(t, resp.StatusCode, http.StatusOK, "status at 1000 (%s)", body)
+	expect.Equal(t, grpcStatus(t, d, ""), "2", "status of the latest pool by gRPC")
+	expect.Equal(t, grpcStatus(t, d, "1000"), "0", "status at 1000 by gRPC")
 	d.Advance(1)
 	resp, body = sdk(t, d, pool, "")
 	expect.Equal(t, resp.StatusCode, http.StatusOK, "status after a block (%s)", body)
+	expect.Equal(t, grpcStatus(t, d, ""), "0", "status after a block by gRPC")
+}
+
+// grpcStatus reads the pool by gRPC at a height, "" being the latest.
+func grpcStatus(t *testing.T, d *devnet.Devnet, height string) string {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.Node().GRPCAddr()+"/cosmos.staking.v1beta1.Query/Pool", strings.NewReader("\x00\x00\x00\x00\x00")))(t)
+	r.Header.Set("X-Cosmos-Block-Height", height)
+	resp := expect.Value(transport.RoundTrip(r))(t)
+	defer resp.Body.Close()
+	expect.Value(io.ReadAll(resp.Body))(t)
+	return resp.Trailer.Get("Grpc-Status")
 }
 
 func TestUnknownDialectIsRefused(t *testing.T) {

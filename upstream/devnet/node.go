@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"google.golang.org/grpc/codes"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
@@ -53,7 +55,7 @@ func newNode(c *chain, o Options) *Node {
 		node.grpc.h2c = true
 		node.targets = append(node.targets, node.grpc)
 	}
-	node.comet = newTarget(o.CometAddr, 0, node.learned.before(http.HandlerFunc(node.serveComet)))
+	node.comet = newTarget(o.CometAddr, idleTimeout, node.learned.before(http.HandlerFunc(node.serveComet)))
 	node.targets = append(node.targets, node.rest, node.comet)
 	return node
 }
@@ -204,7 +206,11 @@ func (n *Node) serveGRPC(w http.ResponseWriter, r *http.Request) {
 	method, message := r.URL.Path, body[5:]
 	height, _ := strconv.ParseInt(r.Header.Get(heightHeader), 10, 64) // 0 means the newest
 	a := cosmos.Answer{Height: max(height, 1), Value: protofield.Append(nil, 1, protofield.Append(nil, 4, n.chain.id))}
-	if !strings.HasSuffix(method, ".Service/GetNodeInfo") {
+	switch {
+	case height == 0 && n.Now().Restarted:
+		text := fmt.Sprintf("context did not contain latest block height in either check state or finalize block state (%d)", n.Height())
+		a = cosmos.Answer{Status: codes.Unknown, Message: "codespace sdk code 26: invalid height: " + text, Code: 26}
+	case !strings.HasSuffix(method, ".Service/GetNodeInfo"):
 		a = n.chain.cosmos.Query(n, method, message, height)
 		n.asked.Count("grpc "+method+"?"+hex.EncodeToString(message), a.Height)
 	}
