@@ -25,11 +25,10 @@ type blockAnswer struct {
 type blockEvents struct {
 	wanted        bool
 	epoch         int64
-	sentHeight    int64     // height of the last complete frame
-	awaitedHeight int64     // newest height, which some topics have no answer for yet
-	deadline      time.Time // when the frame of awaitedHeight is written without the missing answers
-	lastDeadline  time.Time // how far later blocks may move deadline
-	lateTimer     *time.Timer
+	sentHeight    int64         // height of the last complete frame
+	awaitedHeight int64         // newest height, which some topics have no answer for yet
+	deadline      time.Time     // when the frame of awaitedHeight is written without the missing answers
+	lastDeadline  time.Time     // how far later blocks may move deadline
 	blocks        *subscription // wakes the client at each block
 	states        []*topicState // by path; the states from which picked was chosen
 	picked        []blockAnswer // by path; the answers of the frame being written, held
@@ -87,7 +86,7 @@ func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 		f.states = append(f.states, subs[i].current(f.epoch))
 	}
 	if wait := cl.waitForSession(tip.Height); wait > 0 {
-		f.lateTimer.Reset(wait)
+		cl.waitTimer.Reset(wait)
 		return 0
 	}
 	newest := tip.Height
@@ -126,7 +125,7 @@ func (cl *client) giveUpWaiting(newest int64, patience time.Duration, now time.T
 		f.awaitedHeight = newest
 	}
 	if left := f.deadline.Sub(now); left > 0 {
-		f.lateTimer.Reset(left)
+		cl.waitTimer.Reset(left)
 		return 0
 	}
 	return newest
@@ -185,7 +184,7 @@ func (cl *client) writeFrame(ctx context.Context) {
 		wait = cl.spendFor(ctx, f.blocks)
 	}
 	if wait > 0 {
-		cl.paymentTimer.Reset(wait)
+		cl.waitTimer.Reset(wait)
 		return
 	}
 	block := f.blocks.answerAt(f.blocks.current(f.epoch), height).event

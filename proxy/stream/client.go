@@ -30,7 +30,7 @@ type client struct {
 
 	keepAliveTimer *time.Timer // until the next comment
 	keepAliveDue   atomic.Bool // a comment is due
-	paymentTimer   *time.Timer // until the limits allow the next event
+	waitTimer      *time.Timer // until the limits allow the next event, or answers have been awaited for long enough
 	blockEvents    blockEvents // used if the client asked for block events
 
 	minHeight int64     // block that the client has seen in its session or requires; 0 for none or after giveUp
@@ -122,10 +122,8 @@ func (cl *client) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, cl.notify)()
 	cl.keepAliveTimer = time.AfterFunc(cl.h.o.KeepAlive, func() { cl.keepAliveDue.Store(true); cl.notify() })
 	defer cl.keepAliveTimer.Stop()
-	cl.paymentTimer = time.AfterFunc(0, cl.notify) // write what is already available
-	defer cl.paymentTimer.Stop()
-	cl.blockEvents.lateTimer = time.AfterFunc(time.Hour, cl.notify)
-	defer cl.blockEvents.lateTimer.Stop()
+	cl.waitTimer = time.AfterFunc(0, cl.notify) // write what is already available
+	defer cl.waitTimer.Stop()
 	_ = http.NewResponseController(cl.w).SetReadDeadline(time.Time{}) // it was set for the request header
 	for range cl.woken {
 		last := cl.h.drained.Load() || !cl.admitted()
@@ -178,7 +176,7 @@ func (cl *client) writeChanges(ctx context.Context) {
 		at := (cl.next + i) % len(answers)
 		if wait := cl.writeTopic(ctx, &answers[at]); wait > 0 {
 			cl.next = at
-			cl.paymentTimer.Reset(wait)
+			cl.waitTimer.Reset(wait)
 			break
 		}
 	}

@@ -55,9 +55,8 @@ type subscription struct {
 	group *group // nil if the hub does not have it; guarded by hub.mu
 
 	// Guarded by owner.mu.
-	waiting  int  // messages in the queue
-	ended    bool // the client ended it
-	canceled bool // its end is in the queue
+	waiting int  // messages in the queue
+	ended   bool // the client ended it
 }
 
 // A Message is an event for a subscription, or its end.
@@ -225,16 +224,15 @@ func (s *Subscriber) push(m Message) {
 func (s *Subscriber) cancelLocked(sub *subscription) {
 	s.remove(func(other *subscription) bool { return other == sub })
 	s.feed.metrics.slow.Inc()
-	sub.canceled = true
 	s.push(Message{Label: sub.label, End: errTooSlow, subscription: sub})
 }
 
-// cancel cancels all subscriptions that have unread events, and returns them.
+// cancel cancels all subscriptions that have unread events, and returns them. The caller must hold hub.mu.
 func (s *Subscriber) cancel() (canceled []*subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sub := range s.subscriptions {
-		if sub.waiting > 0 && !sub.canceled {
+		if sub.waiting > 0 && sub.group != nil {
 			s.cancelLocked(sub)
 			canceled = append(canceled, sub)
 		}

@@ -1,9 +1,6 @@
 package tip
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // Distrust makes the tracker ignore a source until Accept. It reports whether the source was trusted before.
 func (t *Tracker) Distrust(source int) bool {
@@ -42,19 +39,19 @@ func (t *Tracker) Doubtful() (height int64, doubtful bool) {
 	return v.Height, !t.unprovedSince.IsZero() && time.Since(t.unprovedSince) >= grace(v.Interval)
 }
 
-// Contradict records that a source contradicts the tip. The caller calls settle when it has found out which is right.
+// Contradict records that a source contradicts the tip. The caller calls settle once, when it has found out which is right.
 func (t *Tracker) Contradict() (settle func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	unsettled := t.contradictions // Begin replaces it, and so settles all of an epoch
 	*unsettled++
 	t.publishUnconfirmed()
-	return sync.OnceFunc(func() {
+	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		*unsettled--
 		t.publishUnconfirmed()
-	})
+	}
 }
 
 // unconfirmed reports whether a contradiction is unsettled, or all usable sources are below the proved height and one of

@@ -161,7 +161,6 @@ func TestTipIsUnconfirmedWhileContradicted(t *testing.T) {
 		}
 		first, second := tip.Contradict(), tip.Contradict()
 		first()
-		first()
 		want("one of two contradictions is settled", true)
 		second()
 		want("both contradictions are settled", false)
