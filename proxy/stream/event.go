@@ -42,10 +42,7 @@ type rendering struct {
 }
 
 // pieces are written one after another. The data of a small event is part of before, so that it takes one write.
-type pieces struct {
-	before, data, after []byte
-	part                part // checksum of the text; set for gzip only
-}
+type pieces struct{ before, data, after []byte }
 
 // smallEvent is the maximum length of data, in bytes, that renderings copy.
 const smallEvent = 2 << 10
@@ -132,7 +129,7 @@ func (r *rendering) inGzip(e *event) *pieces {
 			return
 		}
 		head, tail := e.frame(r.path)
-		coded := pieces{stored(nil, head), data, append(stored(nil, tail), flushed...), partOf(head, e.data, tail)}.joined()
+		coded := pieces{stored(nil, head), data, append(stored(nil, tail), flushed...)}.joined()
 		r.coded = &coded
 	})
 	return r.coded

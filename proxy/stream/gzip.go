@@ -14,10 +14,10 @@ import (
 // output writes a client's stream as plain text or in gzip. Each text ends with a flush after which nothing refers
 // to earlier bytes, so that a text for many clients is compressed once.
 type output struct {
-	to     io.Writer
-	gzip   bool
-	sum    checksum // of all texts
-	failed error    // first write error; nothing is written after it
+	to        io.Writer
+	gzip      bool
+	crc, size uint32 // of all texts, as in the gzip trailer; not counted for plain text
+	failed    error  // first write error; nothing is written after it
 }
 
 // begin writes the gzip header.
@@ -41,7 +41,7 @@ func (o *output) text(texts ...[]byte) {
 		}
 		return
 	}
-	o.sum = o.sum.then(partOf(texts...))
+	o.count(texts...)
 	for _, text := range texts {
 		for block := range slices.Chunk(text, mostStored) {
 			o.write(storedHead(block))
@@ -49,6 +49,14 @@ func (o *output) text(texts ...[]byte) {
 		}
 	}
 	o.write(flushed)
+}
+
+// count adds texts to the checksum and the size.
+func (o *output) count(texts ...[]byte) {
+	for _, text := range texts {
+		o.crc = crc32.Update(o.crc, crc32.IEEETable, text)
+		o.size += uint32(len(text))
+	}
 }
 
 // event writes an event that clients share, as sent under path.
@@ -61,8 +69,8 @@ func (o *output) event(e *event, path string) {
 			o.text(p.before, p.data, p.after)
 			return
 		}
+		o.count(p.before, p.data, p.after)
 		p = coded
-		o.sum = o.sum.then(p.part)
 	}
 	o.write(p.before)
 	o.write(p.data)
@@ -72,61 +80,9 @@ func (o *output) event(e *event, path string) {
 // end writes the gzip trailer.
 func (o *output) end() {
 	if o.gzip {
-		end := binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0xff, 0xff}, o.sum.crc) // an empty last block
-		o.write(binary.LittleEndian.AppendUint32(end, o.sum.size))
+		end := binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0xff, 0xff}, o.crc) // an empty last block
+		o.write(binary.LittleEndian.AppendUint32(end, o.size))
 	}
-}
-
-// checksum is the checksum of a text, as in the gzip trailer.
-type checksum struct {
-	crc  uint32
-	size uint32 // modulo 2^32
-}
-
-// part is the checksum of a text that can be appended to another one.
-type part struct {
-	checksum
-	shift uint32 // factor for the CRC of the text before it
-}
-
-func partOf(texts ...[]byte) (p part) {
-	for _, text := range texts {
-		p.crc = crc32.Update(p.crc, crc32.IEEETable, text)
-		p.size += uint32(len(text))
-	}
-	p.shift = shiftBy(p.size)
-	return p
-}
-
-// then returns the checksum of a text followed by p.
-func (s checksum) then(p part) checksum {
-	return checksum{multiply(p.shift, s.crc) ^ p.crc, s.size + p.size}
-}
-
-// A CRC is a polynomial over GF(2), modulo the IEEE 802.3 polynomial. Its highest bit is the coefficient of x^0.
-const one = 1 << 31
-
-// multiply returns the product of two CRC polynomials.
-func multiply(a, b uint32) (product uint32) {
-	for ; a != 0; a <<= 1 {
-		if a&one != 0 {
-			product ^= b
-		}
-		b = b>>1 ^ crc32.IEEE&-(b&1) // times x
-	}
-	return product
-}
-
-// shiftBy returns x to the power of 8*bytes.
-func shiftBy(bytes uint32) uint32 {
-	result, square := uint32(one), uint32(one>>8) // x^8
-	for ; bytes != 0; bytes >>= 1 {
-		if bytes&1 != 0 {
-			result = multiply(square, result)
-		}
-		square = multiply(square, square)
-	}
-	return result
 }
 
 // flushed is an empty block. It lets readers decode everything before it.
