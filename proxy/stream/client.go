@@ -141,7 +141,7 @@ func (cl *client) send(ctx context.Context, last bool) error {
 	}
 	if cl.keepAliveDue.Swap(false) {
 		cl.keepAliveTimer.Reset(cl.h.o.KeepAlive)
-		cl.out.text(comment)
+		cl.out.text([]byte(":\n\n")) // a comment
 	}
 	switch {
 	case last:
@@ -155,8 +155,6 @@ func (cl *client) send(ctx context.Context, last bool) error {
 	cl.w.Flush()
 	return cl.out.failed
 }
-
-var comment = []byte(":\n\n")
 
 // extendDeadline moves the write deadline if less than half of the write time is left. Moving it for every event would
 // cost too much. The comments of KeepAlive move it on idle streams.

@@ -193,18 +193,15 @@ func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	if s.closed || sub.ended {
 		return true // end removes it from the hub
 	}
-	memory := s.feed.o.Memory
-	isHeavy := memory != nil && len(s.queue) > 0 && s.bytes+e.weight > memory.Limit()/8
-	if sub.waiting >= s.feed.o.Queue || isHeavy {
+	memory, isIdle := s.feed.o.Memory, len(s.queue) == 0
+	isFull := sub.waiting >= s.feed.o.Queue || !isIdle && memory != nil && s.bytes+e.weight > memory.Limit()/8
+	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v, held: !isFull && e.hold(s.feed.hub.memory)}
+	if isFull || !m.held && !isIdle { // only a client that has read all others gets an event for which there is no memory
 		s.cancelLocked(sub)
 		return false
 	}
-	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v, held: e.hold(s.feed.hub.memory)}
 	if m.held {
 		s.bytes += e.weight
-	} else if len(s.queue) > 0 { // only a client that has read all others gets it in any case
-		s.cancelLocked(sub)
-		return false
 	}
 	s.push(m)
 	return true

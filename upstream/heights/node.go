@@ -185,13 +185,3 @@ func (n *Node) recordHeader(header time.Time, interval time.Duration) {
 	d.last.Add(delay)
 	d.at, d.interval = now, interval
 }
-
-// recordDisconnect records that the header subscription has ended.
-func (n *Node) recordDisconnect() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.state.Connected = false
-	n.state.Lost++
-	n.delays.late += n.delays.overdue(time.Now())
-	n.delays.at = time.Time{}
-}

@@ -133,7 +133,13 @@ func (f *rpcFollower) beginStream(ctx context.Context, end context.CancelCauseFu
 func (f *rpcFollower) disconnect() {
 	defer f.takeTurn()()
 	f.end = nil
-	f.node.recordDisconnect()
+	n := f.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state.Connected = false
+	n.state.Lost++
+	n.delays.late += n.delays.overdue(time.Now())
+	n.delays.at = time.Time{}
 }
 
 // silenceLimit returns the time between two polls while headers arrive: three block intervals, or one
