@@ -37,7 +37,6 @@ func newRoot(std streams) *cobra.Command {
 	root.AddCommand(
 		serveCommand(std), demoCommand(std), devnetCommand(std), checkCommand(std), healthCommand(std),
 		configCommand(std), openAPICommand(std), keyCommand(std), explainCommand(std), purgeCommand(std), importCommand(std), indexCommand(std),
-		manCommand(),
 		&cobra.Command{Use: "version", Short: "print the version", Args: operands, RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(std.out, version)
 			return err

@@ -60,7 +60,6 @@ func TestHelpAndErrorsOfCommandLine(t *testing.T) {
 		{"no completion of an address", []string{"__complete", "explain", "--admin", ""}, ":4\n"},
 		{"no completion of a URL", []string{"__complete", "explain", ""}, ":4\n"},
 		{"completion of files to import", []string{"__complete", "import", ""}, "jsonl\n:8\n"},
-		{"completion of a directory", []string{"__complete", "man", ""}, ":16\n"},
 		{"no completion of a name", []string{"__complete", "key", "new", ""}, ":4\n"},
 		{"completion of commands", []string{"__complete", "se"}, "serve\t"},
 		{"completion for bash", []string{"completion", "bash"}, "bash completion"},
@@ -252,20 +251,5 @@ func TestImportLogsCreationOfSchema(t *testing.T) {
 		if got := strings.Contains(log.String(), "created the store's schema"); got != want {
 			t.Errorf("import %d logs the creation = %t, want %t: %s", i+1, got, want, &log)
 		}
-	}
-}
-
-func TestEveryCommandHasManualPage(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "man1")
-	expect.Value(runCommand(t, "man", dir))(t)
-	for file, want := range map[string]string{
-		"tipcache.1":         "tipcache-serve(1)",
-		"tipcache-serve.1":   "TIPCACHE_CHAIN_ID",
-		"tipcache-key-new.1": "tipcache key new NAME",
-		"tipcache-man.1":     "tipcache man /usr/local/share/man/man1",
-	} {
-		page := strings.ReplaceAll(string(expect.Value(os.ReadFile(filepath.Join(dir, file)))(t)), `\`, "")
-		expect.Contains(t, page, ".TH", "%s", file)
-		expect.Contains(t, page, want, "%s", file)
 	}
 }

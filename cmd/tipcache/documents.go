@@ -3,12 +3,9 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -52,19 +49,4 @@ func configCommand(std streams) *cobra.Command {
 		return err
 	}
 	return c
-}
-
-func manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "man DIR", Short: "write a manual page for each command", Args: operands,
-		Example:           "  tipcache man /usr/local/share/man/man1",
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return err
-			}
-			c.Root().DisableAutoGenTag = true // the header has the month of SOURCE_DATE_EPOCH, or the current one
-			return doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1", Source: "tipcache " + parts.Version(), Manual: "tipcache"}, args[0])
-		},
-	}
 }

@@ -1,11 +1,5 @@
 package collections
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-)
-
 // OrderBy is the column by which a page is ordered.
 type OrderBy int
 
@@ -70,26 +64,6 @@ type Page struct {
 	// Generation is the store's change counter, consistent with the items. It increases with every change. 0 means
 	// unknown.
 	Generation int64
-}
-
-// normal replaces zero values by the defaults and checks the bounds.
-func (q Query) normal() (Query, error) {
-	if q.Limit == 0 {
-		q.Limit = DefaultLimit
-	}
-	switch {
-	case q.OrderBy < UpdatedAt || q.OrderBy > LicensesCount:
-		return q, fmt.Errorf("collections: unknown order %d", q.OrderBy)
-	case q.Limit < 0 || q.Limit > MaxLimit:
-		return q, fmt.Errorf("collections: limit %d is not within 1..%d", q.Limit, MaxLimit)
-	case q.Offset < 0:
-		return q, fmt.Errorf("collections: offset %d is negative", q.Offset)
-	case len(q.Addresses) > MaxAddresses:
-		return q, fmt.Errorf("collections: %d addresses are more than %d", len(q.Addresses), MaxAddresses)
-	case slices.ContainsFunc(q.Addresses, func(s string) bool { return !IsAddress(s) }):
-		return q, errors.New("collections: an address is not 0x and 40 hexadecimal digits")
-	}
-	return q, nil
 }
 
 // Ranged reports whether the query limits the asset count.

@@ -47,7 +47,7 @@ const OriginName = "the collection store"
 
 // A Driver stores collections. Its errors are *upstream.Error, the context's error, or the error of its input.
 type Driver interface {
-	// List returns the page of a checked query from a consistent state.
+	// List returns the page of a query from a consistent state.
 	List(ctx context.Context, q Query) (Page, error)
 	// Load inserts or replaces all collections of the sequence, or none. The last one of each address counts.
 	Load(ctx context.Context, all iter.Seq2[Collection, error]) error
@@ -99,8 +99,8 @@ func (s *Store) Outage() *upstream.Outage { return s.outage }
 // Name returns the name of the store in logs. It contains no credentials.
 func (s *Store) Name() string { return s.name }
 
-// List returns one page. The error is an *upstream.Error for a failure of the store, context.Canceled if the caller canceled
-// ctx, or another error for an invalid query.
+// List returns one page of a query within its bounds, which the caller has checked. The error is an *upstream.Error, or
+// context.Canceled if the caller canceled ctx.
 func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	ctx, span := upstream.StartSpan(ctx, "collections.list")
 	began := time.Now()
@@ -112,9 +112,7 @@ func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 		}
 		upstream.EndSpan(span, err)
 	}()
-	if q, err = q.normal(); err != nil {
-		return Page{}, err
-	}
+	q.Limit = cmp.Or(q.Limit, DefaultLimit)
 	return within(ctx, s, s.timeout, func(ctx context.Context) (Page, error) { return s.driver.List(ctx, q) })
 }
 
@@ -125,7 +123,7 @@ func result(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "canceled"
 	}
-	return cmp.Or(upstream.KindOf(err).String(), "refused")
+	return upstream.KindOf(err).String()
 }
 
 // within calls read with a timeout and records outages, which are logged when they begin and end. A busy store is
