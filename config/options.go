@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -276,7 +277,8 @@ func (c Config) rows() (all []dialect.Row) {
 // routeClass returns the settings of a route. Settings that are not set come from its class.
 func (c Config) routeClass(name string) Class {
 	base := c.Classes.Live
-	if class, _ := dialect.ClassOf(c.rows(), name); class == blocks.Params {
+	rows := c.rows()
+	if i := slices.IndexFunc(rows, func(row dialect.Row) bool { return row.Name == name }); i >= 0 && rows[i].Class == blocks.Params {
 		base = c.Classes.Params
 	}
 	return c.Routes[name].Over(base)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,7 +34,8 @@ func TestDocumentDescribesEveryReadPath(t *testing.T) {
 		}
 	}
 	for _, op := range d.operations() {
-		if _, isRoute := dialect.ClassOf(story.Rows(nil), op.id); op.path != blocks.BatchPath && (!isRoute || !found[op.id]) { // no row describes batches
+		isRoute := slices.ContainsFunc(story.Rows(nil), func(row dialect.Row) bool { return row.Name == op.id })
+		if op.path != blocks.BatchPath && (!isRoute || !found[op.id]) { // no row describes batches
 			t.Errorf("operation %s has no request in readPaths (routes_test.go)", op.id)
 		}
 		if op.body["summary"] == "Read "+op.id { // the summary of rows that an operator adds

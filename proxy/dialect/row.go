@@ -32,26 +32,11 @@ type Row struct {
 	Method  string       // gRPC method with the same response, as /package.Service/Method; "" if none
 }
 
-// NewRow returns a row, for tables with a row on each line.
-func NewRow(name, pattern string, class blocks.Class, cost node.Cost, query, method string) Row {
-	return Row{Name: name, Pattern: pattern, Class: class, Cost: cost, Query: query, Method: method}
-}
-
 // Other is the name of the row for paths that no other row fits.
 const Other = "other"
 
 // Anything is the Query of a row that does not know its parameters.
 const Anything = "*"
-
-// ClassOf returns the freshness class of the row with a name; false if there is none.
-func ClassOf(rows []Row, name string) (class blocks.Class, ok bool) {
-	for _, row := range rows {
-		if row.Name == name {
-			return row.Class, true
-		}
-	}
-	return "", false
-}
 
 // selection selects the keys of a row. For a row that takes the rest of a path, it selects by the beginning and by what
 // follows the first variable, so it may select keys of other rows, too.

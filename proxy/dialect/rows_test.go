@@ -58,12 +58,6 @@ func TestKeysOfARowAreSelectedByItsPattern(t *testing.T) {
 		expect.Equal(t, (Row{Pattern: pattern}).selection("p"), want, "selection of %s", pattern)
 	}
 	rows := []Row{{Name: "a", Class: blocks.Live, Method: "/m"}, {Name: "b", Class: blocks.Params, Method: "/m"}, {Name: "c"}}
-	if class, ok := ClassOf(rows, "b"); class != blocks.Params || !ok {
-		t.Errorf("ClassOf(b) = %v, %t; want %v", class, ok, blocks.Params)
-	}
-	if _, ok := ClassOf(rows, "x"); ok {
-		t.Error("ClassOf of an unknown row: found = true, want false")
-	}
 	if methods := MethodRows(rows); len(methods) != 1 || methods["/m"].Name != "a" {
 		t.Errorf("MethodRows = %v, want a", methods)
 	}

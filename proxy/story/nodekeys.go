@@ -56,22 +56,16 @@ func (format pageKeyFormat) read(value string) (string, bool) {
 	return format.decode(value)
 }
 
-// The kinds of a page's numbers and flags. 0 and false mean the same as no value.
-var (
-	pageNumber = dialect.Kind{Expects: number.Expects, Read: func(value string) (string, bool) {
-		text, ok := readNumber(value)
-		return strings.TrimPrefix(text, "0"), ok
-	}}
-	pageFlag = dialect.Kind{Expects: "true or false", Read: func(value string) (string, bool) {
-		switch strings.ToLower(value) {
-		case "0", "f", "false":
-			return "", true
-		case "1", "t", "true":
-			return "true", true
-		}
-		return "", false
-	}}
-)
+// pageFlag is the kind of a page's flags. false means the same as no value.
+var pageFlag = dialect.Kind{Expects: "true or false", Read: func(value string) (string, bool) {
+	switch strings.ToLower(value) {
+	case "0", "f", "false":
+		return "", true
+	case "1", "t", "true":
+		return "true", true
+	}
+	return "", false
+}}
 
 // nodePageSize is the number of items on a page of the node without a limit.
 const nodePageSize = 100

@@ -1,7 +1,6 @@
 package story
 
 import (
-	"cmp"
 	"encoding/hex"
 	"math/big"
 	"net/http"
@@ -15,13 +14,14 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// parameters has the kinds of parameters, without page parameters. A name means the same on all paths. Other names are
+// parameters has the kinds of parameters, except page keys. A name means the same on all paths. Other names are
 // texts, such as denom.
 var parameters = map[string]dialect.Kind{
 	"validator_addr": validatorAddress, "src_validator_addr": validatorAddress, "dst_validator_addr": validatorAddress,
 	"delegator_addr": accountAddress, "delegator_address": accountAddress, "address": accountAddress,
 	"height": number, "starting_height": number, "ending_height": number, "round": number32, "uuid": number32, "id": digits,
 	"pubkey": publicKey, "requester_pub_key_hex": requesterKey, "code_commitment_hex": ignored, "status": bondStatus,
+	dialect.PageOffset: number, dialect.PageLimit: number, dialect.PageCountTotal: pageFlag, dialect.PageReverse: pageFlag,
 }
 
 // field is the [dialect.Lookup] of the documented shape.
@@ -32,10 +32,6 @@ func (rt Route) field(word string, _ bool) (f dialect.Field, err error) {
 	switch {
 	case name == dialect.PageKey && rt.page != nil:
 		f.Kind = dialect.Kind{Expects: "the next_key of the page before", Read: rt.page.read}
-	case name == dialect.PageOffset, name == dialect.PageLimit:
-		f.Kind = pageNumber
-	case name == dialect.PageCountTotal, name == dialect.PageReverse:
-		f.Kind = pageFlag
 	case kind == "uint64":
 		f.Kind = number
 	case kind == "address":
@@ -62,8 +58,8 @@ var (
 	validatorAddress = dialect.Kind{Expects: "0x and 40 hex digits, or a storyvaloper1... address", Read: addressOf("storyvaloper")}
 	accountAddress   = dialect.Kind{Expects: "0x and 40 hex digits, or a story1... address", Read: addressOf("story")}
 	publicKey        = dialect.Kind{Expects: "0x and 66 hex digits, a compressed public key of secp256k1", Read: readPublicKey}
-	number           = dialect.Kind{Expects: "an unsigned integer", Read: readNumber}
-	number32         = dialect.Kind{Expects: "an unsigned integer of 32 bits", Read: readNumber32}
+	number           = dialect.Kind{Expects: "an unsigned integer", Zero: "0", Read: unsigned(64)}
+	number32         = dialect.Kind{Expects: "an unsigned integer of 32 bits", Zero: "0", Read: unsigned(32)}
 	requesterKey     = dialect.Kind{Expects: "130 hex digits, an uncompressed public key", Read: readRequesterKey}
 	ignored          = dialect.Kind{Expects: "any text", Read: func(string) (string, bool) { return "", true }}
 	digits           = dialect.Kind{Expects: "decimal digits", Read: readDigits}
@@ -105,15 +101,12 @@ func isOnCurve(x *big.Int) bool {
 	return x.Cmp(fieldPrime) < 0 && big.Jacobi(y2.Add(y2, big.NewInt(7)), fieldPrime) == 1
 }
 
-func readNumber(value string) (string, bool) {
-	_, err := strconv.ParseUint(value, 10, 64)
-	return cmp.Or(strings.TrimLeft(value, "0"), "0"), err == nil
-}
-
-// readNumber32 reads a number of a query, where 0 means the same as an absent value.
-func readNumber32(value string) (string, bool) {
-	_, err := strconv.ParseUint(value, 10, 32)
-	return strings.TrimLeft(value, "0"), err == nil
+// unsigned reads integers with a number of bits. 0 means the same as no value.
+func unsigned(bits int) func(string) (string, bool) {
+	return func(value string) (string, bool) {
+		_, err := strconv.ParseUint(value, 10, bits)
+		return strings.TrimLeft(value, "0"), err == nil
+	}
 }
 
 // readRequesterKey reads a key with or without 0x, as the node does.

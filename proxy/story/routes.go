@@ -17,7 +17,9 @@ type Route struct {
 	Msg  *documented.Schema // schema of msg; nil passes on the node's bytes
 }
 
-var row = dialect.NewRow
+func row(name, pattern string, class blocks.Class, cost node.Cost, query, method string) dialect.Row {
+	return dialect.Row{Name: name, Pattern: pattern, Class: class, Cost: cost, Query: query, Method: method}
+}
 
 // The services of gRPC.
 const (
