@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +22,7 @@ type sampler struct {
 	last     families // metrics of the newest moment; only sample uses it
 
 	mu      sync.Mutex
-	moments []*moment     // the newest last
+	moments []*moment     // the newest last; only sample changes them
 	next    chan struct{} // closed when another moment is added
 }
 
@@ -37,36 +36,23 @@ type moment struct {
 
 // present are the values that a line of the stream has for its newest moment only.
 type present struct {
-	Bounds  []float64 `json:"bounds"`  // upper bounds of the buckets of behind, in blocks; the last bucket has none
-	Started float64   `json:"started"` // Unix time in seconds
-	Totals  totals    `json:"totals"`
-	Limits  limits    `json:"limits"`
-}
-
-// totals are the current values of counters, as in /metrics.
-type totals struct {
-	Requests float64 `json:"requests"`
-}
-
-// limits are the maxima of gauges. 0 means no limit or unknown.
-type limits struct {
-	Connections float64 `json:"connections"`
-	Memory      float64 `json:"memory"`
+	Bounds  []float64          `json:"bounds"`  // upper bounds of the buckets of behind, in blocks; the last bucket has none
+	Started float64            `json:"started"` // Unix time in seconds
+	Totals  map[string]float64 `json:"totals"`  // current values of counters, as in /metrics
+	Limits  map[string]float64 `json:"limits"`  // maxima of gauges; 0 means no limit or unknown
 }
 
 // sample adds a moment. Its calls do not overlap.
 func (s *sampler) sample(at time.Time) {
 	all := gather(s.gatherer)
 	m := &moment{at: at, routes: routesOf(all), present: present{
-		Bounds: all.distribution(staleness).bounds, Started: all.total("process_start_time_seconds"), Totals: totals{all.total(requestsTotal)},
-		Limits: limits{all.ofListeners("connections_limit"), all.total("tipcache_cache_memory_limit_bytes")},
+		Bounds: all.distribution(staleness).bounds, Started: all.total("process_start_time_seconds"),
+		Totals: map[string]float64{"requests": all.total(requestsTotal)},
+		Limits: map[string]float64{"connections": all.ofListeners("connections_limit"), "memory": all.total("tipcache_cache_memory_limit_bytes")},
 	}}
 	changes := since{all, all, interval.Seconds()}
-	if before := s.newest(); before != nil {
-		changes.before, changes.seconds = s.last, max(at.Sub(before.at).Seconds(), 1e-3)
-		if maps.Equal(m.routes, before.routes) {
-			m.routes = before.routes // idle processes keep one
-		}
+	if n := len(s.moments); n > 0 {
+		changes.before, changes.seconds = s.last, max(at.Sub(s.moments[n-1].at).Seconds(), 1e-3)
 	}
 	m.sample, s.last = changes.sample(at), all
 	s.mu.Lock()
@@ -79,31 +65,16 @@ func (s *sampler) sample(at time.Time) {
 	s.next = make(chan struct{})
 }
 
-// newest returns the newest moment, nil before the first.
-func (s *sampler) newest() *moment {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.moments) == 0 {
-		return nil
-	}
-	return s.moments[len(s.moments)-1]
-}
-
-// after returns the moments after a time, and a channel that is closed when another is added.
-func (s *sampler) after(t time.Time) ([]*moment, <-chan struct{}) {
+// after returns the oldest kept moment if there are moments after a time, these, and a channel that is closed when another is
+// added.
+func (s *sampler) after(t time.Time) (oldest *moment, moments []*moment, next <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from := slices.IndexFunc(s.moments, func(m *moment) bool { return m.at.After(t) })
 	if from < 0 {
-		return nil, s.next
+		return nil, nil, s.next
 	}
-	return slices.Clone(s.moments[from:]), s.next
-}
-
-func (s *sampler) oldest() *moment {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.moments[0]
+	return s.moments[0], slices.Clone(s.moments[from:]), s.next
 }
 
 // Names of metrics that are used more than once. Other packages register them.
@@ -219,30 +190,25 @@ func (d since) hits() any {
 	return (requests["hit"] + requests["stale"]) / all
 }
 
-// A nodeSample has the figures of one node.
-type nodeSample struct {
-	Rate     float64 `json:"rate"`
-	Mean     float64 `json:"mean"` // mean duration in seconds; 0 if there was no request
-	InFlight float64 `json:"in_flight"`
-	Limit    float64 `json:"limit"` // maximum of in_flight; if it adapts, requests for single items count half
-	Queue    float64 `json:"queue"`
-	Wait     float64 `json:"wait"` // expected wait of a new request, in seconds
-	Lag      float64 `json:"lag"`  // blocks
+// nodeGauges are the metrics of a node, by their names in JSON.
+var nodeGauges = map[string]string{
+	"in_flight": "tipcache_node_in_flight",
+	"limit":     "tipcache_node_limit", // maximum of in_flight; if it adapts, requests for single items count half
+	"queue":     "tipcache_node_queue_length",
+	"wait":      "tipcache_node_expected_wait_seconds", // of a new request
+	"lag":       "tipcache_node_lag_blocks",
 }
 
+// nodes returns the gauges of each node, the rate of its requests, and their mean duration in seconds.
 func (d since) nodes() any {
 	answers := d.increase(nodeSeconds, "node", valueOf)
 	took := d.increase(nodeSeconds, "node", func(m *dto.Metric) float64 { return m.GetHistogram().GetSampleSum() })
-	inFlight := d.now.by("tipcache_node_in_flight", "node", valueOf)
-	limit, queue := d.now.by("tipcache_node_limit", "node", valueOf), d.now.by("tipcache_node_queue_length", "node", valueOf)
-	wait, lag := d.now.by("tipcache_node_expected_wait_seconds", "node", valueOf), d.now.by("tipcache_node_lag_blocks", "node", valueOf)
-	nodes := map[string]nodeSample{}
-	for name := range inFlight {
-		n := nodeSample{Rate: answers[name] / d.seconds, InFlight: inFlight[name], Limit: limit[name], Queue: queue[name], Wait: wait[name], Lag: lag[name]}
-		if n.Rate > 0 {
-			n.Mean = took[name] / answers[name]
+	nodes := map[string]map[string]float64{}
+	for name := range d.now.by(nodeGauges["in_flight"], "node", valueOf) {
+		nodes[name] = map[string]float64{"rate": answers[name] / d.seconds, "mean": took[name] / max(answers[name], 1)}
+		for figure, metric := range nodeGauges {
+			nodes[name][figure] = d.now.by(metric, "node", valueOf)[name]
 		}
-		nodes[name] = n
 	}
 	return nodes
 }

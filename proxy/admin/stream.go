@@ -39,10 +39,10 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	out, control := json.NewEncoder(w), http.NewResponseController(w)
 	var last time.Time
 	for h.admits(r) { // the token may have changed
-		moments, more := h.samples.after(last)
+		oldest, moments, more := h.samples.after(last)
 		if len(moments) > 0 {
 			_ = control.SetWriteDeadline(time.Now().Add(streamWrite)) // so that a dead client cannot hold the stream
-			if out.Encode(h.update(r.Context(), moments)) != nil || control.Flush() != nil {
+			if out.Encode(h.update(r.Context(), oldest, moments)) != nil || control.Flush() != nil {
 				return
 			}
 			last = moments[len(moments)-1].at
@@ -57,11 +57,11 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h *Handler) update(ctx context.Context, moments []*moment) update {
+func (h *Handler) update(ctx context.Context, oldest *moment, moments []*moment) update {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	now := moments[len(moments)-1]
-	u := update{Version: h.o.Version, Routes: summarize(h.samples.oldest(), now), present: now.present}
+	u := update{Version: h.o.Version, Routes: summarize(oldest, now), present: now.present}
 	u.Ready, u.State = h.o.Ready(ctx, nil)
 	for _, m := range moments {
 		u.Samples = append(u.Samples, m.sample)
