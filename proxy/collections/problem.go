@@ -76,16 +76,13 @@ var (
 	errClosed     = &failure.Failure{Status: http.StatusForbidden, Public: "the listing of collections is closed on this server"} // for clients with a key for the chain's API
 	errNotJSON    = &failure.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must be application/json"}
 	errCompressed = &failure.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must not be compressed"}
+	errTooLarge   = &failure.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", maxListBody)}
 	errNoBody     = &failure.Failure{Status: http.StatusBadRequest, Public: "request body is required"}
 	// The client may retry while a store is filled for the first time.
 	errFilling = &failure.Failure{
 		Status: http.StatusServiceUnavailable, Public: "the collection store is being filled for the first time", RetryAfter: 5 * time.Second, Expected: true,
 	}
 )
-
-func tooLarge(limit int64) error {
-	return &failure.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", limit)}
-}
 
 func unreadable(err error) error {
 	var (
@@ -97,7 +94,7 @@ func unreadable(err error) error {
 	case errors.As(err, &refusal):
 		return err
 	case errors.As(err, &limited):
-		return tooLarge(limited.Limit)
+		return errTooLarge
 	case errors.As(err, &slow) && slow.Timeout():
 		return &failure.Failure{Status: http.StatusRequestTimeout, Public: "request body read timeout", Err: err}
 	default:

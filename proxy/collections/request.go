@@ -51,7 +51,7 @@ func readListBody(w http.ResponseWriter, r *http.Request, held *conn.RequestBody
 	case !isPlain(r.Header["Content-Encoding"]):
 		return nil, errCompressed
 	case r.ContentLength > maxListBody:
-		return nil, tooLarge(maxListBody)
+		return nil, errTooLarge
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(deadline) // reads of bodies have no context; fails only without a connection
 	body, err := held.ReadAll(http.MaxBytesReader(w, r.Body, maxListBody), maxListBody)

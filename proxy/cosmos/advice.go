@@ -11,15 +11,11 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 )
 
-// varying are the rows whose responses differ in order from call to call, in some releases of the SDK. (ListAllInterfaces is
-// another such method, but reflection is never cached.)
-var varying = []string{"auth_module_accounts"}
-
-// Varies reports whether a key of the cache, without the parameters, or a method of gRPC belongs to such a row.
+// Varies reports whether a key of the cache, without the parameters, or a method of gRPC belongs to a row whose responses
+// differ in order from call to call, in some releases of the SDK. (ListAllInterfaces is another such method, but reflection
+// is never cached.)
 func Varies(keyOrMethod string) bool {
-	return slices.ContainsFunc(table(), func(r dialect.Row) bool {
-		return slices.Contains(varying, r.Name) && (keyOrMethod == keyPrefix+r.Pattern || keyOrMethod == r.Method)
-	})
+	return keyOrMethod == keyPrefix+"/cosmos/auth/v1beta1/module_accounts" || keyOrMethod == "/cosmos.auth.v1beta1.Query/ModuleAccounts"
 }
 
 // RowOfPath returns the line for chain.rows that would pass the values of a cache key through. It returns "" for a key of another

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -19,11 +18,6 @@ import (
 var kinds = map[string]dialect.Kind{
 	"text": {Read: text}, "uint64": {Read: unsigned, Zero: "0"}, "int64": {Read: signed, Zero: "0"}, "bool": {Read: boolean},
 	"bytes": {Read: data}, "address": {Read: address}, "hex": {Read: hexDigits}, "list": {Read: text, List: true, Keep: true},
-	"proposal_status": enum(
-		"PROPOSAL_STATUS_UNSPECIFIED", "PROPOSAL_STATUS_DEPOSIT_PERIOD", "PROPOSAL_STATUS_VOTING_PERIOD",
-		"PROPOSAL_STATUS_PASSED", "PROPOSAL_STATUS_REJECTED", "PROPOSAL_STATUS_FAILED",
-	),
-	"order_by": enum("ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"),
 }
 
 // fieldKinds are the kinds of fields by name. Other fields are text.
@@ -35,7 +29,6 @@ var fieldKinds = map[string]string{
 	"data": "bytes", "key": "bytes", "query_data": "bytes", "address_bytes": "bytes",
 	dialect.PageKey: "bytes", dialect.PageOffset: "uint64", dialect.PageLimit: "uint64", dialect.PageCountTotal: "bool", dialect.PageReverse: "bool",
 	"denoms": "list", "events": "list", "hash": "hex",
-	"proposal_status": "proposal_status", "order_by": "order_by",
 	"address": "address", "granter": "address", "grantee": "address", "owner": "address", "admin": "address", "voter": "address",
 	"depositor": "address", "recipient": "address", "creator_address": "address", "cons_address": "address",
 	"validator_addr": "address", "validator_address": "address", "src_validator_addr": "address", "dst_validator_addr": "address",
@@ -110,21 +103,4 @@ func hexDigits(value string) (string, bool) {
 		return value, true
 	}
 	return strings.ToUpper(value), true
-}
-
-// enum reads a value by name or number. The first one means the same as no value.
-func enum(names ...string) dialect.Kind {
-	return dialect.Kind{Read: func(value string) (string, bool) {
-		n := slices.Index(names, value)
-		if n < 0 {
-			var err error
-			if n, err = strconv.Atoi(value); err != nil || n < 0 || n >= len(names) {
-				return "", false
-			}
-		}
-		if n == 0 {
-			return "", true
-		}
-		return strconv.Itoa(n), true
-	}}
 }

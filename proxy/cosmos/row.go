@@ -67,11 +67,15 @@ const minWords = 4
 
 // check returns an error if a row of an operator is invalid.
 func check(r dialect.Row) error {
-	switch {
+	switch isMethod := r.Pattern == ""; {
 	case strings.ContainsAny(r.Name, "/\"\\"):
 		return fmt.Errorf("the name %q is not a word", r.Name)
-	case r.Pattern == "" && methodPath.MatchString(r.Method):
-		return checkMethod(r)
+	case isMethod && r.Class != blocks.Live && r.Class != blocks.Never:
+		return fmt.Errorf("the class %q of a method is not one of live and never", r.Class)
+	case isMethod && r.Query != "":
+		return fmt.Errorf("a method has no parameters of a query, as %q", r.Query)
+	case isMethod:
+		return nil
 	case !strings.HasPrefix(r.Pattern, "/"):
 		return fmt.Errorf("the pattern %q is not a path", r.Pattern)
 	case !slices.Contains([]blocks.Class{blocks.Live, blocks.Params, blocks.Block, blocks.Found, blocks.Latest, blocks.Never}, r.Class):
@@ -79,17 +83,6 @@ func check(r dialect.Row) error {
 	}
 	_, err := dialect.NewParser(r, dialect.Gateway, fieldOf)
 	return err
-}
-
-// checkMethod returns an error if a row for a gRPC method is invalid.
-func checkMethod(r dialect.Row) error {
-	switch {
-	case r.Class != blocks.Live && r.Class != blocks.Never:
-		return fmt.Errorf("the class %q of a method is not one of live and never", r.Class)
-	case r.Query != "":
-		return fmt.Errorf("a method has no parameters of a query, as %q", r.Query)
-	}
-	return nil
 }
 
 // Split returns the rows for paths and those for methods of gRPC.
