@@ -153,18 +153,14 @@ func (q *RowQuery) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, err
 	return q.ep.upstream.Entry(q, a, before)
 }
 
-// hasBody reports whether a request has a body. Nodes let a body override the query of some paths; here nothing reads
-// it.
+// hasBody reports whether a request has a body, or one that does not arrive in time. Nodes let a body override the query
+// of some paths; here nothing reads it.
 func hasBody(r *http.Request) bool {
-	if r.ContentLength == 0 || r.Body == nil {
-		return false
+	if r.ContentLength >= 0 || r.Body == nil {
+		return r.ContentLength > 0
 	}
-	if r.ContentLength > 0 {
-		return true
-	}
-	var one [1]byte // chunked, so perhaps empty
-	n, _ := io.ReadFull(r.Body, one[:])
-	return n > 0
+	_, err := io.ReadFull(r.Body, make([]byte, 1)) // chunked, so perhaps empty
+	return err != io.EOF
 }
 
 // plan returns the Plan of a request.

@@ -3,10 +3,12 @@ package dialect
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -99,6 +101,10 @@ func TestRequestsWithBodyAreRefused(t *testing.T) {
 		ep := expect.Value(NewTable(Options{Prefix: "test", NoBody: true, Manner: Strict}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, nil))(t)
 		if _, err := ep.Parse(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", strings.NewReader(body))); (err == nil) != ok {
 			t.Errorf("Parse with the body %q = %v, want success %t", body, err, ok)
+		}
+		chunked := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		if _, err := ep.Parse(chunked); err == nil {
+			t.Errorf("Parse with the chunked body %q, which breaks off: error = nil, want one", body)
 		}
 	}
 }
