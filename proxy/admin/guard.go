@@ -49,17 +49,12 @@ func isLocalName(host string) bool {
 	return err == nil || strings.EqualFold(host, "localhost")
 }
 
-// admits reports whether a request has the token, if one is required.
+// admits reports whether a request has the token, if one is required. It compares digests in constant time.
 func (h *Handler) admits(r *http.Request) bool {
 	want := h.token.Load()
-	return want == nil || hasToken(r, want)
-}
-
-// hasToken reports whether a request has the token. It compares digests in constant time.
-func hasToken(r *http.Request, want *[sha256.Size]byte) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	got := sha256.Sum256([]byte(token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
+	return want == nil || strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
 // SetToken replaces the required token, of which only the digest is kept. none and "" mean that none is
