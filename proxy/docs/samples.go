@@ -28,14 +28,7 @@ func (m manual) Lead() string {
 }
 
 // Opening returns the operation at the top of the page.
-func (m manual) Opening() *huma.Operation {
-	for _, op := range m.operations {
-		if op.Path == m.examplePath() {
-			return op
-		}
-	}
-	return m.operations[0]
-}
+func (m manual) Opening() *huma.Operation { return m.Paths[m.examplePath()].Get }
 
 // OpeningAnswer returns the response to its example.
 func (m manual) OpeningAnswer() string {

@@ -3,6 +3,7 @@ package session
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,12 +35,7 @@ func (c *Clients) SessionCookies() bool { return c.useCookies }
 
 // cookieName returns the name of the cookie for sessions with a chain. Several chains may have one host name.
 func cookieName(chainID string) string {
-	return "tipcache-session-" + strings.Map(func(r rune) rune {
-		if r == '-' || r == '.' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
-			return r
-		}
-		return '_'
-	}, chainID)
+	return "tipcache-session-" + url.QueryEscape(chainID)
 }
 
 // CookieSession returns the session with a chain in the cookie of a request. It is zero if there is none, if it is malformed,

@@ -35,7 +35,7 @@ func TestCookieIsSecureIfTheClientUsesTLS(t *testing.T) {
 			r.TLS = &tls.ConnectionState{}
 		}
 		NewClients(admission, true).SetCookieSession(w, r, "a/1", Token{Height: 5})
-		if got := w.Header().Get("Set-Cookie"); !strings.HasPrefix(got, "tipcache-session-a_1=5; Path=/; HttpOnly") || strings.Contains(got, "; Secure") != tt.want {
+		if got := w.Header().Get("Set-Cookie"); !strings.HasPrefix(got, "tipcache-session-a%2F1=5; Path=/; HttpOnly") || strings.Contains(got, "; Secure") != tt.want {
 			t.Errorf("%s: Set-Cookie = %q, want Secure: %t", name, got, tt.want)
 		}
 	}
