@@ -16,7 +16,6 @@ type Schema struct {
 	Nullable bool    // null stays null
 
 	zero string  // the JSON of the empty value; "" where there can be none
-	open bool    // described, but passed on as the node sent it
 	edit reshape // makes a msg of this schema; nil normalizes only
 }
 
@@ -47,7 +46,7 @@ type Presence int
 const (
 	Required  Presence = iota // added with its empty value
 	Optional                  // may be absent or null; any other value is checked
-	Extra                     // may be absent, and is not checked: the node sends it in addition to the documented members
+	Extra                     // may be absent, and stays as the node sent it, in addition to the documented members
 	Mandatory                 // its absence is an error
 )
 
@@ -77,11 +76,5 @@ func (s *Schema) named(title, doc string) *Schema {
 // editedBy sets the edit that replaces normalizing.
 func (s *Schema) editedBy(edit reshape) *Schema {
 	s.edit = edit
-	return s
-}
-
-// asSent disables normalizing: values stay as the node sent them.
-func (s *Schema) asSent() *Schema {
-	s.open = true
 	return s
 }

@@ -103,12 +103,12 @@ var redelegationSchema = objectOf(
 		Field{"validator_src_address", textSchema, Optional, "Address of the source validator."},
 		Field{"validator_dst_address", textSchema, Optional, "Address of the destination validator."},
 		Field{"entries", listOrNull(redelegationEntrySchema), Optional, "Always null. The entries are in `entries` of the record."},
-	), Optional, "Source and destination."},
+	), Extra, "Source and destination."},
 	Field{"entries", listOf(objectOf(
 		Field{"redelegation_entry", redelegationEntrySchema, Optional, "Time and amount."},
 		Field{"balance", amountSchema, Optional, "Current value."},
-	)), Optional, "Entries of the redelegation."},
-).named("RedelegationRecord", "Stake that moves from one validator to another, as the node shows it.").asSent()
+	)), Extra, "Entries of the redelegation."},
+).named("RedelegationRecord", "Stake that moves from one validator to another, as the node shows it.")
 
 var redelegationEntrySchema = objectOf(
 	Field{"creation_height", integerSchema, Optional, "Block at which the redelegation began."},

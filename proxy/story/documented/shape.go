@@ -54,8 +54,6 @@ func Shape(raw []byte, want *Schema) (shaped Shaped, err error) {
 // unchanged.
 func (s *Schema) normalize(e *splicer, at int) (end int, err error) {
 	switch c := e.src[at]; {
-	case s.open:
-		return skip(e.src, at), nil
 	case c == 'n' && s.zero != "":
 		end = literal(e.src, at)
 		e.replace(at, end, s.zero)
