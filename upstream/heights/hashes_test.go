@@ -135,6 +135,23 @@ func TestNodeIsUsedAgainAfterItsForkEnds(t *testing.T) {
 	}, ours, other)
 }
 
+func TestNodeWhoseHeadersComeFirstIsUsedAgainAfterItsFork(t *testing.T) {
+	other, ours := newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		chain := other.hash
+		other.fork(1)
+		c.blocks(3)
+		if c.known[0].State().Fork == 0 {
+			t.Fatalf("Fork = 0 on another fork\n%s", c.log)
+		}
+		other.change(func() { other.hash, other.height = chain, ours.newest() })
+		c.blocks(5)
+		if v := c.known[0].State(); v.Fork != 0 || v.Height != c.Tip().Height {
+			t.Errorf("state = %+v with tip %d, want the node used\n%s", v, c.Tip().Height, c.log)
+		}
+	}, other, ours)
+}
+
 func TestForkIsNotFollowedDuringARestart(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {

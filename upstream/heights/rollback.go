@@ -40,20 +40,21 @@ func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 // checkHash reports whether a block with this hash belongs to the chain. If the hash differs from the known one,
 // either the node is on a fork or the chain was reset. It is a fork if another node still has the known block.
 // checkHash then excludes the node until it has a block with a known hash. Otherwise it begins a new epoch. If
-// hash is "", the node remains as it is.
+// there are no two hashes to compare, it compares the block of the node's fork again, if any.
 func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
-	known := f.chain.hashes.at(height)
-	switch {
-	case hash == "":
-		return f.node.State().Fork == 0
-	case known == hash:
-		f.rejoin()
-		return true
-	case known == "":
-		height = f.node.State().Fork // there is no hash to compare with, so check the block of the fork again, if any
-		known = f.chain.hashes.at(height)
+	known, fork := f.chain.hashes.at(height), f.node.State().Fork
+	if hash == "" || known == "" {
+		if fork == 0 {
+			return true
+		}
+		isUnknown := hash == ""
+		height, known = fork, f.chain.hashes.at(fork)
+		hash, _ = f.node.Comet.Hash(ctx, height)
+		if isUnknown && (hash == "" || hash != known) {
+			return false
+		}
 	}
-	if known != "" && f.decideFork(ctx, epoch, height, known) {
+	if known != "" && hash != known && f.decideFork(ctx, epoch, height, known) {
 		f.excludeFork(height)
 		return false
 	}
