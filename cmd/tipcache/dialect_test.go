@@ -60,12 +60,12 @@ func TestDialectIsDetectedOnceNodeAnswers(t *testing.T) {
 	}
 }
 
-func TestReplicaWithoutNodeUsesDialectFromRedis(t *testing.T) {
+func TestReplicaWithoutNodeServesConfiguredDialectFromRedis(t *testing.T) {
 	t.Parallel()
 	shared := miniredis.RunT(t)
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond})
 	sharing := func(cfg *config.Config) {
-		cfg.Redis.URL, cfg.Chain.ID = "redis://"+shared.Addr(), d.ChainID()
+		cfg.Redis.URL, cfg.Chain.ID, cfg.Chain.Dialect = "redis://"+shared.Addr(), d.ChainID(), string(devnet.Cosmos)
 	}
 	first := startRunning(t, d, sharing)
 	first.eventually("response in Redis", func() bool {
@@ -74,32 +74,6 @@ func TestReplicaWithoutNodeUsesDialectFromRedis(t *testing.T) {
 	expect.NoError(t, d.SetFaults(nodeDown))
 	second := startUnready(t, d, sharing)
 	second.eventually("response from Redis", func() bool { return second.get(second.base+sdkPool).status == http.StatusOK })
-}
-
-// startWithWrongDialect starts a replica of a Cosmos chain whose node is down, and whose Redis says that the dialect is story.
-func startWithWrongDialect(t *testing.T, sealKey string) *instance {
-	t.Helper()
-	shared, d := miniredis.RunT(t), startWithNodeDown(t, devnet.Cosmos)
-	expect.NoError(t, shared.Set("tipcache:1:dialect:{"+d.ChainID()+"}", "story"))
-	return startUnready(t, d, func(cfg *config.Config) {
-		cfg.Redis.URL, cfg.Redis.SealKey, cfg.Chain.ID = "redis://"+shared.Addr(), sealKey, d.ChainID()
-	})
-}
-
-func TestUnsignedDialectInRedisIsIgnored(t *testing.T) {
-	t.Parallel()
-	r := startWithWrongDialect(t, "known only to the replicas")
-	expect.NoError(t, r.devnet.SetFaults(devnet.Faults{}))
-	r.eventually("response of the node", func() bool { return r.get(r.base+sdkPool).status == http.StatusOK })
-}
-
-func TestReplicaWithWrongDialectFromRedisEndsOnceNodeAnswers(t *testing.T) {
-	t.Parallel()
-	r := startWithWrongDialect(t, "")
-	expect.NoError(t, r.devnet.SetFaults(devnet.Faults{}))
-	if err := r.waitForEnd(); err == nil || !strings.Contains(err.Error(), "the nodes speak cosmos, not story") {
-		t.Errorf("Run = %v, want an error that names both dialects", err)
-	}
 }
 
 func TestRowThatClashesInDetectedDialectEndsStart(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // detectInterval is the pause between attempts to detect the dialect.
 const detectInterval = time.Second
 
-// dialect returns the configured dialect. Without one it returns the dialect in which a node answers, or
-// else the one that another replica stored in Redis. It returns Undetermined if none is known: a guess could misread responses.
+// dialect returns the configured dialect, or else the one in which a node answers. It returns Undetermined if none does: a
+// guess could misread responses.
 func (s *Service) dialect(ctx context.Context) node.Dialect {
 	switch {
 	case s.cfg.Chain.Dialect != "":
@@ -23,39 +23,27 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 	case len(s.cfg.Chain.Nodes) == 0:
 		return node.Story
 	}
-	found, err := node.Detect(ctx, s.cfg.NodeOptions().Endpoints)
-	if err == nil {
-		s.recordDialect(ctx, found)
-		return found
+	found, err := s.detect(ctx, s.cfg.NodeOptions().Endpoints)
+	if err != nil {
+		s.log.Warn("dialect unknown because no node answers, the chain is not served until one does (or set chain.dialect)", "error", err)
+		return node.Undetermined
 	}
-	s.dialectUnknown = true
-	if found = s.storedDialect(ctx); found != "" {
-		s.log.Info("no node answers, using the dialect that another replica found", "dialect", found, "error", err)
-		return found
-	}
-	s.log.Warn("dialect unknown because no node answers, the chain is not served until one does (or set chain.dialect)", "error", err)
-	return node.Undetermined
+	return found
 }
 
-// awaitDialect queries the nodes until one answers in a known dialect, or ctx ends. It returns an error if
-// the dialect differs from the one in Redis, because the responses so far were wrong.
-func (s *Service) awaitDialect(ctx context.Context) error {
-	if !s.dialectUnknown {
-		return nil
+func (s *Service) detect(ctx context.Context, endpoints []node.Endpoint) (node.Dialect, error) {
+	found, err := node.Detect(ctx, endpoints)
+	if err == nil {
+		s.log.Info("detected the dialect of the nodes", "dialect", found)
 	}
-	for upstream.Sleep(ctx, detectInterval) == nil {
-		found, err := node.Detect(ctx, s.pool.Configured())
-		if err != nil {
-			continue
-		}
-		s.recordDialect(ctx, found)
-		switch node.Dialect(s.cfg.Chain.Dialect) {
-		case found:
-			return nil
-		case node.Undetermined:
+	return found, err
+}
+
+// awaitDialect queries the nodes until their dialect is known, or ctx ends.
+func (s *Service) awaitDialect(ctx context.Context) error {
+	for !s.pool.HasDialect() && upstream.Sleep(ctx, detectInterval) == nil {
+		if found, err := s.detect(ctx, s.pool.Configured()); err == nil {
 			return s.serveDialect(found)
-		default:
-			return fmt.Errorf("the nodes speak %s, not %s as Redis says: restart, or set chain.dialect", found, s.cfg.Chain.Dialect)
 		}
 	}
 	return nil
@@ -82,30 +70,4 @@ func (s *Service) serveDialect(found node.Dialect) error {
 func (s *Service) inDialect(cfg config.Config) config.Config {
 	cfg.Chain.Dialect = s.cfg.Chain.Dialect
 	return cfg
-}
-
-// recordDialect logs the dialect of a node and stores it in Redis, for replicas that start while no node
-// answers.
-func (s *Service) recordDialect(ctx context.Context, d node.Dialect) {
-	s.log.Info("detected the dialect of the nodes", "dialect", d)
-	if s.shared == nil || s.cfg.Chain.ID == "" {
-		return
-	}
-	if err := s.shared.SaveDialect(ctx, s.cfg.Chain.ID, string(d)); err != nil {
-		s.log.Debug("storing the dialect in redis failed", "error", err)
-	}
-}
-
-// storedDialect returns the dialect that another replica stored, or "". Without chain.id, Redis is not used
-// before a node answers.
-func (s *Service) storedDialect(ctx context.Context) node.Dialect {
-	if s.shared == nil || s.cfg.Chain.ID == "" {
-		return ""
-	}
-	noted, _ := s.shared.Dialect(ctx, s.cfg.Chain.ID) // the store counts errors
-	switch d := node.Dialect(noted); d {
-	case node.Story, node.Cosmos:
-		return d
-	}
-	return ""
 }

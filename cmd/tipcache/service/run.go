@@ -105,7 +105,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 	known := make(chan struct{})
 	group.Go(func() error {
 		defer close(known)
-		if len(s.cfg.Chain.Nodes) > 0 && !s.dialectUnknown {
+		if len(s.cfg.Chain.Nodes) > 0 && s.pool.HasDialect() {
 			ctx, cancel := context.WithTimeout(ctx, firstBlock)
 			defer cancel()
 			_ = s.pool.WaitHeight(ctx, 1) // clients are served even if no block is known: requests that name one are refused then

@@ -82,7 +82,6 @@ type Service struct {
 	redisUse       *upstream.Outage // whether Redis is used; nil if none is configured
 	eventsUse      *upstream.Outage // whether events can be read; nil if the RPC is not served
 	certificateUse *upstream.Outage // whether the files of http.tls are usable; nil without TLS
-	dialectUnknown bool             // no node has answered in a known dialect yet
 	configMu       sync.Mutex       // held while running or the dialect changes
 	reloader       *reloader        // nil disables reloads
 	closers        []func() error
