@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"cmp"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -12,40 +11,23 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
-	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 // A server is a running redis-server.
 type server struct {
 	addr string
-	cmd  *exec.Cmd
+	kill func() // ends it without a shutdown
 }
 
-// startRedis runs a redis-server until the test ends. It skips the test if redis-server is not installed.
 func startRedis(t testing.TB, args ...string) *server {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("install redis-server on the PATH to run this test")
-	}
-	addr := porttest.Address(t)
-	args = append([]string{"--port", portOf(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
-	s := &server{addr: addr, cmd: exec.Command(path, args...)}
-	expect.NoError(t, s.cmd.Start())
-	t.Cleanup(s.kill)
-	rdb := client(t, s.addr)
-	expect.Eventually(t, "Redis answers", func() bool { return rdb.Ping(t.Context()).Err() == nil })
-	return s
+	addr, kill := redistest.Start(t, args...)
+	return &server{addr, kill}
 }
 
 func portOf(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
-
-// kill ends the server without a shutdown.
-func (s *server) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
 
 // client returns a client with the options that the cache requires.
 func client(t testing.TB, addr string) *goredis.Client {

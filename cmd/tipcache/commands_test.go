@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -143,7 +144,7 @@ func configWithRedisTimeout(t *testing.T) string {
 func TestCheckDescribesUpstreams(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
-	address := realRedis(t)
+	address, _ := redistest.Start(t)
 	const down = "http://127.0.0.1:1"
 	all := func(node string) []string {
 		return []string{

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -82,7 +83,7 @@ func TestExplainSendsAdminToken(t *testing.T) {
 
 func TestPurgeReachesAllReplicasAndRedis(t *testing.T) {
 	t.Parallel()
-	address := realRedis(t)
+	address, _ := redistest.Start(t)
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	shared := func(c *config.Config) { c.Redis.URL = "redis://" + address }
 	a, b := startRunning(t, d, shared), startRunning(t, d, shared)

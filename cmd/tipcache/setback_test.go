@@ -2,39 +2,18 @@ package main
 
 import (
 	"fmt"
-	"net"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
-	"github.com/tipcache/tipcache/upstream/porttest"
 )
-
-// realRedis starts a Redis on a free port.
-func realRedis(t *testing.T) (address string) {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("install redis-server to run this test: it must be on the PATH")
-	}
-	address = porttest.Address(t)
-	_, port, _ := net.SplitHostPort(address)
-	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
-	expect.NoError(t, cmd.Start())
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	client := redis.NewClient(&redis.Options{Addr: address})
-	t.Cleanup(func() { _ = client.Close() })
-	expect.Eventually(t, "response of the started Redis", func() bool { return client.Ping(t.Context()).Err() == nil })
-	return address
-}
 
 // servedHeight returns the block of a replica's response, or 0 if it fails.
 func servedHeight(t *testing.T, r *instance) int64 {
@@ -91,7 +70,7 @@ func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T)
 
 func TestEntriesOfAnotherChainInRedisAreNotServed(t *testing.T) {
 	t.Parallel()
-	address := realRedis(t)
+	address, _ := redistest.Start(t)
 	options := func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "redis://"+address }
 	old := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond, StartHeight: 5000})
 	t.Run("before", func(t *testing.T) {

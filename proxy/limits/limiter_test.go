@@ -3,10 +3,8 @@ package limits_test
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -15,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
-	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 // newReplicas returns two admissions that share the limit of each address in Redis.
@@ -31,29 +29,10 @@ func newReplicas(t *testing.T, address string, limit limits.Rate) (replicas [2]*
 	return replicas
 }
 
-// startRedis runs a redis-server until the test ends, and returns its address. It skips the test if redis-server is not
-// installed.
-func startRedis(t *testing.T) (address string) {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("install redis-server to run this test: it must be on the PATH")
-	}
-	address = porttest.Address(t)
-	_, port, _ := net.SplitHostPort(address)
-	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
-	expect.NoError(t, cmd.Start())
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	client := redis.NewClient(&redis.Options{Addr: address})
-	t.Cleanup(func() { _ = client.Close() })
-	expect.Eventually(t, "response of Redis", func() bool { return client.Ping(t.Context()).Err() == nil })
-	return address
-}
-
 func TestBatchIsCountedInRedisAsAWhole(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]func(t *testing.T) string{
-		"redis-server": startRedis, "miniredis": func(t *testing.T) string { t.Helper(); return miniredis.RunT(t).Addr() },
+		"redis-server": func(t *testing.T) string { t.Helper(); address, _ := redistest.Start(t); return address }, "miniredis": func(t *testing.T) string { t.Helper(); return miniredis.RunT(t).Addr() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			replicas := newReplicas(t, address(t), limits.Rate{Requests: 10, Per: time.Hour, Burst: 10})

@@ -1,0 +1,33 @@
+// Package redistest runs Redis servers for tests.
+package redistest
+
+import (
+	"net"
+	"os/exec"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/porttest"
+)
+
+// Start runs a redis-server with additional arguments until the test ends or kill is called, which does not shut it down.
+// It skips the test if redis-server is not installed.
+func Start(t testing.TB, args ...string) (address string, kill func()) {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("install redis-server to run this test: it must be on the PATH")
+	}
+	address = porttest.Address(t)
+	_, port, _ := net.SplitHostPort(address)
+	cmd := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)...)
+	expect.NoError(t, cmd.Start())
+	kill = func() { _, _ = cmd.Process.Kill(), cmd.Wait() }
+	t.Cleanup(kill)
+	client := redis.NewClient(&redis.Options{Addr: address})
+	t.Cleanup(func() { _ = client.Close() })
+	expect.Eventually(t, "response of the started Redis", func() bool { return client.Ping(t.Context()).Err() == nil })
+	return address, kill
+}
