@@ -43,21 +43,6 @@ func (s *service) connectTLS(from string) client {
 	return c
 }
 
-func TestLongestIdleTLSConnectionIsClosedForNewOne(t *testing.T) {
-	s := startTLS(t, listener.Options{Most: 3})
-	first, second := s.connectTLS("127.0.0.1"), s.connectTLS("127.0.0.1")
-	s.connectTLS("127.0.0.1")
-	s.requestAndWaitUntilIdle(first) // second has now been idle for longest
-	s.connectTLS("127.0.0.1")
-	if !second.isClosed() {
-		t.Error("longest idle connection still open, want it closed for the new one")
-	}
-	if first.request("/"); !first.receivesOK() {
-		t.Error("most recently used connection was closed, want the longest idle one")
-	}
-	expect.NoDiff(t, s.closedConnections(), map[string]int{"idle": 1}, "closed connections")
-}
-
 // The lane closes the connection after a response that is in progress, and then TLS sends its alert.
 func TestIdleTLSConnectionIsClosedByItsLane(t *testing.T) {
 	s := startTLS(t, listener.Options{Most: 1})
