@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -65,6 +66,13 @@ func TestConnectionStalledInHandshakeIsClosedForNewOne(t *testing.T) {
 			s.connectTLS("127.0.0.1")
 			expect.NoDiff(t, s.closedConnections(), map[string]int{"idle": 1}, "closed connections")
 		})
+	}
+}
+
+func TestConnectionIsClosedIfItsHandshakeTakesTooLong(t *testing.T) {
+	s := startTLS(t, listener.Options{Header: 20 * time.Millisecond})
+	if c := s.dial("127.0.0.1"); !c.isClosed() {
+		t.Error("connection without a handshake is open, want it closed")
 	}
 }
 
