@@ -95,33 +95,28 @@ func TestStaleEntryServedAtOnceBeyondMaxWaiters(t *testing.T) {
 	})
 }
 
-// A flight that began before the block may return an entry of the previous block.
-func TestFlightOfPreviousBlockDoesNotEndWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCacheWithEntry(t, cache.Options{})
-		var calls atomic.Int64
-		var first sync.WaitGroup
-		defer first.Wait()
-		first.Go(func() { mustGet(t, c, at105, slowOrigin(&calls, 30*time.Millisecond, answer(105, page))) })
-		synctest.Wait()
-		later := at105
-		later.Tip = 110
-		checkGet(t, c, later, slowOrigin(&calls, 30*time.Millisecond, answer(110, page)), cache.Miss, 110, 60*time.Millisecond)
-	})
-}
-
-func TestWaitDoesNotRestartWithEachFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCacheWithEntry(t, cache.Options{})
-		var calls atomic.Int64
-		var first sync.WaitGroup
-		defer first.Wait()
-		first.Go(func() { mustGet(t, c, at105, slowOrigin(&calls, 90*time.Millisecond, answer(105, page))) })
-		synctest.Wait()
-		later := at105
-		later.Tip = 110
-		checkGet(t, c, later, slowOrigin(&calls, 90*time.Millisecond, answer(110, page)), cache.StaleHit, 105, 100*time.Millisecond)
-	})
+// A flight that began before the block may return an entry of the previous block. The caller then waits for the next one.
+func TestFlightOfPreviousBlockNeitherEndsNorRestartsTheWait(t *testing.T) {
+	for read, want := range map[time.Duration]struct {
+		outcome cache.Outcome
+		height  int64
+		after   time.Duration
+	}{
+		30 * time.Millisecond: {cache.Miss, 110, 60 * time.Millisecond},
+		90 * time.Millisecond: {cache.StaleHit, 105, 100 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCacheWithEntry(t, cache.Options{})
+			var calls atomic.Int64
+			var first sync.WaitGroup
+			defer first.Wait()
+			first.Go(func() { mustGet(t, c, at105, slowOrigin(&calls, read, answer(105, page))) })
+			synctest.Wait()
+			later := at105
+			later.Tip = 110
+			checkGet(t, c, later, slowOrigin(&calls, read, answer(110, page)), want.outcome, want.height, want.after)
+		})
+	}
 }
 
 // longQueue makes callers with a stale entry wait for no read.
