@@ -46,11 +46,7 @@ func Command(ctx context.Context, args []string) error {
 		o.packages, err = regexp.Compile(text)
 		return err
 	})
-	introduction := "bench mutants [flags]\n\nOperators:"
-	for _, op := range operators {
-		introduction += fmt.Sprintf("\n  %-12s %s", op[0], op[1])
-	}
-	if err := rig.Parse(fs, introduction, args); err != nil {
+	if err := rig.Parse(fs, "bench mutants [flags]", args); err != nil {
 		return err
 	}
 	return o.run(ctx, ".")

@@ -15,20 +15,7 @@ type edit struct {
 	text     string
 }
 
-// operators are the kinds of edits and what they change, as -h prints them.
-var operators = [][2]string{
-	{"compare", "== and !=, < and <=, > and >=, each to the other"},
-	{"logic", "&& and ||, each to the other"},
-	{"arithmetic", "+ and -, * and /, += and -=, ++ and --, each to the other"},
-	{"negate", "the condition of an if to its opposite"},
-	{"constant", "an integer to the next one"},
-	{"bool", "true and false, each to the other"},
-	{"bound", "min and max, each to the other"},
-	{"jump", "continue and break, each to the other"},
-	{"swallow", "a returned err to nil"},
-	{"drop", "a call or an assignment to nothing"},
-}
-
+// Expressions of each operator, and what replaces them. The others are in visit.
 var swapped = map[token.Token]struct{ operator, text string }{
 	token.EQL: {"compare", "!="}, token.NEQ: {"compare", "=="}, token.LSS: {"compare", "<="}, token.LEQ: {"compare", "<"},
 	token.GTR: {"compare", ">="}, token.GEQ: {"compare", ">"},
