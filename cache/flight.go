@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -24,6 +25,7 @@ type flight struct {
 	read         *Entry // last entry from the shared store, nil for none
 	pushed       *slot  // slot filled by a message of another replica
 	sharedSilent bool   // the shared store did not answer: it is written to, but not read again
+	reading      Reading
 }
 
 // flightResult is the result of a flight. Together with an error, at is the newest entry known before, nil for
@@ -67,10 +69,12 @@ func (f *flight) fly(ctx context.Context) (flightResult, error) {
 	f.ch.pending.BeginFlight(f.q.Key)
 	defer f.ch.pending.EndFlight(f.q.Key)
 
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.FlightTimeout)
-	defer cancel()
-	defer context.AfterFunc(c.life, cancel)()
-	ctx, span := upstream.StartSpanOf(ctx, "tipcache/cache", "cache.flight")
+	if f.audits() {
+		ctx = WithReading(ctx, &f.reading)
+	}
+	within := upstream.WithLazyDeadline(upstream.Detach(ctx, c.life), time.Now().Add(c.o.FlightTimeout))
+	defer within.Release()
+	ctx, span := upstream.StartSpanOf(within, "tipcache/cache", "cache.flight")
 	var l flightResult
 	err := upstream.Guard(c.o.Logger, "flight", func() (err error) {
 		l, err = f.run(ctx)
@@ -149,10 +153,6 @@ func (f *flight) forward(at *slot) string {
 }
 
 func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
-	var reading Reading
-	if f.c.o.OnNewEntry != nil && f.q.Audit {
-		ctx = WithReading(ctx, &reading)
-	}
 	err = upstream.Guard(f.c.o.Logger, "origin", func() (err error) {
 		e, err = f.origin(ctx, prev)
 		return err
@@ -164,7 +164,7 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		return nil, errors.New("cache: the origin returned neither an entry nor an error")
 	}
 	if err == nil {
-		f.reportNewEntry(e, false, reading.Node)
+		f.reportNewEntry(e, false, f.reading.Node)
 	}
 	return e, err
 }

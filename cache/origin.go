@@ -70,9 +70,11 @@ func ReadingOf(ctx context.Context) *Reading {
 	return r
 }
 
+func (r *request) audits() bool { return r.c.o.OnNewEntry != nil && r.q.Audit }
+
 // reportNewEntry reports an entry received for q. node answered, unless the shared store did.
 func (r *request) reportNewEntry(e *Entry, shared bool, node string) {
-	if r.c.o.OnNewEntry != nil && r.q.Audit {
+	if r.audits() {
 		r.c.o.OnNewEntry(NewEntry{Key: r.q.Key, Entry: e, Shared: shared, Node: node, Origin: r.origin})
 	}
 }

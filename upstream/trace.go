@@ -12,6 +12,9 @@ import (
 
 // StartSpan starts the span of a request to an upstream.
 func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+	if !trace.SpanContextFromContext(ctx).IsSampled() {
+		return ctx, noop.Span{}
+	}
 	return StartSpanOf(ctx, "tipcache/upstream", name, trace.WithSpanKind(trace.SpanKindClient))
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -40,8 +40,8 @@ func (r *Reader) OnRevoked(from *http.Request, operation func() string, end func
 }
 
 // Deadline returns a context with the deadline of a request. The caller must call Release.
-func (r *Reader) Deadline(from *http.Request, rec *record.Record) *web.LazyDeadline {
-	return web.WithLazyDeadline(from.Context(), r.Stack.Deadline(rec.Start))
+func (r *Reader) Deadline(from *http.Request, rec *record.Record) *upstream.LazyDeadline {
+	return upstream.WithLazyDeadline(from.Context(), r.Stack.Deadline(rec.Start))
 }
 
 // Answer serves q through the cache, at the tip that AwaitBlock returns, and reads the node on a miss. It sets

@@ -26,6 +26,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -115,7 +116,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if err != nil {
 		return err
 	}
-	ctx := web.WithLazyDeadline(r.Context(), deadline)
+	ctx := upstream.WithLazyDeadline(r.Context(), deadline)
 	defer ctx.Release()
 	progress, err := h.awaited(ctx, rec, minBlock)
 	if err != nil {

@@ -125,8 +125,8 @@ func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *A
 	defer func() { endSpan(span, answer, err) }()
 	start := time.Now()
 	try := func() (*Answer, error) {
-		attempt, cancel := context.WithTimeout(ctx, e.timeoutOf(r))
-		defer cancel()
+		attempt := upstream.WithLazyDeadline(ctx, time.Now().Add(e.timeoutOf(r)))
+		defer attempt.Release()
 		answer, err := s.exchange(attempt, r, height)
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // the caller's cancellation says nothing about the node

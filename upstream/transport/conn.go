@@ -8,23 +8,28 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // A conn is a connection that carries one exchange at a time.
 type conn struct {
 	net.Conn
 
-	raw      net.Conn // below TLS
+	probe    probe
 	owner    *Transport
 	reader   *bufio.Reader
 	writer   *bufio.Writer
+	timed    bool      // a deadline is set
 	head     int64     // remaining bytes of a response head; negative means no limit
 	answered bool      // a byte of the response has arrived
 	since    time.Time // when it became idle
 }
 
+// newConn returns a connection. raw is c without TLS.
 func newConn(t *Transport, c, raw net.Conn) *conn {
-	n := &conn{Conn: c, raw: raw, owner: t}
+	n := &conn{Conn: c, owner: t}
+	n.probe.init(raw)
 	n.reader, n.writer = bufio.NewReader(n), bufio.NewWriter(n.Conn)
 	return n
 }
@@ -60,7 +65,7 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c.answered, c.head = false, maxHead
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(past) })
+	stop := c.limit(ctx)
 	response, err := c.roundTrip(r)
 	if err != nil {
 		stop()
@@ -74,6 +79,21 @@ func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 		sized: response.ContentLength >= 0,
 	}
 	return response, nil
+}
+
+// limit makes reads and writes fail when ctx ends.
+func (c *conn) limit(ctx context.Context) (stop func() bool) {
+	abort := func() { _ = c.SetDeadline(past) }
+	if lazy, ok := ctx.(*upstream.LazyDeadline); ok {
+		_ = c.SetDeadline(lazy.At())
+		c.timed = true
+		return lazy.AfterCancel(abort)
+	}
+	if c.timed {
+		_ = c.SetDeadline(time.Time{})
+		c.timed = false
+	}
+	return context.AfterFunc(ctx, abort)
 }
 
 func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {

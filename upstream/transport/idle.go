@@ -20,7 +20,7 @@ type idle struct {
 func (i *idle) take() *conn {
 	for {
 		c := i.pop()
-		if c == nil || isOpen(c.raw) {
+		if c == nil || c.probe.isOpen() {
 			return c
 		}
 		_ = c.Close()

@@ -4,6 +4,9 @@ package transport
 
 import "net"
 
-// isOpen always returns true, as it cannot test the connection. A request on a closed connection fails, and RoundTrip
-// resends a GET.
-func isOpen(net.Conn) bool { return true }
+// A probe cannot test connections on this system. A request on a closed connection fails, and RoundTrip resends a GET.
+type probe struct{}
+
+func (probe) init(net.Conn) {}
+
+func (probe) isOpen() bool { return true }

@@ -182,7 +182,7 @@ func TestConnectionClosedByTheServerIsReplaced(t *testing.T) {
 func closedByServer(tr *Transport) bool {
 	tr.idle.mu.Lock()
 	defer tr.idle.mu.Unlock()
-	return !isOpen(tr.idle.conns[0].raw)
+	return !tr.idle.conns[0].probe.isOpen()
 }
 
 // A server may close the connection when the request is already on its way.

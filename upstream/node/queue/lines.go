@@ -37,7 +37,8 @@ type line struct {
 type waiter struct {
 	cost  Cost
 	calm  bool          // the load was low at the waiter's turn
-	turn  chan struct{} // closed at the waiter's turn
+	ready bool          // its turn has come
+	turn  chan struct{} // closed then; nil unless it waits
 	line  *line
 	in    *list.List    // waiters or misses of line
 	place *list.Element // its element in that list
@@ -54,7 +55,7 @@ func (q *queue) push(r Request) *waiter {
 		q.lines[r.Client] = l
 	}
 	q.waits[r.Cost]++
-	w := &waiter{cost: r.Cost, turn: make(chan struct{}), line: l, in: &l.waiters}
+	w := &waiter{cost: r.Cost, line: l, in: &l.waiters}
 	if r.Miss {
 		w.in = &l.misses
 	}
@@ -84,13 +85,14 @@ func (q *queue) ahead(r Request) int {
 const forever time.Duration = -1
 
 // wait waits for a waiter's turn. If it fails with ErrLate or ctx.Err(), it removes the waiter. mu guards the queue. The
-// caller must not hold it.
+// caller must hold it, and wait unlocks it.
 func (q *queue) wait(ctx context.Context, mu *sync.Mutex, w *waiter, patience time.Duration) error {
-	select {
-	case <-w.turn:
+	if w.ready {
+		mu.Unlock()
 		return nil
-	default:
 	}
+	w.turn = make(chan struct{})
+	mu.Unlock()
 	var late <-chan time.Time
 	if patience != forever {
 		late = time.After(patience)
@@ -105,13 +107,11 @@ func (q *queue) wait(ctx context.Context, mu *sync.Mutex, w *waiter, patience ti
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	select {
-	case <-w.turn: // granted meanwhile
+	if w.ready {
 		return nil
-	default:
-		q.remove(w)
-		return err
 	}
+	q.remove(w)
+	return err
 }
 
 // remove removes a waiter that had no turn.
@@ -206,7 +206,9 @@ func (q *queue) grant(w *waiter) {
 		q.fresh.Remove(l.place)
 		l.in, l.place = &q.served, q.served.PushBack(l)
 	}
-	close(w.turn)
+	if w.ready = true; w.turn != nil {
+		close(w.turn)
+	}
 }
 
 func (q *queue) drop(l *line) {

@@ -99,9 +99,7 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	s.mu.Lock()
 	w := queue.push(r)
 	s.grant()
-	s.mu.Unlock()
-
-	if err := queue.wait(ctx, &s.mu, w, patience); err != nil {
+	if err := queue.wait(ctx, &s.mu, w, patience); err != nil { // unlocks mu
 		return nil, err
 	}
 	return &Turn{s, r.Cost, time.Now(), w.calm}, nil

@@ -34,8 +34,7 @@ func (t *Tokens) Acquire(ctx context.Context, client string) error {
 	}
 	w := t.queue.push(Request{Client: client})
 	t.grant()
-	t.mu.Unlock()
-	return t.queue.wait(ctx, &t.mu, w, t.patience)
+	return t.queue.wait(ctx, &t.mu, w, t.patience) // unlocks mu
 }
 
 // delay returns the minimum time until a number of tokens is available. The caller must hold mu.

@@ -1,4 +1,4 @@
-package web_test
+package upstream_test
 
 import (
 	"context"
@@ -8,12 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 func TestContextsDerivedFromLazyDeadlineEndWithItWithoutGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lazy := web.WithLazyDeadline(t.Context(), time.Now().Add(time.Second))
+		lazy := upstream.WithLazyDeadline(t.Context(), time.Now().Add(time.Second))
 		defer lazy.Release()
 		before, derived := runtime.NumGoroutine(), []context.Context{}
 		for range 100 {

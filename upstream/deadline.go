@@ -1,4 +1,4 @@
-package web
+package upstream
 
 import (
 	"context"
@@ -20,6 +20,9 @@ type LazyDeadline struct {
 
 // WithLazyDeadline returns a context with a deadline. The caller must call Release.
 func WithLazyDeadline(parent context.Context, at time.Time) *LazyDeadline {
+	if lazy, ok := parent.(*LazyDeadline); ok && lazy.at.Before(at) {
+		at = lazy.at
+	}
 	return &LazyDeadline{Context: parent, at: at}
 }
 
@@ -29,7 +32,12 @@ func (d *LazyDeadline) arm() {
 }
 
 // Deadline implements [context.Context].
-func (d *LazyDeadline) Deadline() (time.Time, bool) { return d.at, true }
+func (d *LazyDeadline) Deadline() (time.Time, bool) {
+	if earlier, ok := d.Context.Deadline(); ok && earlier.Before(d.at) {
+		return earlier, true
+	}
+	return d.at, true
+}
 
 // Done implements [context.Context] and starts the timer.
 func (d *LazyDeadline) Done() <-chan struct{} {
@@ -52,6 +60,21 @@ func (d *LazyDeadline) AfterFunc(f func()) (stop func() bool) {
 	return context.AfterFunc(d.armed, f)
 }
 
+// At returns the time for which Done would set the timer. A parent of another type has its own timer.
+func (d *LazyDeadline) At() time.Time { return d.at }
+
+// AfterCancel is AfterFunc without the timer: the caller must observe At itself. It must call stop before Release.
+func (d *LazyDeadline) AfterCancel(f func()) (stop func() bool) {
+	switch parent := d.Context.(type) {
+	case *LazyDeadline:
+		return parent.AfterCancel(f)
+	case *detached:
+		return context.AfterFunc(parent.Context, f)
+	default:
+		return context.AfterFunc(parent, f)
+	}
+}
+
 // Release stops the timer. A caller that begins to wait afterwards waits for the parent, which ends with the request.
 func (d *LazyDeadline) Release() {
 	d.once.Do(func() {
@@ -61,5 +84,19 @@ func (d *LazyDeadline) Release() {
 	d.cancel()
 }
 
-// Deadline returns the deadline of a request that began at start.
-func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }
+// A detached context has the values of another one.
+type detached struct {
+	context.Context //nolint:containedctx // it is one itself
+	values          context.Context
+}
+
+// Detach returns a context with the values of ctx that ends with life instead.
+func Detach(ctx, life context.Context) context.Context {
+	return &detached{life, context.WithoutCancel(ctx)}
+}
+
+// Value implements [context.Context].
+func (d *detached) Value(key any) any { return d.values.Value(key) }
+
+// AfterFunc calls context.AfterFunc of life. Package context calls it, so that a derived context needs no goroutine.
+func (d *detached) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(d.Context, f) }
