@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,17 +56,28 @@ func NewContentAfter(e *Entry, status int, typ, link string, body []byte, source
 
 // etag returns a digest of everything that a client can see, including the lengths, so that no part passes for another.
 func etag(status int, typ, link string, body []byte) string {
-	h := sha256.New()
-	var head [24]byte
-	binary.LittleEndian.PutUint64(head[0:], uint64(status))
-	binary.LittleEndian.PutUint64(head[8:], uint64(len(typ)))
-	binary.LittleEndian.PutUint64(head[16:], uint64(len(link)))
-	h.Write(head[:])
-	h.Write([]byte(typ))
-	h.Write([]byte(link))
-	h.Write(body)
-	return `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]) + `"`
+	d := digests.Get().(*digest) //nolint:forcetypeassert // the pool has no others
+	defer digests.Put(d)
+	d.Reset()
+	d.text = d.text[:0]
+	for _, n := range []int{status, len(typ), len(link)} {
+		d.text = binary.LittleEndian.AppendUint64(d.text, uint64(n))
+	}
+	d.text = append(append(d.text, typ...), link...)
+	d.Write(d.text)
+	d.Write(body)
+	d.text = d.Sum(d.text[:0])
+	var tag [sha256.Size]byte
+	return string(append(base64.RawURLEncoding.AppendEncode(append(tag[:0], '"'), d.text[:16]), '"'))
 }
+
+// A digest has what etag needs. It is reused, because every new content needs one.
+type digest struct {
+	hash.Hash
+	text []byte
+}
+
+var digests = sync.Pool{New: func() any { return &digest{Hash: sha256.New()} }}
 
 // Entry is a content and when it is valid. Entries are immutable.
 type Entry struct {

@@ -91,9 +91,7 @@ type detached struct {
 }
 
 // Detach returns a context with the values of ctx that ends with life instead.
-func Detach(ctx, life context.Context) context.Context {
-	return &detached{life, context.WithoutCancel(ctx)}
-}
+func Detach(ctx, life context.Context) context.Context { return &detached{life, ctx} }
 
 // Value implements [context.Context].
 func (d *detached) Value(key any) any { return d.values.Value(key) }

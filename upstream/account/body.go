@@ -29,16 +29,21 @@ const maxSized = 1 << 20
 // Read reads r to its end. It reserves memory while it reads. size is the announced size in bytes, 0 or less if it is
 // unknown. The error is the reader's, ErrTooLarge beyond largest bytes, or ErrFull.
 func (p *Part) Read(r io.Reader, size, largest int64) ([]byte, error) {
-	h := p.Open("", true)
-	defer h.Close()
-	b := body{hold: h, left: int(largest) + 1, chunked: true}
+	all := struct { // in one piece of memory
+		body
+		Hold
+		io.LimitedReader
+	}{body{left: int(largest) + 1, chunked: true}, Hold{part: p, exempt: true}, io.LimitedReader{R: r, N: largest + 1}}
+	b := &all.body
+	b.hold = &all.Hold
+	defer b.hold.Close()
 	if size > 0 && size <= min(largest, maxSized) {
 		if err := b.take(int(size)); err != nil {
 			return nil, err
 		}
 		b.first = make([]byte, 0, size)
 	}
-	whole, err := b.readAll(io.LimitReader(r, largest+1))
+	whole, err := b.readAll(&all.LimitedReader)
 	if err == nil && int64(len(whole)) > largest {
 		return nil, ErrTooLarge
 	}

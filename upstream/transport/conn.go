@@ -20,6 +20,7 @@ type conn struct {
 	owner    *Transport
 	reader   *bufio.Reader
 	writer   *bufio.Writer
+	abort    func()    // makes reads and writes fail
 	timed    bool      // a deadline is set
 	head     int64     // remaining bytes of a response head; negative means no limit
 	answered bool      // a byte of the response has arrived
@@ -29,6 +30,7 @@ type conn struct {
 // newConn returns a connection. raw is c without TLS.
 func newConn(t *Transport, c, raw net.Conn) *conn {
 	n := &conn{Conn: c, owner: t}
+	n.abort = func() { _ = n.SetDeadline(past) }
 	n.probe.init(raw)
 	n.reader, n.writer = bufio.NewReader(n), bufio.NewWriter(n.Conn)
 	return n
@@ -83,17 +85,16 @@ func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 
 // limit makes reads and writes fail when ctx ends.
 func (c *conn) limit(ctx context.Context) (stop func() bool) {
-	abort := func() { _ = c.SetDeadline(past) }
 	if lazy, ok := ctx.(*upstream.LazyDeadline); ok {
 		_ = c.SetDeadline(lazy.At())
 		c.timed = true
-		return lazy.AfterCancel(abort)
+		return lazy.AfterCancel(c.abort)
 	}
 	if c.timed {
 		_ = c.SetDeadline(time.Time{})
 		c.timed = false
 	}
-	return context.AfterFunc(ctx, abort)
+	return context.AfterFunc(ctx, c.abort)
 }
 
 func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {

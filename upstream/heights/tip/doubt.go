@@ -62,8 +62,9 @@ func (t *Tracker) unconfirmed() bool {
 
 // publishUnconfirmed updates Unconfirmed. The caller must hold mu.
 func (t *Tracker) publishUnconfirmed() {
-	if v := *t.value.Load(); v.Unconfirmed != t.unconfirmed() {
-		v.Unconfirmed = t.unconfirmed()
+	if old, now := t.value.Load(), t.unconfirmed(); old.Unconfirmed != now {
+		v := *old
+		v.Unconfirmed = now
 		t.value.Store(&v)
 	}
 }
