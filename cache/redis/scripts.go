@@ -25,6 +25,7 @@ if m and (ARGV[1] == '' or string.sub(m, 1, #ARGV[1]) ~= ARGV[1]) then
 	if not etag or etag ~= string.match(ARGV[1], head) then b = redis.call('HGET', KEYS[1], 'b') end
 	return {'changed', m, b, 0, ''}
 end
+if redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3], 'NX') then return {state, m, false, 0, ''} end
 local left, holder = redis.call('PTTL', KEYS[2]), redis.pcall('GET', KEYS[2])
 if type(holder) ~= 'string' then holder = '' end
 if left > 0 and holder ~= ARGV[2] and (ARGV[4] == '' or holder ~= ARGV[4]) then
