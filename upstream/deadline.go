@@ -45,13 +45,16 @@ func (d *LazyDeadline) Done() <-chan struct{} {
 	return d.armed.Done()
 }
 
-// Err implements [context.Context].
+// Err implements [context.Context]. It does not rely on the timer, which may be late.
 func (d *LazyDeadline) Err() error {
-	if !d.decided.Load() && time.Now().Before(d.at) {
-		return d.Context.Err()
+	err := d.Context.Err()
+	if err == nil && d.decided.Load() {
+		err = d.armed.Err()
 	}
-	d.once.Do(d.arm)
-	return d.armed.Err()
+	if err == nil && !time.Now().Before(d.at) {
+		err = context.DeadlineExceeded
+	}
+	return err
 }
 
 // AfterFunc starts the timer. Package context calls it, so that a derived context needs no goroutine.

@@ -33,3 +33,25 @@ func TestContextsDerivedFromLazyDeadlineEndWithItWithoutGoroutines(t *testing.T)
 		}
 	})
 }
+
+type key struct{}
+
+func TestDetachedContextHasTheValuesOfOneAndTheEndOfAnother(t *testing.T) {
+	from, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, 7))
+	life, end := context.WithCancel(t.Context())
+	ctx := upstream.Detach(from, life)
+	before := runtime.NumGoroutine()
+	derived, cancelDerived := context.WithCancel(ctx)
+	defer cancelDerived()
+	if more := runtime.NumGoroutine() - before; more > 0 {
+		t.Errorf("goroutines for a derived context = %d, want 0", more)
+	}
+	cancel()
+	if ctx.Value(key{}) != 7 || ctx.Err() != nil || derived.Err() != nil {
+		t.Errorf("value %v, error %v, error of a derived context %v; want 7, nil, nil", ctx.Value(key{}), ctx.Err(), derived.Err())
+	}
+	end()
+	if <-derived.Done(); !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("error = %v, want %v", ctx.Err(), context.Canceled)
+	}
+}

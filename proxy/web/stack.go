@@ -5,7 +5,7 @@
 //  1. package conn wraps the client's connection;
 //  2. middleware.go sets CORS headers, creates the record, applies limits, API keys and access rules, and sends failures;
 //  3. the API's handler may reserve memory for a body, and create a deadline whose timer starts only when a caller waits
-//     for it (deadline.go);
+//     for it (upstream.LazyDeadline);
 //  4. package respond writes the response;
 //  5. package failure turns an error into a status and a public text, which the API renders in its own form;
 //  6. package record counts and logs the request.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -337,22 +338,44 @@ func TestEndOfTheContextEndsTheRequest(t *testing.T) {
 			}))
 			t.Cleanup(s.Close)
 			tr := newTransport(t, s.URL, patience)
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() { <-arrived; cancel() }()
-			if _, _, err := send(ctx, tr, http.MethodGet, s.URL, ""); !errors.Is(err, context.Canceled) {
-				t.Errorf("error %v, want %v", err, context.Canceled)
+			end := func(ctx context.Context, meanwhile func(), want error) {
+				t.Helper()
+				go func() { <-arrived; meanwhile() }()
+				if _, _, err := send(ctx, tr, http.MethodGet, s.URL, ""); !errors.Is(err, want) {
+					t.Errorf("error %v, want %v", err, want)
+				}
+				<-arrived
 			}
-			<-arrived
-
-			go func() { <-arrived }()
+			ctx, cancel := context.WithCancel(t.Context())
+			end(ctx, cancel, context.Canceled)
 			ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
-			if _, _, err := send(ctx, tr, http.MethodGet, s.URL, ""); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
-			}
-			<-arrived
+			end(ctx, func() {}, context.DeadlineExceeded)
+
+			life, cancel := context.WithCancel(t.Context())
+			end(lazy(upstream.Detach(t.Context(), life), patience), cancel, context.Canceled)
+			end(lazy(t.Context(), 10*time.Millisecond), func() {}, context.DeadlineExceeded)
+			end(lazy(lazy(t.Context(), 10*time.Millisecond), patience), func() {}, context.DeadlineExceeded)
 		})
 	}
+}
+
+func lazy(parent context.Context, d time.Duration) context.Context {
+	return upstream.WithLazyDeadline(parent, time.Now().Add(d))
+}
+
+// The deadline of a request is the connection's, which serves later requests.
+func TestConnectionOutlivesTheDeadlineOfItsRequest(t *testing.T) {
+	base, conns := listen(t, ok, ok, ok)
+	tr := newTransport(t, base, patience)
+	soon := lazy(t.Context(), time.Second)
+	for _, ctx := range []context.Context{soon, t.Context(), lazy(t.Context(), patience)} {
+		if _, text, err := send(ctx, tr, http.MethodGet, base, ""); err != nil || text != "ok" {
+			t.Fatalf("body %q, error %v; want ok", text, err)
+		}
+		<-soon.Done()
+	}
+	expect.Equal(t, conns.Load(), 1, "connections")
 }
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
