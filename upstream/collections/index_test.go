@@ -404,12 +404,12 @@ func TestShadowSchemaOfAnotherRoleIsEmptied(t *testing.T) {
 	u := expect.Value(url.Parse(server))(t)
 	schema := u.Query().Get("search_path")
 	role, shadow := schema+"_role", schema+"_rebuild"
-	postgrestest.Execute(t, server, fmt.Sprintf(`CREATE ROLE %[1]s LOGIN; CREATE SCHEMA %[3]s;
+	postgrestest.Execute(t, server, fmt.Sprintf(`CREATE ROLE %[1]s LOGIN PASSWORD 'secret'; CREATE SCHEMA %[3]s;
 		GRANT CREATE, USAGE ON SCHEMA %[2]s, %[3]s TO %[1]s`, role, schema, shadow))
 	t.Cleanup(func() {
 		postgrestest.Execute(t, server, fmt.Sprintf("DROP SCHEMA %[2]s CASCADE; DROP OWNED BY %[1]s CASCADE; DROP ROLE %[1]s", role, shadow))
 	})
-	u.User = url.User(role)
+	u.User = url.UserPassword(role, "secret")
 	s := open(t, u.String(), collections.Options{})
 	unfinished := expect.Value(s.Shadow(t.Context()))(t)
 	expect.NoError(t, unfinished.Apply(t.Context(), ledger.Cursor{}, tallyTo(5)))

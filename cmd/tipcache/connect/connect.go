@@ -49,7 +49,9 @@ func Check(ctx context.Context, cfg config.Config, reach bool, w io.Writer) erro
 		}
 		configured++
 		all.Go(func() {
-			found, err := p.run(ctx)
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			found, err := p.find(ctx)
 			if err != nil && !isWarning(err) {
 				failed.Add(1)
 			}
@@ -63,12 +65,6 @@ func Check(ctx context.Context, cfg config.Config, reach bool, w io.Writer) erro
 		return err
 	}
 	return fmt.Errorf("%d of %d parts failed", failed.Load(), configured)
-}
-
-func (p probe) run(ctx context.Context) (found string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return p.find(ctx)
 }
 
 func outcome(found string, err error) string {
