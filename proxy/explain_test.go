@@ -181,12 +181,12 @@ func TestExplanationEqualsRefusalOfInvalidRequest(t *testing.T) {
 func TestExplanationOfAListingDescribesItsBody(t *testing.T) {
 	p, store := newListProxy(t, listing.Options{})
 	e := explain(t, p, proxy.Inquiry{URL: listPath})
-	if e.Request != "POST "+listPath || e.Verdict != "miss" || e.Asks != "the store for 20 collections from 0 on by updatedAt, greatest first" {
+	if e.Request != "POST "+listPath || e.Verdict != "miss" || e.Asks != "the store for 20 collections from 0 on by updatedAt, greatest first, where {}" {
 		t.Errorf("explanation without a body = %+v, want a miss of the default listing", e)
 	}
 	body := `{"orderBy":"assetCount","orderDirection":"asc","pagination":{"limit":3,"offset":6},"where":{"minAssetCount":1,"maxAssetCount":9,"collectionAddresses":["` + wow + `"]}}`
 	e = explain(t, p, proxy.Inquiry{URL: listPath, Body: body})
-	want := "the store for 3 collections from 6 on by assetCount, least first, with at least 1 assets, with at most 9 assets, among " + strings.ToLower(wow)
+	want := `the store for 3 collections from 6 on by assetCount, least first, where {"collectionAddresses":["` + strings.ToLower(wow) + `"],"maxAssetCount":9,"minAssetCount":1}`
 	if e.Asks != want || e.Class != "collections" || e.Policy.Fresh != "5s" {
 		t.Errorf("explanation = %+v, want class collections and %s", e, want)
 	}

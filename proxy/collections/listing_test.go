@@ -217,7 +217,7 @@ func TestKeyContainsAllParametersOfListing(t *testing.T) {
 		Where: store.ListFilters{MinAssets: &low, MaxAssets: &high, Addresses: []string{"0xab00000000000000000000000000000000000000"}},
 	}}.listing()
 	expect.Equal(t, l.Key, "collections/1/true/5/0/1/9/0xab00000000000000000000000000000000000000", "key")
-	expect.Equal(t, l.String(), "5 collections from 0 on by assetCount, greatest first, with at least 1 assets, with at most 9 assets, among 0xab00000000000000000000000000000000000000", "description")
+	expect.Equal(t, l.String(), "5 collections from 0 on by assetCount, greatest first, where {\"collectionAddresses\":[\"0xab00000000000000000000000000000000000000\"],\"maxAssetCount\":9,\"minAssetCount\":1}", "description")
 }
 
 func TestMetadataOfProviderReplacesThatOfStore(t *testing.T) {

@@ -1,6 +1,7 @@
 package collections
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -173,17 +174,8 @@ func (l listing) String() string {
 	if l.Desc {
 		direction = "greatest first"
 	}
-	text := fmt.Sprintf("%d collections from %d on by %s, %s", l.Limit, l.Offset, store.OrderNames[l.OrderBy], direction)
-	if l.MinAssets != nil {
-		text += fmt.Sprintf(", with at least %d assets", *l.MinAssets)
-	}
-	if l.MaxAssets != nil {
-		text += fmt.Sprintf(", with at most %d assets", *l.MaxAssets)
-	}
-	if len(l.Addresses) > 0 {
-		text += ", among " + strings.Join(l.Addresses, ", ")
-	}
-	return text
+	filters := encode(store.ListFilters{Addresses: l.Addresses, MaxAssets: l.MaxAssets, MinAssets: l.MinAssets})
+	return fmt.Sprintf("%d collections from %d on by %s, %s, where %s", l.Limit, l.Offset, store.OrderNames[l.OrderBy], direction, bytes.TrimSpace(filters))
 }
 
 // Select selects the keys of all listings.
