@@ -42,7 +42,7 @@ func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.
 		}
 		all[strconv.Itoa(r.Status)] = &huma.Response{
 			Description: r.Doc,
-			Headers:     d.headersOf(append(r.Headers, linkHeader, acceptQueryHeader)...),
+			Headers:     d.headersOf(append(r.Headers, linkHeader, "Accept-Query")...),
 			Content:     d.content(collections.ProblemType, collections.ProblemSchema, collections.ExampleProblem(r.Status, r.Error, fmt.Sprint(d.parts.Headers[respond.RequestIDHeader].Example))),
 		}
 	}

@@ -21,21 +21,16 @@ import (
 
 // Names of documented headers in their usual case.
 const (
-	etagHeader         = "ETag"
-	ifNoneMatch        = "If-None-Match"
-	cacheControlHeader = "Cache-Control"
-	cacheStatusHeader  = "Cache-Status"
-	ageHeader          = "Age"
-	linkHeader         = "Link"
-	rateLimitHeader    = "RateLimit"
-	ratePolicyHeader   = "RateLimit-Policy"
-	acceptQueryHeader  = "Accept-Query"
+	etagHeader        = "ETag"
+	ifNoneMatch       = "If-None-Match"
+	cacheStatusHeader = "Cache-Status"
+	linkHeader        = "Link"
 )
 
 // headersOf returns references to the headers that any response may have, and to the given ones.
 func (d *description) headersOf(own ...string) map[string]*huma.Header {
 	all := map[string]*huma.Header{}
-	for _, name := range append(own, cacheControlHeader, ageHeader, cacheStatusHeader, respond.RequestIDHeader, respond.UnknownHeader, rateLimitHeader, ratePolicyHeader) {
+	for _, name := range append(own, "Cache-Control", "Age", cacheStatusHeader, respond.RequestIDHeader, respond.UnknownHeader, "RateLimit", "RateLimit-Policy") {
 		all[name] = d.header(name)
 	}
 	return all

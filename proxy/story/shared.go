@@ -18,9 +18,6 @@ import (
 // maxShared is the maximum size of a body that is shared, in bytes.
 const maxShared = 256 << 10
 
-// sharedPart is the divisor of the account's limit that bounds the shared answers of a block.
-const sharedPart = 16
-
 // sharedReads reads a path at the tip once per block for the handlers of all shapes, each of which has its own cache entries.
 type sharedReads struct {
 	blocks.Nodes
@@ -46,7 +43,7 @@ const sharedFor = 2 * time.Second
 // ShareReads returns nodes for the handlers of several shapes of one chain, which read the same request once per block.
 // The answers of a block are kept within a part of the account.
 func ShareReads(nodes blocks.Nodes, memory *account.Account, log *slog.Logger) blocks.Nodes {
-	most := memory.Limit() / sharedPart
+	most := memory.Limit() / 16
 	part := memory.Part(account.Upstream, most, most)
 	return &sharedReads{Nodes: nodes, log: log, memory: part, held: part.Open("", true)}
 }

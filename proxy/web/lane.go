@@ -43,10 +43,11 @@ func (s *Stack) Forget() {
 	}
 }
 
-// laneSlot returns the fast lane's slot for a request, or nil. With tracing, each request goes to its handler.
+// laneSlot returns the fast lane's slot for a request, or nil. With tracing, each request goes to its handler. The lane's key
+// of an HTTP/2 request would lack removed parameters; HTTP/1 requests with these are refused by the lane, too.
 func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	c := conn.Of(r)
-	if s.o.Tracing != nil || c == nil || isEdited(r) || s.feignsScheme(r) {
+	if s.o.Tracing != nil || c == nil || RemovedParameters(r) != nil || s.feignsScheme(r) {
 		return nil
 	}
 	if lane, ok := c.Lane().(Lane); ok {
@@ -54,10 +55,6 @@ func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	}
 	return nil
 }
-
-// isEdited reports whether parameters were removed from a request. The lane's key of an HTTP/2 request would lack them. Edited
-// HTTP/1 requests are refused by the lane, too.
-func isEdited(r *http.Request) bool { return RemovedParameters(r) != nil }
 
 // feignsScheme reports whether a client names a scheme as only trusted proxies may. Theirs must not get its response.
 func (s *Stack) feignsScheme(r *http.Request) bool {
