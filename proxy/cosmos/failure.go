@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// codes are the gRPC codes for the HTTP statuses of tipcache's own errors.
+// codes are the gRPC codes for the HTTP statuses of tipcache's own errors. All other statuses have unknownCode.
 var codes = map[int]int{
 	http.StatusBadRequest: 3, http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5,
 	http.StatusRequestEntityTooLarge: 3, http.StatusRequestURITooLong: 3, http.StatusRequestHeaderFieldsTooLarge: 3,
@@ -19,8 +19,7 @@ var codes = map[int]int{
 	http.StatusMethodNotAllowed: 12, http.StatusBadGateway: 14, http.StatusServiceUnavailable: 14, http.StatusGatewayTimeout: 4,
 }
 
-// grpcUnknown is the code for all other statuses.
-const grpcUnknown = 2
+const unknownCode = 2
 
 // errNotImplemented is the node's error for a request without a route.
 var errNotImplemented = &failure.Failure{Status: http.StatusNotImplemented, Public: "Not Implemented", Expected: true}
@@ -37,5 +36,5 @@ func ErrorBody(status int, text string) []byte {
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false) // like the node
 	_ = encoder.Encode(text)     // a string always encodes
-	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, cmp.Or(codes[status], grpcUnknown), bytes.TrimSpace(quoted.Bytes()))
+	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, cmp.Or(codes[status], unknownCode), bytes.TrimSpace(quoted.Bytes()))
 }
