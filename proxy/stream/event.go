@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -46,8 +44,6 @@ type pieces struct{ before, data, after []byte }
 
 // smallEvent is the maximum length of data, in bytes, that renderings copy.
 const smallEvent = 2 << 10
-
-func tagOf(e *cache.Entry) string { return strings.Trim(e.ETag, `"`) }
 
 // failureEvent reports that the answer could not be read again. The stream goes on.
 func failureEvent(err error) *event {

@@ -86,8 +86,7 @@ func OptionIn(query string) (option string) {
 }
 
 func isOption(name string) bool {
-	const prefix = "stream."
-	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) || strings.EqualFold(name, SinceParameter) || name == polyfillParameter
+	return strings.HasPrefix(strings.ToLower(name), "stream.") || strings.EqualFold(name, SinceParameter) || name == polyfillParameter
 }
 
 // OptionsAsHeaders returns the request with its options set as headers. A header that the client sent takes precedence. Of

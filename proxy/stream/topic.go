@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,12 +65,12 @@ func (ts *topics) feedSource(f web.Feed) source {
 		if err != nil {
 			return now, err
 		}
-		e := res.Entry
+		e, tag := res.Entry, strings.Trim(res.Entry.ETag, `"`)
 		if now.height = e.Height; f.Indexed && res.Err == nil {
 			now.item = e
 		}
-		if before == nil || before.tag != tagOf(e) {
-			changed := &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(f.ComparedBody(e.Body)), data: oneLine(e.Body)}
+		if before == nil || before.tag != tag {
+			changed := &event{height: strconv.FormatInt(e.Height, 10), tag: tag, digest: digestOf(f.ComparedBody(e.Body)), data: oneLine(e.Body)}
 			if err := changed.reserve(ts.budget); err != nil {
 				return now, err
 			}

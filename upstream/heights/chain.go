@@ -107,7 +107,8 @@ func (c *Chain) all() []*member { return *c.members.Load() }
 // follow starts the node's followers, which run until ctx ends or stop is called.
 func (m *member) follow(ctx context.Context) {
 	ctx, m.end = context.WithCancel(ctx)
-	m.works.Go(func() { m.rest.run(ctx) })
+	m.rest.nextPoll = time.NewTimer(0)
+	m.works.Go(func() { m.rest.keepPolling(ctx, m.rest.poll) })
 	if m.rpc != nil {
 		m.works.Go(func() { m.rpc.run(ctx) })
 	}

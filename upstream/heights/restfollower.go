@@ -32,11 +32,6 @@ type restFollower struct {
 	checked bool  // the node serves the chain; false after a failure, because the node may have been replaced
 }
 
-func (f *restFollower) run(ctx context.Context) {
-	f.nextPoll = time.NewTimer(0)
-	f.keepPolling(ctx, f.poll)
-}
-
 // poll polls once if needed, and returns the time until the next poll.
 func (f *restFollower) poll(ctx context.Context) time.Duration {
 	defer f.polled.take()()
