@@ -91,7 +91,8 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve answers the calls of a request. A URI may have a body, too: a form.
 func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
 	var body []byte
-	if c.Request.ContentLength != 0 {
+	name := strings.TrimPrefix(c.Request.URL.Path, "/")
+	if isKnown := name == "" || d.methods[name] != nil; isKnown && c.Request.ContentLength != 0 {
 		held := d.reader.Stack.HoldBody(&rec.Client)
 		defer held.Release()
 		var err error
@@ -99,7 +100,7 @@ func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
 			return failure.OfBody(err)
 		}
 	}
-	switch name := strings.TrimPrefix(c.Request.URL.Path, "/"); {
+	switch {
 	case name != "":
 		if body != nil {
 			c.Request.Body = io.NopCloser(bytes.NewReader(body))

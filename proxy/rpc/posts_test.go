@@ -66,6 +66,14 @@ func TestBodyIsLimitedToConfiguredSize(t *testing.T) {
 	expect.Equal(t, n.countCalls("broadcast_tx_sync"), 1, "transactions sent to the node")
 }
 
+func TestBodyForAnUnknownMethodIsNotRead(t *testing.T) {
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{Posting: blocks.NewPosting(blocks.Posts{MaxBody: 1 << 20})})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/nope", strings.NewReader(strings.Repeat("A", 2<<20)))
+	w := httptest.NewRecorder()
+	server.Config.Handler.ServeHTTP(w, r)
+	expect.Response(t, "a large body for an unknown method", w.Code, w.Body.String(), http.StatusNotFound, "404 page not found")
+}
+
 func TestFormIsLimitedLikeOtherBodies(t *testing.T) {
 	const most = 1 << 20
 	c := expect.Value(cache.New(cache.Options{MemoryBytes: 16 << 20}))(t)
