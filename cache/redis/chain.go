@@ -247,33 +247,3 @@ if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 's', ARGV[7]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 `)
-
-// Dialect returns the dialect stored for the nodes of a chain, or "". It fails if the value is not signed with our key.
-func (s *Store) Dialect(ctx context.Context, chainID string) (dialect string, err error) {
-	at := dialectKey(chainID)
-	found := false
-	err = s.do(ctx, func(ctx context.Context) error {
-		dialect, err = s.rdb.Get(ctx, at).Result()
-		if found = err == nil; errors.Is(err, redis.Nil) {
-			return nil
-		}
-		return err
-	})
-	if err != nil || !found {
-		return "", err
-	}
-	if dialect, err = s.codec.open(at, dialect); err != nil {
-		s.reportCorrupt(at, err)
-	}
-	return dialect, err
-}
-
-// SaveDialect stores the dialect of a chain's nodes for epochTTL.
-func (s *Store) SaveDialect(ctx context.Context, chainID, dialect string) error {
-	at := dialectKey(chainID)
-	return s.do(ctx, func(ctx context.Context) error {
-		return s.rdb.Set(ctx, at, s.codec.seal(at, []byte(dialect)), epochTTL).Err()
-	})
-}
-
-func dialectKey(chainID string) string { return metaKey("dialect", chainID) }

@@ -5,7 +5,7 @@
 //   - pipeline.go: concurrent commands share round trips
 //   - entries.go: reads, loads, saves and inspects entries
 //   - hot.go: stores the keys that replicas use most
-//   - chain.go: replicas agree on the epoch of a chain, the hashes of its blocks and the dialect of its nodes
+//   - chain.go: replicas agree on the epoch of a chain and the hashes of its blocks
 //   - lease.go, acquire.go: a script grants a free lease, reports the holder of a taken one, or returns an entry other than
 //     the one that the caller has judged (scripts.go). A message tells the holder that a caller waits
 //   - writes.go: another script stores entries, releases their leases and publishes them; writes that no other replica

@@ -57,7 +57,7 @@ func (s *Store) reportReply(err error) {
 
 func (s *Store) failed(kind errorKind) { s.errors[kind].Inc() }
 
-// reportCorrupt counts an entry, lease, agreement or dialect that cannot be decoded or is not signed with our key, and logs it
+// reportCorrupt counts an entry, lease or agreement that cannot be decoded or is not signed with our key, and logs it
 // at most once per logInterval and kind.
 func (s *Store) reportCorrupt(at string, err error) {
 	kind := s.countCorrupt(err)

@@ -72,35 +72,6 @@ func TestUnsignedAgreementsAreIgnored(t *testing.T) {
 	}
 }
 
-func TestUnsignedDialectIsIgnored(t *testing.T) {
-	for name, tt := range map[string]struct {
-		write func(*testing.T, *miniredis.Miniredis)
-		want  string
-	}{
-		"no dialect":       {func(*testing.T, *miniredis.Miniredis) {}, ""},
-		"of a replica":     {func(t *testing.T, m *miniredis.Miniredis) { saveDialect(t, m, "ours", "story-1") }, "cosmos"},
-		"another seal key": {func(t *testing.T, m *miniredis.Miniredis) { saveDialect(t, m, "another", "story-1") }, ""},
-		"no signature":     {func(_ *testing.T, m *miniredis.Miniredis) { _ = m.Set(dialectKey("story-1"), "cosmos") }, ""},
-		"another type":     {func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(dialectKey("story-1"), "e", "cosmos") }, ""},
-		"copied from another chain": {func(t *testing.T, m *miniredis.Miniredis) {
-			saveDialect(t, m, "ours", "story-2")
-			_ = m.Set(dialectKey("story-1"), expect.Value(m.Get(dialectKey("story-2")))(t))
-		}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := miniredis.RunT(t)
-			tt.write(t, server)
-			got, _ := sealedStore(t, server, "ours", nil).Dialect(t.Context(), "story-1")
-			expect.Equal(t, got, tt.want, "Dialect")
-		})
-	}
-}
-
-func saveDialect(t *testing.T, server *miniredis.Miniredis, key, chain string) {
-	t.Helper()
-	expect.NoError(t, sealedStore(t, server, key, nil).SaveDialect(t.Context(), chain, "cosmos"))
-}
-
 func TestReplicasWithSameKeyAgree(t *testing.T) {
 	server := miniredis.RunT(t)
 	first, second := sealedStore(t, server, "ours", nil), sealedStore(t, server, "ours", nil)
