@@ -94,7 +94,9 @@ type detached struct {
 }
 
 // Detach returns a context with the values of ctx that ends with life instead.
-func Detach(ctx, life context.Context) context.Context { return &detached{life, ctx} }
+func Detach(ctx, life context.Context) context.Context {
+	return &detached{life, context.WithoutCancel(ctx)} // context.Cause looks for the cause of ctx among its values
+}
 
 // Value implements [context.Context].
 func (d *detached) Value(key any) any { return d.values.Value(key) }

@@ -55,3 +55,19 @@ func TestDetachedContextHasTheValuesOfOneAndTheEndOfAnother(t *testing.T) {
 		t.Errorf("error = %v, want %v", ctx.Err(), context.Canceled)
 	}
 }
+
+// http.Transport returns the cause, so a request that timed out would look canceled.
+func TestCauseOfDetachedContextIsNotThatOfItsValues(t *testing.T) {
+	from, cancel := context.WithCancel(t.Context())
+	cancel()
+	ctx := upstream.WithLazyDeadline(upstream.Detach(from, t.Context()), time.Now())
+	defer ctx.Release()
+	derived, cancelDerived := context.WithCancel(ctx)
+	defer cancelDerived()
+	<-derived.Done()
+	for name, ctx := range map[string]context.Context{"context": ctx, "derived context": derived} {
+		if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("cause of the %s = %v, want %v", name, err, context.DeadlineExceeded)
+		}
+	}
+}
