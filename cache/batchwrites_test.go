@@ -65,6 +65,21 @@ func TestFullStoreRefusesWholeBatchOfWrites(t *testing.T) {
 	}
 }
 
+func TestFullStoreReportsHolderOfLease(t *testing.T) {
+	t.Parallel()
+	rdb := client(t, startRedis(t).addr)
+	s := newStore(t, rdb)
+	acquireLeases(t, s, "held")
+	expect.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	reply, err := s.NewLease("story-1", "held", 0).Acquire(t.Context(), nil)
+	if err != nil || reply.State != cache.LeaseBusy {
+		t.Errorf("Acquire of a held lease = state %v, error %v; want %v, nil", reply.State, err, cache.LeaseBusy)
+	}
+	if _, err := s.NewLease("story-1", "free", 0).Acquire(t.Context(), nil); !goredis.HasErrorPrefix(err, "OOM") {
+		t.Errorf("Acquire of a free lease: error = %v, want OOM", err)
+	}
+}
+
 // The script must not begin with a delete of the key, which needs no memory.
 func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ package redis
 // caller has judged, it returns the entry instead of the lease, because only callers judge freshness. It omits b if the
 // caller has the content. A caller that did not get the reply may call again with the same token. A lease without an
 // expiry counts as free. A longer lease than the caller's is shortened to it; a living holder renews its own. A
-// distrusted holder's lease is granted, too.
+// distrusted holder's lease is granted, too. If Redis refuses writes, the script still reports the holder.
 //
 // KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds, distrusted holder or nothing.
 const acquireScript = `
@@ -25,7 +25,8 @@ if m and (ARGV[1] == '' or string.sub(m, 1, #ARGV[1]) ~= ARGV[1]) then
 	if not etag or etag ~= string.match(ARGV[1], head) then b = redis.call('HGET', KEYS[1], 'b') end
 	return {'changed', m, b, 0, ''}
 end
-if redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3], 'NX') then return {state, m, false, 0, ''} end
+local taken = redis.pcall('SET', KEYS[2], ARGV[2], 'PX', ARGV[3], 'NX')
+if taken and taken.ok then return {state, m, false, 0, ''} end
 local left, holder = redis.call('PTTL', KEYS[2]), redis.pcall('GET', KEYS[2])
 if type(holder) ~= 'string' then holder = '' end
 if left > 0 and holder ~= ARGV[2] and (ARGV[4] == '' or holder ~= ARGV[4]) then
