@@ -57,6 +57,14 @@ func (d *LazyDeadline) Err() error {
 	return err
 }
 
+// Value implements [context.Context]. Package context finds the context with the timer by it, even from a context with values.
+func (d *LazyDeadline) Value(key any) any {
+	if d.decided.Load() {
+		return d.armed.Value(key)
+	}
+	return d.Context.Value(key)
+}
+
 // AfterFunc starts the timer. Package context calls it, so that a derived context needs no goroutine.
 func (d *LazyDeadline) AfterFunc(f func()) (stop func() bool) {
 	d.once.Do(d.arm)
