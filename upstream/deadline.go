@@ -101,13 +101,14 @@ type detached struct {
 	values          context.Context
 }
 
-// Detach returns a context with the values of ctx that ends with life instead.
-func Detach(ctx, life context.Context) context.Context {
-	return &detached{life, context.WithoutCancel(ctx)} // context.Cause looks for the cause of ctx among its values
+// Detach returns a context with the values of ctx that ends with life instead. life must be a context of package context that
+// can be cancelled.
+func Detach(ctx, life context.Context) context.Context { return &detached{life, ctx} }
+
+// Value implements [context.Context]. Package context finds a cancellable context by it, which must be life.
+func (d *detached) Value(key any) any {
+	if value := d.Context.Value(key); value != nil {
+		return value
+	}
+	return d.values.Value(key)
 }
-
-// Value implements [context.Context].
-func (d *detached) Value(key any) any { return d.values.Value(key) }
-
-// AfterFunc calls context.AfterFunc of life. Package context calls it, so that a derived context needs no goroutine.
-func (d *detached) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(d.Context, f) }
