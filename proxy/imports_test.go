@@ -64,6 +64,8 @@ var mayImport = map[string][]string{
 	"upstream/collections":   {"upstream", "upstream/account", "upstream/jsontext", "upstream/collections/..."},
 	"upstream/devnet":        {"upstream/devnet/...", "upstream/collections", "upstream/porttest", "upstream/protofield"},
 	"deploy":                 {},
+
+	"upstream/devnet/redistest": {"upstream/expect", "upstream/porttest"},
 }
 
 func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
