@@ -37,6 +37,9 @@ func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Reques
 	return ok && (r.ProtoMajor < 2 || s.NoLane() == "" && RemovedParameters(r) == nil) && lane.Serve(c, w, r)
 }
 
+// Deadline returns the deadline of a request that began at start.
+func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }
+
 // Drain makes all further responses ask clients to close their connections. To close them here could lose requests.
 func (s *Stack) Drain() { s.leaving.Store(true) }
 

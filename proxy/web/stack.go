@@ -123,6 +123,3 @@ func (o Options) WithDefaults() Options {
 	}
 	return o
 }
-
-// Deadline returns the deadline of a request that began at start.
-func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }
