@@ -177,7 +177,7 @@ func readTables(t *testing.T, url string) map[string]map[string]bool {
 	for table, columns := range map[string]string{
 		"collections": "*", "index_ips": "*", "index_disputes": "*", "index_cursor": "*", "collections_state": "total",
 	} {
-		rows := expect.Value(db.QueryContext(t.Context(), fmt.Sprintf("SELECT %s FROM %s", columns, table)))(t)
+		rows := expect.Value(db.QueryContext(t.Context(), fmt.Sprintf("SELECT %s FROM %s", columns, table)))(t) //nolint:rowserrcheck // readRows checks it
 		tables[table] = readRows(t, rows)
 	}
 	return tables

@@ -184,7 +184,7 @@ func (h *hub) offer(g *group, e *Event, size int) int {
 	return offered
 }
 
-// A verdict says whether an event matches a group's query. The first member that needs it evaluates the query.
+// A verdict reports whether an event matches a group's query. The first member that needs it evaluates the query.
 type verdict struct {
 	once    sync.Once
 	matches bool

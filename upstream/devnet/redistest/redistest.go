@@ -2,6 +2,7 @@
 package redistest
 
 import (
+	"context"
 	"net"
 	"os/exec"
 	"testing"
@@ -22,7 +23,7 @@ func Start(t testing.TB, args ...string) (address string, kill func()) {
 	}
 	address = porttest.Address(t)
 	_, port, _ := net.SplitHostPort(address)
-	cmd := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)...)
 	expect.NoError(t, cmd.Start())
 	kill = func() { _, _ = cmd.Process.Kill(), cmd.Wait() }
 	t.Cleanup(kill)
