@@ -71,7 +71,8 @@ type Feed struct {
 	mu    sync.Mutex
 	next  int64  // height to announce next; 0 until a tip is known
 	last  string // hash of the block before it; "" if unknown
-	epoch int64  // epoch of both
+	sent  int64  // newest block that was announced and not lost; 0 for none
+	epoch int64  // epoch of all of them
 }
 
 // New returns a feed. It neither connects nor starts a goroutine.
@@ -137,12 +138,18 @@ func (f *Feed) startAtTip() {
 }
 
 // nextAt returns the height to announce next, or 0 while no tip is known. If it is unknown, if the chain was rolled back,
-// or if the tip was too high when the first client subscribed, it becomes the height after t.
+// or if the tip was too high when the first client subscribed, it becomes the height after t. No block is announced twice.
 func (f *Feed) nextAt(t tip.Tip) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t.Height > 0 && (f.next == 0 || f.epoch != t.Epoch || f.last == "" && f.next > t.Height+1) {
-		f.next, f.last, f.epoch = t.Height+1, "", t.Epoch
+	switch {
+	case t.Height <= 0:
+	case f.epoch != t.Epoch:
+		f.next, f.last, f.sent, f.epoch = t.Height+1, "", 0, t.Epoch
+	case f.next == 0:
+		f.next, f.last = t.Height+1, ""
+	case f.last == "":
+		f.next = min(f.next, max(t.Height, f.sent)+1)
 	}
 	return f.next
 }
@@ -154,12 +161,15 @@ func (f *Feed) follows(b *Block) bool {
 	return f.last == "" || f.last == b.Previous
 }
 
-// markAnnounced records that a block was announced, unless startAtTip moved past it.
+// markAnnounced records that a block was announced or, without a hash, lost, unless startAtTip moved past it.
 func (f *Feed) markAnnounced(height int64, hash string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.next == height {
-		f.next, f.last = height+1, hash
+	if f.next != height {
+		return
+	}
+	if f.next, f.last = height+1, hash; hash != "" {
+		f.sent = height
 	}
 }
 

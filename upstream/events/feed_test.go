@@ -424,6 +424,29 @@ func TestSubscriptionMissesNoBlockAfterTheTipWasTooHigh(t *testing.T) {
 	})
 }
 
+func TestBlockIsSentOnceIfTheTipFallsAfterALostBlock(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.nodes[0].announce(101)
+		w.move(101, 0)
+		w.expect(l, "NewBlock 101")
+		w.nodes[0].with(func(n *node) { n.pruned = 102 })
+		w.move(102, 0)
+		time.Sleep(time.Second) // block 102 is lost
+		w.move(100, 0)
+		synctest.Wait()
+		w.nodes[0].announce(101) // as another node does that is behind
+		w.move(101, 0)
+		synctest.Wait()
+		w.nodes[0].announce(102)
+		w.move(102, 0)
+		w.nodes[0].announce(103)
+		w.move(103, 0)
+		w.expect(l, "NewBlock 102, NewBlock 103")
+	})
+}
+
 func TestBlockReadBeforeRollbackIsDiscarded(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)
