@@ -127,6 +127,8 @@ func TestAmbiguousRequestsHaveDifferentKeys(t *testing.T) {
 		"a slash at the end":                         {staking + "/validators", staking + "/validators/"},
 		"what looks like a height":                   {"/x?%zz", "/x?%zz@5"},
 		"an enum and none":                           {gov + "/proposals", gov + "/proposals?proposal_status=6"},
+		"an empty enum, which is an error":           {gov + "/proposals", gov + "/proposals?proposal_status="},
+		"an empty order, which is an error":          {txs + "/txs?query=a", txs + "/txs?query=a&order_by="},
 		"a page key without padding":                 {staking + "/validators?pagination.key=AAA=", staking + "/validators?pagination.key=AAA"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 var kinds = map[string]dialect.Kind{
 	"text": {Read: text}, "uint64": {Read: unsigned, Zero: "0"}, "int64": {Read: signed, Zero: "0"}, "bool": {Read: boolean},
 	"bytes": {Read: data}, "address": {Read: address}, "hex": {Read: hexDigits}, "list": {Read: text, List: true, Keep: true},
+	"enum": {Read: text, Keep: true}, // the node refuses an empty value
 }
 
 // fieldKinds are the kinds of fields by name. Other fields are text.
@@ -29,6 +30,7 @@ var fieldKinds = map[string]string{
 	"data": "bytes", "key": "bytes", "query_data": "bytes", "address_bytes": "bytes",
 	dialect.PageKey: "bytes", dialect.PageOffset: "uint64", dialect.PageLimit: "uint64", dialect.PageCountTotal: "bool", dialect.PageReverse: "bool",
 	"denoms": "list", "events": "list", "hash": "hex",
+	"proposal_status": "enum", "order_by": "enum",
 	"address": "address", "granter": "address", "grantee": "address", "owner": "address", "admin": "address", "voter": "address",
 	"depositor": "address", "recipient": "address", "creator_address": "address", "cons_address": "address",
 	"validator_addr": "address", "validator_address": "address", "src_validator_addr": "address", "dst_validator_addr": "address",
