@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -251,6 +252,18 @@ func TestImportLogsCreationOfSchema(t *testing.T) {
 		expect.NoError(t, run(t.Context(), []string{"import", os.DevNull, "--store", store}, streams{io.Discard, &log}))
 		if got := strings.Contains(log.String(), "created the store's schema"); got != want {
 			t.Errorf("import %d logs the creation = %t, want %t: %s", i+1, got, want, &log)
+		}
+	}
+}
+
+func TestFilesOfTheRepositoryRunExistingCommands(t *testing.T) {
+	const root = "../../"
+	runs := regexp.MustCompile(`(?:cmd|bin)/tipcache ([a-z]+)`)
+	for _, file := range []string{".goreleaser.yaml", "README.md", "deploy/compose.yaml", "deploy/regions/compose.yaml", "deploy/systemd/tipcache.service", "deploy/typescript/generate.sh"} {
+		for _, found := range runs.FindAllStringSubmatch(string(expect.Value(os.ReadFile(root+file))(t)), -1) {
+			if _, err := runCommand(t, found[1], "--help"); err != nil {
+				t.Errorf("%s runs tipcache %s: %v", file, found[1], err)
+			}
 		}
 	}
 }
