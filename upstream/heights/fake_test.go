@@ -36,6 +36,7 @@ type fakeNode struct {
 	refuses     func(height int64) bool   // existing heights whose reads are refused; nil means none
 	latest      int64                     // newest block named by refusals; 0 means they say that the height is in the future
 	hash        func(height int64) string // returns the hash of a block
+	streamed    func(height int64) string // returns the hash of a block in headers; nil means hash
 	old         time.Duration             // age of headers on arrival
 	polled      bool                      // subscriptions fail
 	chain       string                    // chain id that the REST server names; "" means none
@@ -86,6 +87,9 @@ func (n *fakeNode) commit() {
 
 func (n *fakeNode) header(height int64) (h comet.Header) {
 	h.ChainID, h.Height, h.Time, h.Last.Hash = "story-1", height, time.Now().Add(-n.old), n.hash(height-1)
+	if n.streamed != nil {
+		h.Last.Hash = n.streamed(height - 1)
+	}
 	return h
 }
 

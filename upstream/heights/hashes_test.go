@@ -152,6 +152,31 @@ func TestNodeWhoseHeadersComeFirstIsUsedAgainAfterItsFork(t *testing.T) {
 	}, other, ours)
 }
 
+// A proxy connects the WebSocket to a server on a fork, whose headers come late at first and then before those of other nodes.
+func TestHeadersOfForkAreNotFollowedIfTheRPCServerHasTheChain(t *testing.T) {
+	other, ours := newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		other.change(func() { other.streamed = func(height int64) string { return fmt.Sprint("F", height) } })
+		ours.commit()
+		synctest.Wait()
+		other.commit()
+		c.wait(interval)
+		if c.known[0].State().Fork == 0 {
+			t.Fatalf("Fork = 0 with headers of a fork\n%s", c.log)
+		}
+		c.blocks(5)
+		parent := ours.newest() - 1
+		if got := c.HashOf(parent); got != fmt.Sprint("A", parent) || c.epochs.Load() > 0 || c.known[1].State().Fork != 0 {
+			t.Errorf("HashOf(%d) = %q after %d epochs, want A%d and none\n%s", parent, got, c.epochs.Load(), parent, c.log)
+		}
+		other.change(func() { other.streamed = nil })
+		c.blocks(3)
+		if v := c.known[0].State(); v.Fork != 0 || v.Height != c.Tip().Height {
+			t.Errorf("state = %+v with tip %d, want the node used\n%s", v, c.Tip().Height, c.log)
+		}
+	}, other, ours)
+}
+
 func TestForkIsNotFollowedDuringARestart(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {

@@ -40,7 +40,8 @@ func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 // checkHash reports whether a block with this hash belongs to the chain. If the hash differs from the known one,
 // either the node is on a fork or the chain was reset. It is a fork if another node still has the known block.
 // checkHash then excludes the node until it has a block with a known hash. Otherwise it begins a new epoch. If
-// there are no two hashes to compare, it compares the block of the node's fork again, if any.
+// there are no two hashes to compare, it compares the block of the node's fork again, if any. As the header may come from
+// another server than the RPC server, that must then have the block of the last header, too.
 func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
 	known, fork := f.chain.hashes.at(height), f.node.State().Fork
 	if hash == "" || known == "" {
@@ -49,7 +50,11 @@ func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash s
 		}
 		isUnknown := hash == ""
 		height, known = fork, f.chain.hashes.at(fork)
-		hash, _ = f.node.Comet.Hash(ctx, height)
+		if hash, _ = f.node.Comet.Hash(ctx, height); hash == known && f.header.hash != "" {
+			if read, _ := f.node.Comet.Hash(ctx, f.header.height); read != f.header.hash {
+				hash = ""
+			}
+		}
 		if isUnknown && (hash == "" || hash != known) {
 			return false
 		}

@@ -32,6 +32,7 @@ type rpcFollower struct {
 	turn       chan struct{}           // holds a value while a header or a poll is handled; guards the following
 	end        context.CancelCauseFunc // ends the subscription; nil if there is none
 	streamed   int64                   // newest streamed height
+	header     knownHash               // newest block whose hash the subscription has streamed; zero for none
 	headers    int                     // number of accepted headers
 	seen       int                     // headers at the last poll
 	loggedLoss bool                    // logged that the node streams no headers
@@ -132,7 +133,7 @@ func (f *rpcFollower) beginStream(ctx context.Context, end context.CancelCauseFu
 
 func (f *rpcFollower) disconnect() {
 	defer f.takeTurn()()
-	f.end = nil
+	f.end, f.header = nil, knownHash{}
 	n := f.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -159,6 +160,9 @@ func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 	}
 	if !f.chain.admit(f.node, h.ChainID) {
 		return errWrongChain
+	}
+	if h.Last.Hash != "" {
+		f.header = knownHash{h.Height - 1, h.Last.Hash}
 	}
 	if ours := f.checkHash(ctx, epoch, h.Height-1, h.Last.Hash); !ours || known.CatchingUp {
 		return nil
