@@ -58,7 +58,7 @@ func (c *client) sortAnswers(text []byte, calls int) ([]Answer, error) {
 		return c.single(all, calls)
 	}
 	answers, seen := make([]Answer, calls), make([]bool, calls)
-	n := 0
+	n, twice := 0, false
 	var refusal *Failure
 	all.ForEach(func(_, a gjson.Result) bool {
 		if n++; n > calls { // decoding millions of errors would take seconds
@@ -66,6 +66,7 @@ func (c *client) sortAnswers(text []byte, calls int) ([]Answer, error) {
 		}
 		id, read := c.readAnswer(a)
 		if id >= 0 && id < int64(calls) {
+			twice = twice || seen[id]
 			answers[id], seen[id] = read, true
 		}
 		refusal = cmp.Or(refusal, read.Err)
@@ -75,6 +76,8 @@ func (c *client) sortAnswers(text []byte, calls int) ([]Answer, error) {
 	switch {
 	case n > calls:
 		return nil, Refusal("it sent more than %d answers: %s", calls, c.excerpt(body))
+	case twice: // either may be wrong
+		return nil, Refusal("it answered a call twice: %s", c.excerpt(body))
 	case answered < calls && refusal != nil: // of the whole batch: geth returns one error if it is too large
 		return beforeError(answers[:answered]), refusal
 	case answered < calls:

@@ -25,6 +25,9 @@ func TestEachCallGetsOneAnswer(t *testing.T) {
 			t.Errorf("sortAnswers, %s = %v, nil, want an error", name, answers)
 		}
 	}
+	if answers, _ := c.sortAnswers([]byte(`[{"id":0,"result":"0x1"},{"id":0,"result":"0x2"}]`), 2); len(answers) > 0 {
+		t.Errorf("sortAnswers of two answers to a call = %v, want none", answers)
+	}
 	answers := expect.Value(c.sortAnswers([]byte(`[{"id":1,"result":"0x1"},{"id":0,"result":"0x0"}]`), 2))(t)
 	if answers[0].Result.Str != "0x0" || answers[1].Result.Str != "0x1" {
 		t.Errorf("sortAnswers = %v, want 0x0 and 0x1", answers)
