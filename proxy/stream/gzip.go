@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
+	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/klauspost/compress/flate"
 )
@@ -105,20 +105,28 @@ func stored(b, text []byte) []byte {
 	return b
 }
 
-// deflaters holds idle compressors, which take a megabyte each. They use level 6, as gzip responses do.
-var deflaters = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(io.Discard, 6) // a valid level
-	return w
-}}
+// deflaters holds idle compressors, at most four and at most one per processor; nil stands for one not created
+// yet. Each takes a megabyte. They use level 6, as gzip responses do.
+var deflaters = func() chan *flate.Writer {
+	all := make(chan *flate.Writer, min(runtime.GOMAXPROCS(0), 4))
+	for range cap(all) {
+		all <- nil
+	}
+	return all
+}()
 
 // deflate returns a text as deflate blocks that refer to nothing before them and end on a byte boundary.
 func deflate(text []byte) []byte {
 	var to bytes.Buffer
-	w := deflaters.Get().(*flate.Writer) //nolint:forcetypeassert // New returns no other type
-	w.Reset(&to)
+	w := <-deflaters
+	defer func() { deflaters <- w }()
+	if w == nil {
+		w, _ = flate.NewWriter(&to, 6) // a valid level
+	} else {
+		w.Reset(&to)
+	}
 	_, _ = w.Write(text) // a buffer never fails
 	_ = w.Flush()
 	w.Reset(io.Discard) // releases the text
-	deflaters.Put(w)
 	return bytes.Clone(to.Bytes())
 }
