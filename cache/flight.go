@@ -74,7 +74,7 @@ func (f *flight) fly(ctx context.Context) (flightResult, error) {
 	}
 	within := upstream.WithLazyDeadline(upstream.Detach(ctx, c.life), time.Now().Add(c.o.FlightTimeout))
 	defer within.Release()
-	ctx, span := upstream.StartSpanOf(within, "tipcache/cache", "cache.flight")
+	ctx, span := upstream.StartSpanOf(within, "tipcache/cache", "cache.flight", trace.SpanKindInternal)
 	var l flightResult
 	err := upstream.Guard(c.o.Logger, "flight", func() (err error) {
 		l, err = f.run(ctx)

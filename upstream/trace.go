@@ -12,20 +12,17 @@ import (
 
 // StartSpan starts the span of a request to an upstream.
 func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
-	if !trace.SpanContextFromContext(ctx).IsSampled() {
-		return ctx, noop.Span{}
-	}
-	return StartSpanOf(ctx, "tipcache/upstream", name, trace.WithSpanKind(trace.SpanKindClient))
+	return StartSpanOf(ctx, "tipcache/upstream", name, trace.SpanKindClient)
 }
 
-// StartSpanOf starts a child of ctx's span with the given tracer. If ctx has no span or its trace is not sampled, the new
-// span does nothing. Attributes must not contain credentials.
-func StartSpanOf(ctx context.Context, tracer, name string, o ...trace.SpanStartOption) (context.Context, trace.Span) {
+// StartSpanOf starts a child of ctx's span with the given tracer and kind. If ctx has no span or its trace is not
+// sampled, the new span does nothing. Attributes must not contain credentials.
+func StartSpanOf(ctx context.Context, tracer, name string, kind trace.SpanKind) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.SpanContext().IsSampled() {
 		return ctx, noop.Span{}
 	}
-	return parent.TracerProvider().Tracer(tracer).Start(ctx, name, o...)
+	return parent.TracerProvider().Tracer(tracer).Start(ctx, name, trace.WithSpanKind(kind))
 }
 
 // EndSpan ends a span and records err unless it is nil.

@@ -135,7 +135,7 @@ func (l *lease) Abandon(ctx context.Context, again bool) error {
 }
 
 func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
-	return upstream.StartSpanOf(ctx, "tipcache/cache/redis", name)
+	return upstream.StartSpanOf(ctx, "tipcache/cache/redis", name, trace.SpanKindInternal)
 }
 
 // endSpan ends a lease's span with the reply of Redis.
