@@ -76,14 +76,10 @@ func (d *LazyDeadline) At() time.Time { return d.at }
 
 // AfterCancel is AfterFunc without the timer: the caller must observe At itself. It must call stop before Release.
 func (d *LazyDeadline) AfterCancel(f func()) (stop func() bool) {
-	switch parent := d.Context.(type) {
-	case *LazyDeadline:
+	if parent, ok := d.Context.(*LazyDeadline); ok {
 		return parent.AfterCancel(f)
-	case *detached:
-		return context.AfterFunc(parent.Context, f)
-	default:
-		return context.AfterFunc(parent, f)
 	}
+	return context.AfterFunc(d.Context, f)
 }
 
 // Release stops the timer. A caller that begins to wait afterwards waits for the parent, which ends with the request.
