@@ -152,7 +152,7 @@ func TestNodeWhoseHeadersComeFirstIsUsedAgainAfterItsFork(t *testing.T) {
 	}, other, ours)
 }
 
-// A proxy connects the WebSocket to a server on a fork, whose headers come late at first and then before those of other nodes.
+// A proxy connects the WebSocket to a server on a fork. Its headers come late at first. Later they come first.
 func TestHeadersOfForkAreNotFollowedIfTheRPCServerHasTheChain(t *testing.T) {
 	other, ours := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {

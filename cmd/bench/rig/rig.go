@@ -207,7 +207,7 @@ func (r *Rig) Chain(o devnet.Options) *devnet.Devnet {
 	return d
 }
 
-// AddNode adds a node to a simulated chain, with ports like those of Chain.
+// AddNode adds a node to a simulated chain. As in Chain, no connection takes its ports during an outage.
 func (r *Rig) AddNode(d *devnet.Devnet) *devnet.Node {
 	return Must(d.AddNode(FreeAddr(), FreeAddr(), FreeAddr()))
 }

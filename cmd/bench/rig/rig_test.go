@@ -37,7 +37,7 @@ func TestCPUTimeIsExact(t *testing.T) {
 	p := r.Start(t.Context(), "short", nil, "sleep", "600")
 	got := expect.Value(p.Usage())(t).CPU
 	if got <= 0 || got%(10*time.Millisecond) == 0 {
-		t.Errorf("CPU time = %v, want that of a start, which is no multiple of 10ms", got)
+		t.Errorf("CPU time = %v, want a time that is not in steps of 10ms", got)
 	}
 }
 

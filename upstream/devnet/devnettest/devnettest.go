@@ -26,7 +26,7 @@ func Start(t testing.TB, o devnet.Options) *devnet.Devnet {
 	return d
 }
 
-// AddNode adds a node to a chain. Its ports are as safe as those of Start.
+// AddNode adds a node to a chain. It reserves the ports of the node, as Start does.
 func AddNode(t testing.TB, d *devnet.Devnet) *devnet.Node {
 	t.Helper()
 	n, err := d.AddNode(porttest.Address(t), porttest.Address(t), porttest.Address(t))
