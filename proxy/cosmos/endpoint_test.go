@@ -165,6 +165,7 @@ func FuzzCanonicalRequestKeepsItsMeaning(f *testing.F) {
 	}
 	f.Add(staking+"/validators/"+val1+"/delegations", "validatorAddr=x&pagination.limit=0x2&pagination.limit[3]=1")
 	f.Add(gov+"/proposals/012/votes:", "pagination.Key=AR1jE+AKMQeVvrxWGT3946QXGVg=&pagination.count_total=t&pagination.countTotal=f")
+	f.Add("/cosmos/auth/v1beta1/accounts", "x=%\xb9 y")
 	x := handlerOf(f)
 	node := sdk.NewChain(state.Options{Delegators: 20}).Handler(fixedChain{}, false, func(string, int64) {})
 	f.Fuzz(func(t *testing.T, path, query string) {
@@ -180,10 +181,11 @@ func FuzzCanonicalRequestKeepsItsMeaning(f *testing.F) {
 		if strings.Contains(q.Key, "@") {
 			t.Fatalf("key = %q, want no @", q.Key)
 		}
-		want, got := responseOf(node, u.Path, u.RawQuery), responseOf(node, q.Path, q.RawQuery)
+		sent := strings.ReplaceAll(u.RawQuery, " ", "%20") // HTTP/1.1 cannot send a space, and an error can quote it
+		want, got := responseOf(node, u.Path, sent), responseOf(node, q.Path, q.RawQuery)
 		base64 := row.Name == "wasm_smart" || row.Name == "wasm_raw" // the node does not understand a slash in it
 		if !strings.EqualFold(want, got) && !(base64 && strings.HasPrefix(want, "501")) {
-			t.Fatalf("response to the canonical request %q?%q = %s, want %s as to %q?%q", q.Path, q.RawQuery, got, want, path, query)
+			t.Fatalf("response to the canonical request %q?%q = %s, want %s as to %q?%q", q.Path, q.RawQuery, got, want, path, sent)
 		}
 	})
 }
