@@ -45,7 +45,7 @@ func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, 
 	if falls {
 		defer s.chain.contradict()()
 	}
-	needsProof := falls || !claim.Proved && !s.chain.tip.Offer(s.source, claim.Height)
+	needsProof := falls || !claim.Proved && !s.chain.tip.Plausible(s.source, claim.Height)
 	if needsProof && !s.prove(ctx, &claim, falls) {
 		return false
 	}

@@ -3,6 +3,7 @@ package heights_test
 import (
 	"testing"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
@@ -15,6 +16,23 @@ func TestUnreadableHeightFarAheadIsIgnored(t *testing.T) {
 			t.Errorf("tip = %d, want about %d\n%s", got, n.newest(), c.log)
 		}
 	}, n)
+}
+
+func TestHeightFarAheadNeedsAReadHoweverManyNodesClaimIt(t *testing.T) {
+	nodes := []*fakeNode{newFakeNode(990), newFakeNode(990), newFakeNode(990)}
+	runChain(t, func(t *testing.T, c *followed) {
+		for _, n := range nodes[:2] {
+			n.change(func() { n.lie = 1 << 40 })
+		}
+		for range 5 {
+			c.block()
+			expect.Equal(t, c.Tip().Height, nodes[2].newest(), "tip while two nodes claim a false height")
+		}
+		for _, n := range nodes {
+			n.change(func() { n.lie, n.height = 0, n.height+1000 })
+		}
+		c.current(5)
+	}, nodes...)
 }
 
 // TestHeightNamedByARefusalMustBeReadable starts with CometBFT of both nodes down, and one REST server that has pruned

@@ -4,11 +4,10 @@
 // the REST server, and other replicas. A claim becomes the tip if it is
 //
 //   - plausible: at most the last proved height, plus the blocks made since then at the learned
-//     pace, plus [Slack],
-//   - confirmed: another source claims a height within Slack of it, or
+//     pace, plus [Slack], or
 //   - proved: a read at that height was answered.
 //
-// If a claim is none of these, its source is distrusted: the tracker ignores its claims until a read proves one of them. The
+// If a claim is neither, its source is distrusted: the tracker ignores its claims until a read proves one of them. The
 // tip can fall below an unproved height at any time, because no response was served from it. A proved height stays for the
 // epoch. A claim of another replica must be plausible, and is withdrawn if no source of this process confirms it in time.
 // Such claims prove nothing, so a series of them cannot raise the tip faster than the pace.

@@ -26,8 +26,7 @@ func (t *Tracker) Distrusts(source int) bool {
 func (t *Tracker) Retire(source int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := &t.sources[source]
-	s.acceptedAt, s.latestAt = time.Time{}, time.Time{}
+	t.sources[source].acceptedAt = time.Time{}
 	t.resolve(time.Now(), false)
 }
 

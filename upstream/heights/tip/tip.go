@@ -35,9 +35,7 @@ type Claim struct {
 type source struct {
 	accepted   Claim     // the last accepted one
 	acceptedAt time.Time // zero if another source of the node has replaced this one
-	latest     int64     // last claimed height, accepted or not
-	latestAt   time.Time
-	high       int64 // highest accepted height of this epoch
+	high       int64     // highest accepted height of this epoch
 	distrusted bool
 }
 
@@ -106,29 +104,16 @@ func ClaimLifetime(interval time.Duration) time.Duration {
 // grace returns how long the tip may be unproved before it is doubtful.
 func grace(interval time.Duration) time.Duration { return max(interval, time.Second) }
 
-// Offer records the height that a source claims, and reports whether it is plausible or confirmed, so that the claim needs no
-// proof. Claims of distrusted sources always need one.
-func (t *Tracker) Offer(source int, height int64) (acceptable bool) {
+// Plausible reports whether a source's claim of a height needs no proof. Claims of distrusted sources always need one.
+func (t *Tracker) Plausible(source int, height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, s := time.Now(), &t.sources[source]
-	s.latest, s.latestAt = height, now
-	return !s.distrusted && t.base > 0 && (height <= t.limit(now) || t.confirmed(source, height, now))
+	return !t.sources[source].distrusted && t.base > 0 && height <= t.limit(time.Now())
 }
 
 // limit returns the highest plausible height at a time.
 func (t *Tracker) limit(now time.Time) int64 {
 	return t.base + int64(now.Sub(t.baseAt)/t.pace.interval()) + Slack
-}
-
-// confirmed reports whether another source claims about the same height.
-func (t *Tracker) confirmed(source int, height int64, now time.Time) bool {
-	for i, s := range t.sources {
-		if i != source && s.latest > 0 && now.Sub(s.latestAt) <= ClaimLifetime(t.pace.interval()) && max(height-s.latest, s.latest-height) <= Slack {
-			return true
-		}
-	}
-	return false
 }
 
 // Accept accepts a source's claim. It reports whether the source was distrusted before.
@@ -140,7 +125,7 @@ func (t *Tracker) Accept(source int, c Claim) (restored bool) {
 	if c.Time.IsZero() && s.accepted.Height == c.Height {
 		c.Time = s.accepted.Time
 	}
-	s.accepted, s.acceptedAt, s.latest, s.latestAt, s.distrusted = c, now, c.Height, now, false
+	s.accepted, s.acceptedAt, s.distrusted = c, now, false
 	s.high = max(s.high, c.Height)
 	if !c.CatchingUp {
 		t.pace.advance(c.Height, now)
