@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -49,6 +51,10 @@ func TestCosmosNodeFollowsTheChain(t *testing.T) {
 func TestRestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
 	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}))
+	for _, addr := range []string{strings.TrimPrefix(d.NodeURL(), "http://"), d.Node().GRPCAddr()} {
+		_, err := net.Dial("tcp", addr)
+		expect.ErrorIs(t, err, syscall.ECONNREFUSED, "connection to %s during the outage", addr)
+	}
 	expect.NoError(t, d.SetFaults(devnet.Faults{}))
 	if resp, body := sdk(t, d, pool, ""); resp.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "latest block height") {
 		t.Errorf("latest pool = %d %s, want 500 about the latest block height", resp.StatusCode, body)

@@ -92,12 +92,16 @@ func (n *Node) SetKeepRecent(heights int64) { n.keepRecent.Store(heights) }
 // SetBase64Keys makes the node read page keys in base64, or raw, like another release. Connections stay open.
 func (n *Node) SetBase64Keys(on bool) { n.base64Keys.Store(on) }
 
-// SetFaults sets the faults of the node's two servers.
-func (n *Node) SetFaults(rest, comet Fault) error {
-	if n.rest.currentFault().Outage != "" && rest.Outage == "" {
+// SetFaults sets the faults of the node's application, which serves REST and gRPC, and of its CometBFT.
+func (n *Node) SetFaults(app, comet Fault) error {
+	if n.rest.currentFault().Outage != "" && app.Outage == "" {
 		n.Restart()
 	}
-	return errors.Join(n.rest.setFault(rest), n.comet.setFault(comet))
+	err := errors.Join(n.rest.setFault(app), n.comet.setFault(comet))
+	if n.grpc != nil {
+		err = errors.Join(err, n.grpc.setFault(app))
+	}
+	return err
 }
 
 // A Dialect is the REST API of a devnet's nodes.

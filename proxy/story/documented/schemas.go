@@ -96,8 +96,8 @@ var rewardSchema = objectOf(
 ).named("Reward", "Rewards of a delegation in one denomination.")
 
 // redelegationSchema describes the node's redelegations. The documented API does not define them, so they are passed on
-// unchanged.
-var redelegationSchema = objectOf(
+// unchanged, even null.
+var redelegationSchema = (&Schema{Kind: ObjectKind, zero: "null", Members: []Field{
 	Field{"redelegation", objectOf(
 		Field{"delegator_address", textSchema, Optional, "Address of the delegator."},
 		Field{"validator_src_address", textSchema, Optional, "Address of the source validator."},
@@ -108,7 +108,7 @@ var redelegationSchema = objectOf(
 		Field{"redelegation_entry", redelegationEntrySchema, Optional, "Time and amount."},
 		Field{"balance", amountSchema, Optional, "Current value."},
 	)), Extra, "Entries of the redelegation."},
-).named("RedelegationRecord", "Stake that moves from one validator to another, as the node shows it.")
+}}).named("RedelegationRecord", "Stake that moves from one validator to another, as the node shows it.")
 
 var redelegationEntrySchema = objectOf(
 	Field{"creation_height", integerSchema, Optional, "Block at which the redelegation began."},

@@ -79,6 +79,12 @@ func TestRewardsHaveAnEntryForEachDenomination(t *testing.T) {
 	}
 }
 
+func TestRedelegationsStayUnchanged(t *testing.T) {
+	const body = `{"code":200,"msg":{"redelegation_responses":[null,{},{"redelegation":null,"entries":null}],"pagination":{"total":"0"}},"error":""}`
+	got := expect.Value(documented.Shape([]byte(body), documented.Redelegations))(t)
+	expect.Equal(t, string(got.Body), body, "body")
+}
+
 func TestPeriodDelegationHasItsBalance(t *testing.T) {
 	const item = `{"balance":{"denom":"a","amount":"1"},"period_delegation":{"period_delegation_id":"7"}}`
 	got := expect.Value(documented.Shape([]byte(`{"code":200,"msg":{"period_delegation_responses":[`+item+`,`+item+`]},"error":""}`), documented.PeriodDelegations))(t)
