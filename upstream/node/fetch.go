@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxFailed  = 2 // number of failed endpoints before the request fails
+	maxFailed  = 2 // number of endpoints that may fail a request that was sent to them
 	firstPause = 25 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
 )
@@ -67,7 +67,7 @@ type fetch struct {
 	done       []*endpoint // are not tried again
 	lagging    []*endpoint // do not have the height yet, and are tried again after a pause
 	pause      time.Duration
-	failed     int     // number of failed endpoints
+	failed     int     // number of endpoints that failed after the request was sent
 	failure    error   // of the endpoint that failed last
 	mayHave    bool    // an endpoint that failed may have the height that others have pruned; see awaits
 	pruned     *Answer // refusal of an endpoint that has pruned the height
@@ -182,7 +182,9 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 	case r.retryable() && ctx.Err() == nil:
 		f.done, f.failure = append(f.done, r.endpoint), r.err
 		f.mayHave = f.mayHave || f.awaits(r.endpoint)
-		f.failed++
+		if !r.unsent() {
+			f.failed++
+		}
 		return f.failed == maxFailed
 	default:
 		return true

@@ -196,6 +196,21 @@ func TestPrunedIsReportedAfterAllEndpointsRefused(t *testing.T) {
 	wantKind(t, err, upstream.Unreachable)
 }
 
+func TestLastEndpointIsReadIfTheOthersAreOff(t *testing.T) {
+	off, alsoOff, last := newFakeNode(t, 100), newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, off, alsoOff, last)
+	waitForProbes(t, p)
+	off.stop()
+	alsoOff.stop()
+	for _, e := range p.endpoints() {
+		e.restServer.failed.Store(0) // no request has noticed yet that they are off
+	}
+	prefer(p, 0)
+	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !isFrom(a, last) {
+		t.Errorf("answer = %+v, want OK of the last node", a)
+	}
+}
+
 func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
 	t.Parallel()
 	refusing := startGRPC(t, "127.0.0.1:0", "story-1")
