@@ -18,6 +18,6 @@
 // RollbackAfter and no node answered a read at the proved height, or when the hash of a block changes (hashes.go). If a node
 // answers such a read, the epoch goes on and the lower sources are distrusted. When an epoch begins, Options.OnEpoch is called
 // before the tip falls. Replicas agree on the epoch through a Ledger: the highest epoch of any replica applies. Its anchors,
-// the hashes of some blocks, show each replica whether the others read the same chain. A node with another hash is on a fork
-// (rollback.go).
+// the hashes of some blocks, show each replica whether the others read the same chain. A node with another hash than most nodes
+// is on a fork (rollback.go).
 package heights

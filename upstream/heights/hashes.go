@@ -150,7 +150,8 @@ const (
 func (s *heightSource) claimHashed(ctx context.Context, h hasher, claim tip.Claim) {
 	epoch, parent, hashes := s.chain.Tip().Epoch, claim.Height-1, map[int64]string{}
 	ours := h.checkHash(ctx, epoch, parent, "") // false for a node on a fork
-	for _, height := range s.chain.hashes.missing(parent, len(s.chain.all()) == 1) {
+	compared := len(s.chain.all()) == 1 || s.node.State().Height == claim.Height
+	for _, height := range s.chain.hashes.missing(parent, compared) {
 		hashes[height] = s.readHash(ctx, h, height)
 		if ours = h.checkHash(ctx, epoch, height, hashes[height]); !ours {
 			break
@@ -161,15 +162,15 @@ func (s *heightSource) claimHashed(ctx context.Context, h hasher, claim tip.Clai
 	}
 }
 
-// missing returns the heights up to last whose hashes have to be read, none if last is the newest known one. They begin with
-// the newest known one, whose hash shows whether the chain was rolled back, or the node is on a fork. If last is below that,
-// its hash shows the same. If no block was missed, the only node of a chain need not send that hash again.
-func (t *hashTable) missing(last int64, onlyNode bool) (heights []int64) {
+// missing returns the heights up to last whose hashes have to be read. They begin with the newest known one, whose hash shows
+// whether the chain was rolled back, or the node is on a fork. If last is below that, its hash shows the same. If no block was
+// missed, a node whose newest hash was compared, as that of a chain's only node, need not send it again.
+func (t *hashTable) missing(last int64, compared bool) (heights []int64) {
 	newest, _ := t.newest()
 	switch {
-	case last == newest:
+	case last == newest && compared:
 		return nil
-	case newest == 0 || last < newest || last == newest+1 && onlyNode:
+	case newest == 0 || last <= newest || last == newest+1 && compared:
 		return []int64{last}
 	case last > newest+maxMissing:
 		return []int64{newest, last}

@@ -177,6 +177,29 @@ func TestHeadersOfForkAreNotFollowedIfTheRPCServerHasTheChain(t *testing.T) {
 	}, other, ours)
 }
 
+// A node on a fork may be the first to have each block, or, without a stream of headers, never be.
+func TestForkOfOneOfThreeNodesIsExcluded(t *testing.T) {
+	for name, order := range map[string][]int{"its blocks come first": {0, 1, 2}, "its blocks come last": {1, 2, 0}} {
+		for _, other := range []*fakeNode{{}, {polled: true}, {restOnly: true}} {
+			other.height, other.hash = 990, func(height int64) string { return fmt.Sprint("A", height) }
+			all := [...]*fakeNode{other, newFakeNode(990), newFakeNode(990)}
+			runChain(t, func(t *testing.T, c *followed) {
+				other.fork(0)
+				c.blocks(5)
+				for _, n := range c.known {
+					v := n.State()
+					if got, want := v.Fork != 0 || v.Distrusted, n.Reader == other; got != want {
+						t.Errorf("%s (polled: %t, REST only: %t): excluded = %t, want %t: %+v\n%s", name, other.polled, other.restOnly, got, want, v, c.log)
+					}
+				}
+				if tip := c.Tip(); c.HashOf(tip.Height-1) != fmt.Sprint("A", tip.Height-1) || tip.Height < all[1].newest()-1 || c.epochs.Load() > 1 {
+					t.Errorf("%s: tip = %+v with hash %s below after %d epochs, want A and at most one epoch\n%s", name, tip, c.HashOf(tip.Height-1), c.epochs.Load(), c.log)
+				}
+			}, all[order[0]], all[order[1]], all[order[2]])
+		}
+	}
+}
+
 func TestForkIsNotFollowedDuringARestart(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {

@@ -16,18 +16,20 @@ func (c *Chain) hashOf(ctx context.Context, height int64) string {
 		return hash
 	}
 	for _, m := range c.all() {
-		if hash, err := m.node.hash(ctx, height); err == nil && hash != "" {
-			return hash
+		if v := m.node.State(); !v.Foreign() {
+			if hash, err := m.node.hash(ctx, height); err == nil && hash != "" {
+				return hash
+			}
 		}
 	}
 	return ""
 }
 
-// hash reads the hash of a block from a node of the chain. It returns "" if the node has no hashes or is not in use.
+// hash reads the hash of a block from a node. It returns "" if the node has no hashes or has not been called yet.
 func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 	v := n.State()
 	switch {
-	case v.Foreign() || v.Unseen:
+	case v.Unseen:
 		return "", nil
 	case n.Comet != nil && !v.CometDown:
 		return n.Comet.Hash(ctx, height)
@@ -38,10 +40,9 @@ func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 }
 
 // checkHash reports whether a block with this hash belongs to the chain. If the hash differs from the known one,
-// either the node is on a fork or the chain was reset. It is a fork if another node still has the known block.
-// checkHash then excludes the node until it has a block with a known hash. Otherwise it begins a new epoch. If
-// there are no two hashes to compare, it compares the block of the node's fork again, if any. As the header may come from
-// another server than the RPC server, that must then have the block of the last header, too.
+// it excludes a node on a fork (decideFork) until the node has a block with a known hash. If there are no two hashes to
+// compare, it compares the block of the node's fork again, if any. As the header may come from another server than the RPC
+// server, that must then have the block of the last header, too.
 func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
 	known, fork := f.chain.hashes.at(height), f.node.State().Fork
 	if hash == "" || known == "" {
@@ -59,7 +60,7 @@ func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash s
 			return false
 		}
 	}
-	if known != "" && hash != known && f.decideFork(ctx, epoch, height, known) {
+	if known != "" && hash != known && f.decideFork(ctx, epoch, height, known, hash) {
 		f.excludeFork(height)
 		return false
 	}
@@ -70,21 +71,26 @@ func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash s
 // restartTime is how long nodes that may still have the known block are awaited, in units of RollbackAfter.
 const restartTime = 6
 
-// decideFork decides what it means that this node has another block at a height than the known one. If another node still has
-// the known block, or has not responded for less than restartTime, this node is on a fork. Otherwise the chain was reset, and
-// decideFork begins a new epoch.
-func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, known string) (forked bool) {
+// decideFork decides what it means that this node has another block at a height than the known one. This node is on a fork if
+// at least as many nodes have the known block as have this node's, or if no node has the known block, but one has not responded
+// for less than restartTime. Otherwise the chain was reset, or the first node that had a block at the height is on a fork:
+// decideFork begins a new epoch and excludes the nodes that have the known block.
+func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, known, hash string) (forked bool) {
 	defer s.chain.contradict()()
-	has, silent := s.chain.othersHave(ctx, s.node, height, known)
+	holders, agreeing, silent := s.chain.compareOthers(ctx, s.node, height, known, hash)
 	if !silent {
 		s.silence = time.Time{}
 	} else if s.silence.IsZero() {
 		s.silence = time.Now()
 	}
-	if has || silent && time.Since(s.silence) < restartTime*s.chain.o.RollbackAfter {
+	if len(holders) > agreeing || silent && time.Since(s.silence) < restartTime*s.chain.o.RollbackAfter {
 		return true
 	}
 	s.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
+	s.chain.hashes.addAll(map[int64]string{height: hash}, func() bool { return s.chain.hashes.at(height) == "" })
+	for _, m := range holders {
+		m.excludeFork(height)
+	}
 	return false
 }
 
@@ -100,7 +106,15 @@ func (f *rpcFollower) checkFork(ctx context.Context) {
 	}
 }
 
-// excludeFork excludes a node on another fork from use.
+// excludeFork excludes a node on another fork from use. A node without CometBFT is distrusted.
+func (m *member) excludeFork(height int64) {
+	if m.rpc != nil {
+		m.rpc.excludeFork(height)
+	} else {
+		m.rest.distrust(height+1, errFork)
+	}
+}
+
 func (f *rpcFollower) excludeFork(height int64) {
 	if f.node.State().Fork == 0 {
 		f.node.Logger.Error("node is on another fork, not using it", "block", height)
@@ -123,18 +137,22 @@ func (f *rpcFollower) rejoin() {
 // longSilence is the time without a claim after which a node that does not respond is not awaited.
 const longSilence = time.Hour
 
-// othersHave reports whether a node other than except has a block with this hash. If none has, silent reports whether one of
-// them did not respond, and has not been silent for longSilence.
-func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash string) (has, silent bool) {
+// compareOthers reads the hash of a block from the nodes other than except. It returns those not on a fork that have the known
+// block, and the number of those that have the other one. If none has the known block, silent reports whether one of them did not
+// respond, and has not been silent for longSilence.
+func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, known, other string) (holders []*member, agreeing int, silent bool) {
 	for _, m := range c.all() {
 		v := m.node.State()
-		if m.node == except || v.Foreign() {
+		if m.node == except || v.Refused {
 			continue
 		}
 		got, err := m.node.hash(ctx, height)
 		switch {
-		case err == nil && got == hash:
-			return true, false
+		case err == nil && got == other:
+			agreeing++
+		case v.Fork != 0:
+		case err == nil && got == known:
+			holders = append(holders, m)
 		case time.Since(v.Spoke) > longSilence:
 		case err == nil:
 			silent = silent || got == "" && m.node.Comet != nil // CometBFT does not respond, and the REST server has no hashes
@@ -142,7 +160,7 @@ func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash
 			silent = silent || !lacksBlock(err)
 		}
 	}
-	return false, silent
+	return holders, agreeing, silent && len(holders) == 0
 }
 
 // lacksBlock reports whether the error of reading a hash means that the node does not have the block.
@@ -159,7 +177,7 @@ func (f *restFollower) checkHash(ctx context.Context, epoch, height int64, hash 
 	case known == "" || hash == "":
 	case known == hash:
 		f.silence = time.Time{}
-	case f.decideFork(ctx, epoch, height, known):
+	case f.decideFork(ctx, epoch, height, known, hash):
 		f.distrust(height+1, errFork)
 		return false
 	}
