@@ -20,7 +20,6 @@ var (
 	errNoProbe = errors.New("node does not serve the probe request")
 	errNoBlock = errors.New("node does not have the block")
 	errLow     = errors.New("higher blocks can be read")
-	errFork    = errors.New("node has another block than another node")
 )
 
 // A heightSource is a node's CometBFT or REST server as a source of heights. It passes plausible and
@@ -31,6 +30,7 @@ type heightSource struct {
 	source   int           // number in the tracker
 	tried    time.Time     // when a claim last needed a proof
 	hashless int           // consecutive reads without a hash
+	header   knownHash     // newest block whose hash the current subscription has streamed; zero for none
 	silence  time.Time     // when other nodes stopped saying whether they have the block that this one contradicts; zero if they do, or it does not
 	polled   broadcast     // a poll has ended
 	pollNow  chan struct{} // has a value if the next poll must begin at once

@@ -146,14 +146,17 @@ const (
 	maxMissing  = 4 // maximum number of missed blocks whose hashes are all read
 )
 
+// A blockHash reads the hash of a block. It returns "" if headers contain it, or if the node never returns it.
+type blockHash func(ctx context.Context, height int64) (string, error)
+
 // claimHashed makes a claim with the hashes of the blocks before it, unless they belong to another chain.
-func (s *heightSource) claimHashed(ctx context.Context, h hasher, claim tip.Claim) {
+func (s *heightSource) claimHashed(ctx context.Context, read blockHash, claim tip.Claim) {
 	epoch, parent, hashes := s.chain.Tip().Epoch, claim.Height-1, map[int64]string{}
-	ours := h.checkHash(ctx, epoch, parent, "") // false for a node on a fork
+	ours := s.checkHash(ctx, epoch, parent, "") // false for a node on a fork
 	compared := len(s.chain.all()) == 1 || s.node.State().Height == claim.Height
 	for _, height := range s.chain.hashes.missing(parent, compared) {
-		hashes[height] = s.readHash(ctx, h, height)
-		if ours = h.checkHash(ctx, epoch, height, hashes[height]); !ours {
+		hashes[height] = s.readHash(ctx, read, height)
+		if ours = s.checkHash(ctx, epoch, height, hashes[height]); !ours {
 			break
 		}
 	}
@@ -183,13 +186,13 @@ func (t *hashTable) missing(last int64, compared bool) (heights []int64) {
 
 // readHash reads the hash of a block. It returns "" if the node does not return it in time, or if the last hashTries reads
 // failed and this is not a rareHashes-th block.
-func (s *heightSource) readHash(ctx context.Context, h hasher, height int64) string {
+func (s *heightSource) readHash(ctx context.Context, read blockHash, height int64) string {
 	if height <= 0 || s.hashless >= hashTries && height%rareHashes != 0 {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(hashTimeout, s.pollInterval()/2))
 	defer cancel()
-	hash, err := h.blockHash(ctx, height)
+	hash, err := read(ctx, height)
 	if s.hashless++; err == nil {
 		s.hashless = 0
 	}
@@ -201,17 +204,4 @@ func (f *rpcFollower) blockHash(ctx context.Context, height int64) (string, erro
 		return "", nil
 	}
 	return f.node.Comet.Hash(ctx, height)
-}
-
-func (f *restFollower) blockHash(ctx context.Context, height int64) (string, error) {
-	return f.node.Reader.BlockHash(ctx, height)
-}
-
-// A hasher is a height source that can also read block hashes.
-type hasher interface {
-	// blockHash reads the hash of a block. It returns "" if headers contain it, or if the node never returns it.
-	blockHash(ctx context.Context, height int64) (string, error)
-	// checkHash reports whether a block with this hash belongs to the chain. Without a hash, it returns false if the node is
-	// known to be on a fork.
-	checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool)
 }

@@ -188,7 +188,7 @@ func TestForkOfOneOfThreeNodesIsExcluded(t *testing.T) {
 				c.blocks(5)
 				for _, n := range c.known {
 					v := n.State()
-					if got, want := v.Fork != 0 || v.Distrusted, n.Reader == other; got != want {
+					if got, want := v.Fork != 0, n.Reader == other; got != want {
 						t.Errorf("%s (polled: %t, REST only: %t): excluded = %t, want %t: %+v\n%s", name, other.polled, other.restOnly, got, want, v, c.log)
 					}
 				}

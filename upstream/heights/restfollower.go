@@ -57,7 +57,7 @@ func (f *restFollower) poll(ctx context.Context) time.Duration {
 
 // isNeeded reports whether the REST server has to replace CometBFT as the source of heights.
 func (f *restFollower) isNeeded(v State) bool {
-	return !v.Unseen && !v.Foreign() && (f.node.Comet == nil || v.CometDown || v.Distrusted || v.Late)
+	return !v.Unseen && !v.Refused && (f.node.Comet == nil || v.CometDown || v.Distrusted || v.Late)
 }
 
 // check claims the newest height.
@@ -73,7 +73,7 @@ func (f *restFollower) check(ctx context.Context) error {
 		claim.Time = time.Now() // approximately
 	}
 	f.known, f.claimed = height, true
-	f.claimHashed(ctx, f, claim)
+	f.claimHashed(ctx, f.node.Reader.BlockHash, claim)
 	return nil
 }
 

@@ -41,18 +41,18 @@ func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 
 // checkHash reports whether a block with this hash belongs to the chain. If the hash differs from the known one,
 // it excludes a node on a fork (decideFork) until the node has a block with a known hash. If there are no two hashes to
-// compare, it compares the block of the node's fork again, if any. As the header may come from another server than the RPC
+// compare, it compares the block of the node's fork again, if any. As headers may come from another server than the RPC
 // server, that must then have the block of the last header, too.
-func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
-	known, fork := f.chain.hashes.at(height), f.node.State().Fork
+func (s *heightSource) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
+	known, fork := s.chain.hashes.at(height), s.node.State().Fork
 	if hash == "" || known == "" {
 		if fork == 0 {
 			return true
 		}
 		isUnknown := hash == ""
-		height, known = fork, f.chain.hashes.at(fork)
-		if hash, _ = f.node.Comet.Hash(ctx, height); hash == known && f.header.hash != "" {
-			if read, _ := f.node.Comet.Hash(ctx, f.header.height); read != f.header.hash {
+		height, known = fork, s.chain.hashes.at(fork)
+		if hash, _ = s.node.hash(ctx, height); hash == known && s.header.hash != "" {
+			if read, _ := s.node.hash(ctx, s.header.height); read != s.header.hash {
 				hash = ""
 			}
 		}
@@ -60,11 +60,11 @@ func (f *rpcFollower) checkHash(ctx context.Context, epoch, height int64, hash s
 			return false
 		}
 	}
-	if known != "" && hash != known && f.decideFork(ctx, epoch, height, known, hash) {
-		f.excludeFork(height)
+	if known != "" && hash != known && s.decideFork(ctx, epoch, height, known, hash) {
+		s.chain.excludeFork(s.node, height)
 		return false
 	}
-	f.rejoin()
+	s.rejoin()
 	return true
 }
 
@@ -88,8 +88,8 @@ func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, know
 	}
 	s.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
 	s.chain.hashes.addAll(map[int64]string{height: hash}, func() bool { return s.chain.hashes.at(height) == "" })
-	for _, m := range holders {
-		m.excludeFork(height)
+	for _, n := range holders {
+		s.chain.excludeFork(n, height)
 	}
 	return false
 }
@@ -106,32 +106,28 @@ func (f *rpcFollower) checkFork(ctx context.Context) {
 	}
 }
 
-// excludeFork excludes a node on another fork from use. A node without CometBFT is distrusted.
-func (m *member) excludeFork(height int64) {
-	if m.rpc != nil {
-		m.rpc.excludeFork(height)
-	} else {
-		m.rest.distrust(height+1, errFork)
+// excludeFork excludes a node on another fork from use.
+func (c *Chain) excludeFork(n *Node, height int64) {
+	if n.State().Fork == 0 {
+		n.Logger.Error("node is on another fork, not using it", "block", height)
 	}
-}
-
-func (f *rpcFollower) excludeFork(height int64) {
-	if f.node.State().Fork == 0 {
-		f.node.Logger.Error("node is on another fork, not using it", "block", height)
+	n.update(func(v *State) { v.Fork, v.Height = height, 0 })
+	for _, s := range c.sources() {
+		if s.node == n {
+			c.tip.Distrust(s.source)
+		}
 	}
-	f.node.update(func(v *State) { v.Fork, v.Height = height, 0 })
-	f.chain.tip.Distrust(f.source)
-	f.chain.moved.notify()
+	c.moved.notify()
 }
 
 // rejoin makes an excluded node usable again.
-func (f *rpcFollower) rejoin() {
-	f.silence = time.Time{}
-	if f.node.State().Fork == 0 {
+func (s *heightSource) rejoin() {
+	s.silence = time.Time{}
+	if s.node.State().Fork == 0 {
 		return
 	}
-	f.node.Logger.Info("node is on the same fork again")
-	f.node.update(func(v *State) { v.Fork = 0 })
+	s.node.Logger.Info("node is on the same fork again")
+	s.node.update(func(v *State) { v.Fork = 0 })
 }
 
 // longSilence is the time without a claim after which a node that does not respond is not awaited.
@@ -140,7 +136,7 @@ const longSilence = time.Hour
 // compareOthers reads the hash of a block from the nodes other than except. It returns those not on a fork that have the known
 // block, and the number of those that have the other one. If none has the known block, silent reports whether one of them did not
 // respond, and has not been silent for longSilence.
-func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, known, other string) (holders []*member, agreeing int, silent bool) {
+func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, known, other string) (holders []*Node, agreeing int, silent bool) {
 	for _, m := range c.all() {
 		v := m.node.State()
 		if m.node == except || v.Refused {
@@ -148,11 +144,11 @@ func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, k
 		}
 		got, err := m.node.hash(ctx, height)
 		switch {
-		case err == nil && got == other:
+		case err == nil && got != "" && got == other:
 			agreeing++
 		case v.Fork != 0:
 		case err == nil && got == known:
-			holders = append(holders, m)
+			holders = append(holders, m.node)
 		case time.Since(v.Spoke) > longSilence:
 		case err == nil:
 			silent = silent || got == "" && m.node.Comet != nil // CometBFT does not respond, and the REST server has no hashes
@@ -169,19 +165,6 @@ func lacksBlock(err error) bool {
 		return comet.IsOwnCode(refusal.Code) && !comet.IsShutdownError(refusal.Data)
 	}
 	return errors.Is(err, ErrNoHash)
-}
-
-// checkHash decides like rpcFollower.checkHash, but distrusts the source of a forked node instead of excluding the node.
-func (f *restFollower) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
-	switch known := f.chain.hashes.at(height); {
-	case known == "" || hash == "":
-	case known == hash:
-		f.silence = time.Time{}
-	case f.decideFork(ctx, epoch, height, known, hash):
-		f.distrust(height+1, errFork)
-		return false
-	}
-	return true
 }
 
 // watchFall reads the highest proved block while every source claims lower ones, until a node answers or, after

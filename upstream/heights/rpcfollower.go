@@ -32,7 +32,6 @@ type rpcFollower struct {
 	turn       chan struct{}           // holds a value while a header or a poll is handled; guards the following
 	end        context.CancelCauseFunc // ends the subscription; nil if there is none
 	streamed   int64                   // newest streamed height
-	header     knownHash               // newest block whose hash the subscription has streamed; zero for none
 	headers    int                     // number of accepted headers
 	seen       int                     // headers at the last poll
 	loggedLoss bool                    // logged that the node streams no headers
@@ -281,7 +280,7 @@ func (f *rpcFollower) accept(ctx context.Context, p pollResult) error {
 		})
 	}
 	if err == nil {
-		f.claimHashed(ctx, f, tip.Claim{Height: p.height, CatchingUp: p.status.CatchingUp})
+		f.claimHashed(ctx, f.blockHash, tip.Claim{Height: p.height, CatchingUp: p.status.CatchingUp})
 	}
 	f.node.update(func(v *State) {
 		v.CometErr, v.CometDown, v.Unseen = err, err != nil, false
