@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -76,16 +77,25 @@ func (a attack) scenario(mebibytes int, length time.Duration) scenario {
 			all.Go(func() { a.run(ctx, b, i) })
 		}
 		all.Wait()
+		rig.Check(b.isAttackedBy(a.clients))
 		peak, bound := rig.Must(b.replicas[0].Peak()), rig.MemoryBound(mebibytes, a.clients+b.plan.clients)
 		m, closed := rig.Must(b.replicas[0].Metrics(context.WithoutCancel(ctx))), 0.0
 		for _, listener := range []string{"http", "rpc", "grpc"} {
 			closed += m.Sum("tipcache_"+listener+"_connections_closed_total", `cause="memory"`)
 		}
-		b.note("%d clients: %d MiB held at most, of %d; %.0f connections closed for memory", a.clients, peak>>20, bound>>20, closed)
+		b.note("%d clients, %d requests sent: %d MiB held at most, of %d; %.0f of %d connections closed for memory", a.clients, b.sent.Load(), peak>>20, bound>>20, closed, b.opened.Load())
 		if peak > bound {
 			rig.Check(fmt.Errorf("%d MiB held, more than %d", peak>>20, bound>>20))
 		}
 	}}}}
+}
+
+// isAttackedBy returns an error if hostile clients did not reach the replica.
+func (b *bed) isAttackedBy(clients int) error {
+	if opened, sent := b.opened.Load(), b.sent.Load(); opened < int64(clients) || sent == 0 {
+		return fmt.Errorf("%d hostile clients opened %d connections and sent %d requests", clients, opened, sent)
+	}
+	return nil
 }
 
 func restAddr(b *bed) string { return b.replicas[0].addrs[0] }
@@ -142,9 +152,10 @@ func hostileDialer() *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(hostileAddress)}}
 }
 
-// talk repeats do on new connections until ctx ends. It keeps socket buffers as small as between machines: on loopback,
-// where packets are long, the kernel would hold megabytes of an unread response.
-func talk(ctx context.Context, addr string, do func(net.Conn) error) {
+// talk sends a request on new connections, one after another, and reads each response until the connection or ctx ends. It
+// keeps socket buffers as small as between machines: on loopback, where packets are
+// long, the kernel would hold megabytes of an unread response.
+func (b *bed) talk(ctx context.Context, addr string, send func(io.Writer) error, read func(context.Context, io.Reader)) {
 	d := hostileDialer()
 	d.Control = func(_, _ string, c syscall.RawConn) error {
 		return c.Control(func(fd uintptr) {
@@ -157,43 +168,44 @@ func talk(ctx context.Context, addr string, do func(net.Conn) error) {
 		if err != nil {
 			continue
 		}
+		b.opened.Add(1)
+		if b.setup.tls {
+			conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}) //nolint:gosec // the rig's own certificate
+		}
 		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-		_ = do(conn)
+		if send(conn) == nil {
+			b.sent.Add(1)
+			read(ctx, conn)
+		}
 		stop()
 		_ = conn.Close()
 	}
 }
 
-// sendAndHardlyRead sends a request and reads a kilobyte of the response each second.
-func sendAndHardlyRead(ctx context.Context, c net.Conn, request []byte) error {
-	if _, err := c.Write(request); err != nil {
+// writing returns a function that sends a request.
+func writing(request []byte) func(io.Writer) error {
+	return func(c io.Writer) error {
+		_, err := c.Write(request)
 		return err
 	}
-	for rig.Pause(ctx, time.Second) {
-		if _, err := io.CopyN(io.Discard, c, 1<<10); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-// sendAndRead sends a request and reads the response.
-func sendAndRead(ctx context.Context, addr string, request []byte) {
-	talk(ctx, addr, func(c net.Conn) error {
-		if _, err := c.Write(request); err != nil {
-			return err
-		}
-		_, err := io.Copy(io.Discard, c)
-		return err
-	})
+// readAll reads a response.
+func readAll(_ context.Context, c io.Reader) { _, _ = io.Copy(io.Discard, c) }
+
+// hardlyRead reads a kilobyte of the response each second.
+func hardlyRead(ctx context.Context, c io.Reader) {
+	for err := error(nil); err == nil && rig.Pause(ctx, time.Second); {
+		_, err = io.CopyN(io.Discard, c, 1<<10)
+	}
 }
 
 func unreadLists(ctx context.Context, b *bed, client int) {
 	n := client
-	talk(ctx, restAddr(b), func(c net.Conn) error {
+	b.talk(ctx, restAddr(b), func(c io.Writer) error {
 		n += 1000
-		return sendAndHardlyRead(ctx, c, clients.Request(http.MethodGet, list(1000, n), ""))
-	})
+		return writing(clients.Request(http.MethodGet, list(1000, n), ""))(c)
+	}, hardlyRead)
 }
 
 // followLists streams the maximum number of lists of 25 kB.
@@ -202,7 +214,7 @@ func followLists(ctx context.Context, b *bed, client int) {
 	for i := range listsPerStream {
 		path += "path=" + url.QueryEscape(list(80, client*listsPerStream+i)) + "&"
 	}
-	sendAndRead(ctx, restAddr(b), clients.Request(http.MethodGet, path, "", "Accept: text/event-stream"))
+	b.talk(ctx, restAddr(b), writing(clients.Request(http.MethodGet, path, "", "Accept: text/event-stream")), readAll)
 }
 
 // requestAllCodings requests lists in all codings, each twice: an entry that is requested again is compressed better.
@@ -211,16 +223,19 @@ func requestAllCodings(ctx context.Context, b *bed, client int) {
 	defer conn.Close()
 	for n := client; ctx.Err() == nil; n = (n + encoders) % encodedLists {
 		for _, coding := range []string{"gzip", "zstd", "br", "gzip, identity;q=0", "zstd, identity;q=0", "br, identity;q=0", "identity"} {
-			_, _ = conn.Get(ctx, list(1000, n), "Accept-Encoding: "+coding)
+			if _, err := conn.Get(ctx, list(1000, n), "Accept-Encoding: "+coding); err == nil {
+				b.sent.Add(1)
+			}
 		}
 	}
+	b.opened.Add(int64(conn.Opened))
 }
 
 // slowBody sends all of a body but its last byte, and waits. All clients share the request.
 func slowBody(path, typ string, body func() string) func(context.Context, *bed, int) {
 	request := sync.OnceValue(func() []byte { return clients.Request(http.MethodPost, path, body(), "Content-Type: "+typ) })
 	return func(ctx context.Context, b *bed, _ int) {
-		sendAndRead(ctx, restAddr(b), request()[:len(request())-1])
+		b.talk(ctx, restAddr(b), writing(request()[:len(request())-1]), readAll)
 	}
 }
 
@@ -238,7 +253,7 @@ func batches(ctx context.Context, b *bed, client int) {
 		calls = append(calls, blockCall(client, i, 0))
 	}
 	request := clients.Request(http.MethodPost, "/", "["+strings.Join(calls, ",")+"]", "Content-Type: application/json")
-	talk(ctx, rpcAddr(b), func(c net.Conn) error { return sendAndHardlyRead(ctx, c, request) })
+	b.talk(ctx, rpcAddr(b), writing(request), hardlyRead)
 }
 
 // blockCall returns the i-th call of a client, padded with white space of space bytes.
@@ -264,17 +279,13 @@ func subscriptions(ctx context.Context, b *bed, _ int) {
 // overSocket opens a WebSocket, sends a number of messages and hardly reads the responses.
 func overSocket(ctx context.Context, b *bed, n int, message func(i int) string) {
 	const upgrade = "GET /websocket HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-	talk(ctx, rpcAddr(b), func(c net.Conn) error {
-		if _, err := io.WriteString(c, upgrade); err != nil {
-			return err
+	b.talk(ctx, rpcAddr(b), func(c io.Writer) error {
+		err := writing([]byte(upgrade))(c)
+		for i := 0; i < n && err == nil; i++ {
+			err = writing(maskedFrame(message(i)))(c)
 		}
-		for i := range n - 1 {
-			if _, err := c.Write(maskedFrame(message(i))); err != nil {
-				return err
-			}
-		}
-		return sendAndHardlyRead(ctx, c, maskedFrame(message(n-1)))
-	})
+		return err
+	}, hardlyRead)
 }
 
 // maskedFrame returns a text of up to 64 KiB as a client's frame.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
@@ -55,6 +56,8 @@ type bed struct {
 	unpinned []string // requests answered by CometBFT without a height; dialect cosmos only
 	history  clients.History
 	control  clients.History // of clients of the ingress without a session
+
+	opened, sent atomic.Int64 // connections and complete requests of hostile clients
 
 	began  time.Time
 	lowest int64 // lowest height of the chain so far

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -98,6 +99,25 @@ func TestScenariosHaveUniqueNamesAndFaults(t *testing.T) {
 			t.Errorf("scenario %s has the name of another (%t) or no fault: %v", s.name, seen[s.name], s.faults)
 		}
 		seen[s.name] = true
+	}
+}
+
+func TestAttackThatCannotConnectFails(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	addr := rig.Host(s.URL)
+	attack := func() error {
+		b := &bed{replicas: []*replica{{addrs: []string{addr}, rpc: addr, grpc: addr}}}
+		for _, run := range []func(context.Context, *bed, int){unreadLists, subscriptions, requestAllCodings, flood{of: grpcAddr, path: path(supply)}.run} {
+			ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+			run(ctx, b, 0)
+			cancel()
+		}
+		return b.isAttackedBy(4)
+	}
+	expect.NoError(t, attack())
+	s.Close()
+	if err := attack(); err == nil {
+		t.Error("attack on an address without a server: error = nil, want one")
 	}
 }
 

@@ -3,9 +3,7 @@ package faults
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"io"
-	"net"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -23,20 +21,11 @@ type flood struct {
 }
 
 func (f flood) run(ctx context.Context, b *bed, client int) {
-	talk(ctx, f.of(b), func(c net.Conn) error {
-		if b.setup.tls {
-			c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}) //nolint:gosec // the rig's own certificate
-		}
-		if err := f.open(c, b, client); err != nil {
-			return err
-		}
-		_, err := io.Copy(io.Discard, c) // frames without flow control
-		return err
-	})
+	b.talk(ctx, f.of(b), func(c io.Writer) error { return f.open(c, b, client) }, readAll) // frames without flow control
 }
 
 // open opens the streams.
-func (f flood) open(c net.Conn, b *bed, client int) error {
+func (f flood) open(c io.Writer, b *bed, client int) error {
 	var out bytes.Buffer
 	out.WriteString(http2.ClientPreface)
 	framer := http2.NewFramer(&out, nil)
