@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -56,7 +55,7 @@ var lines = sync.Pool{New: func() any { return new([]byte) }}
 // the cache for the response.
 func (r *Recorder) writeLine(rec *Record, end *End, of *Repeated) {
 	line := lines.Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
-	b := append(appendTime(append((*line)[:0], `{"time":"`...), rec.Start.Add(end.Took)), `",`...)
+	b := append(rec.Start.Add(end.Took).AppendFormat(append((*line)[:0], `{"time":"`...), time.RFC3339Nano), `",`...)
 	if of != nil {
 		b = append(b, of.members...)
 	} else {
@@ -141,26 +140,4 @@ func appendDecimal(b []byte, numerator, denominator int64) []byte {
 		rest %= denominator
 	}
 	return b
-}
-
-// A secondText is a second and its zone in the form of RFC 3339.
-type secondText struct {
-	second     int64
-	text, zone string
-}
-
-var lastSecond atomic.Pointer[secondText]
-
-func appendTime(b []byte, t time.Time) []byte {
-	s := lastSecond.Load()
-	if second := t.Unix(); s == nil || s.second != second {
-		s = &secondText{second, t.Format("2006-01-02T15:04:05"), t.Format("Z07:00")}
-		lastSecond.Store(s)
-	}
-	b = append(b, s.text...)
-	if nanos := int64(t.Nanosecond()); nanos > 0 {
-		fraction := appendDecimal(b, nanos, int64(time.Second))
-		b = append(b, fraction[len(b)+1:]...) // without the zero before the point
-	}
-	return append(b, s.zone...)
 }

@@ -1,24 +1,11 @@
 package record
 
 import (
-	"math/rand/v2"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
-
-func TestTimesAreFormattedAsRFC3339(t *testing.T) {
-	zone := time.FixedZone("", -5*3600-1800)
-	for range 1000 {
-		at := time.Unix(rand.Int64N(4e9), rand.Int64N(1e9)).In(zone)
-		at = at.Truncate([]time.Duration{1, time.Microsecond, 10 * time.Millisecond, time.Second}[rand.IntN(4)])
-		if got, want := string(appendTime([]byte("x"), at)), "x"+at.Format(time.RFC3339Nano); got != want {
-			t.Fatalf("appendTime = %s, want %s", got, want)
-		}
-	}
-}
 
 func TestDecimalsAreFormattedAsByStrconv(t *testing.T) {
 	for _, n := range []int64{0, 1, 10, 100, 999, 1000, 1001, 1010, 123456, 1e6, 1e9 + 1} {
