@@ -33,19 +33,19 @@ func flattenPeriodDelegation(out []byte, item gjson.Result) ([]byte, error) {
 	if !inner.IsObject() {
 		return out, fmt.Errorf("period_delegation: want an object, have %.40s", inner.Raw)
 	}
-	flat := splicer{src: inner.Raw}
-	end, comma := len(inner.Raw)-1, ","
-	if empty := strings.TrimSpace(inner.Raw[1:end]) == ""; empty {
-		comma = ""
-	}
+	flat := []byte(inner.Raw[:len(inner.Raw)-1])
+	empty := strings.TrimSpace(inner.Raw[1:len(flat)]) == ""
 	item.ForEach(func(key, value gjson.Result) bool {
-		if key.Str != "period_delegation" {
-			flat.replace(end, end, comma+key.Raw+":"+value.Raw)
-			comma = ","
+		if key.Str == "period_delegation" {
+			return true
 		}
+		if !empty {
+			flat = append(flat, ',')
+		}
+		flat, empty = append(append(append(flat, key.Raw...), ':'), value.Raw...), false
 		return true
 	})
-	text, err := periodDelegationSchema.normalized(string(flat.bytes()))
+	text, err := periodDelegationSchema.normalized(string(append(flat, '}')))
 	return append(out, text...), err
 }
 

@@ -85,6 +85,16 @@ func TestRedelegationsStayUnchanged(t *testing.T) {
 	expect.Equal(t, string(got.Body), body, "body")
 }
 
+func TestPeriodDelegationKeepsAllMembers(t *testing.T) {
+	for _, inner := range []string{`{"period_delegation_id":"7"}`, `{ }`} {
+		item := `{"x":"` + strings.Repeat("x", 20<<10) + `","period_delegation":` + inner + `,"period_delegation_id":"7","y":1}`
+		got := expect.Value(documented.Shape([]byte(`{"code":200,"msg":{"period_delegation_responses":[`+item+`]},"error":""}`), documented.PeriodDelegations))(t)
+		if !json.Valid(got.Body) || !bytes.Contains(got.Body, []byte(`"y":1`)) {
+			t.Errorf("Shape = %.200s..., want JSON with all members", got.Body)
+		}
+	}
+}
+
 func TestPeriodDelegationHasItsBalance(t *testing.T) {
 	const item = `{"balance":{"denom":"a","amount":"1"},"period_delegation":{"period_delegation_id":"7"}}`
 	got := expect.Value(documented.Shape([]byte(`{"code":200,"msg":{"period_delegation_responses":[`+item+`,`+item+`]},"error":""}`), documented.PeriodDelegations))(t)
