@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,12 +34,12 @@ func NewTransport(maxIdle int) *http.Transport {
 	}
 }
 
-// HeaderValues returns the values of headers, for [NewRedactor].
+// HeaderValues returns the values of headers that may be credentials, for [NewRedactor].
 func HeaderValues(headers http.Header) (values []string) {
 	for _, one := range headers {
 		values = append(values, one...)
 	}
-	return values
+	return slices.DeleteFunc(values, func(value string) bool { return len(value) < minSecret })
 }
 
 var errSwitched = errors.New("upstream switched protocols without a request to do so")
@@ -99,7 +100,7 @@ func (t guarded) redact(response *http.Response) {
 }
 
 const (
-	// minSecret is the minimum length of a part of a URL that may be a credential, unlike "v3" and "rpc".
+	// minSecret is the minimum length of a part of a URL or a header that may be a credential, unlike "v3" and "1".
 	minSecret = 6
 
 	// minWord is the minimum length for path elements of lowercase letters, such as /cosmos.

@@ -82,13 +82,14 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 func TestTransportAddsHeadersAndHidesThemInRefusals(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "/"+r.Header.Get("X-Key"))
+		w.Header().Set("X-Cosmos-Block-Height", "1101")
 		if r.URL.Path == "/refused" {
 			w.WriteHeader(http.StatusFound)
 		}
 		fmt.Fprint(w, r.Header.Get("X-Key"), strings.Repeat(".", 1<<20))
 	}))
 	defer server.Close()
-	headers := http.Header{"X-Key": {"secret-key"}}
+	headers := http.Header{"X-Key": {"secret-key"}, "X-Tier": {"1"}} // a short value is no credential
 	client := upstream.NewClient(&http.Transport{}, headers, upstream.NewRedactor(nil, upstream.HeaderValues(headers)...))
 	defer client.CloseIdleConnections()
 	for path, want := range map[string]string{"/ok": "secret-key.", "/refused": "***........"} {
@@ -97,6 +98,7 @@ func TestTransportAddsHeadersAndHidesThemInRefusals(t *testing.T) {
 		if n, _ := response.Body.Read(begin); string(begin[:n]) != want || response.Header.Get("Location") != "/***" {
 			t.Errorf("%s: body = %s, Location = %s, want %s, /***", path, begin[:n], response.Header.Get("Location"), want)
 		}
+		expect.Equal(t, response.Header.Get("X-Cosmos-Block-Height"), "1101", "height")
 		response.Body.Close()
 	}
 }
