@@ -13,6 +13,12 @@ const (
 	penaltyTime = 5 * time.Second      // how long a server ranks behind the others after a failure
 )
 
+// choose returns the best endpoint for a request now, or nil.
+func (p *Pool) choose(r Request) *endpoint {
+	e, _ := (&fetch{pool: p, request: r}).choose()
+	return e
+}
+
 // choose returns the best endpoint for the request, or nil if the request has to wait or cannot be sent. hope reports
 // whether an unsuitable endpoint may become suitable soon. Before the deadline, choose returns nil if the best endpoint is
 // the one to avoid and there is hope, or if an endpoint with a better priority should have the height soon. It sets broken,
@@ -103,9 +109,6 @@ func (v *view) reach(height int64, interval time.Duration) reach {
 		return behind
 	}
 }
-
-// ranksBeforeLoad is the number of criteria of rank before those that depend on the endpoint's load.
-const ranksBeforeLoad = 3
 
 // rank orders endpoints. The lowest rank is best. The criteria are, in order: recent failures and Avoid, priority,
 // reach, waiting requests, latency, requests in flight.

@@ -123,23 +123,3 @@ func uniqueName(host string, others []*endpoint) string {
 		name = fmt.Sprintf("%s#%d", host, n)
 	}
 }
-
-// preferred returns the endpoints from which a request at the tip would choose by their load.
-func (p *Pool) preferred(r Request) (all []*endpoint) {
-	var best [6]int
-	tip := p.Tip()
-	for _, e := range p.endpoints() {
-		v, s := e.snapshot(), e.serverOf(r)
-		if v.Foreign() || v.Unseen || s == nil || s.isOpen() || e.serves(r, p.ChainID()) != ownChain {
-			continue
-		}
-		rank := e.rank(v, v.reach(tip.Height, tip.Interval), r)
-		switch order := slices.Compare(rank[:ranksBeforeLoad], best[:ranksBeforeLoad]); {
-		case all == nil || order < 0:
-			best, all = rank, []*endpoint{e}
-		case order == 0:
-			all = append(all, e)
-		}
-	}
-	return all
-}

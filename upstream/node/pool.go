@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -203,20 +202,21 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// Spare reports whether an endpoint has capacity for a read ahead ([Request].Ahead). An endpoint with a limit of one
-// request never does.
+// Spare reports whether the node for a read at the tip has capacity for a read ahead ([Request].Ahead). A node with a limit of
+// one request never does.
 func (p *Pool) Spare() bool {
-	return slices.ContainsFunc(p.preferred(Request{}), func(e *endpoint) bool { return e.queue.Spare() })
+	e := p.choose(Request{Height: AtTip})
+	return e != nil && e.queue.Spare()
 }
 
-// Expected returns the expected duration of a new request, including queueing, at the fastest endpoint. 0 means unknown.
-func (p *Pool) Expected(r Request) (shortest time.Duration) {
-	for i, e := range p.preferred(r) {
-		if wait := e.queue.Expected(r.queued()); i == 0 || wait < shortest {
-			shortest = wait
-		}
+// Expected returns the expected duration of a new request, including queueing, at the node that Fetch would choose. 0
+// means unknown.
+func (p *Pool) Expected(r Request) time.Duration {
+	e := p.choose(r)
+	if e == nil {
+		return 0
 	}
-	return shortest
+	return e.queue.Expected(r.queued())
 }
 
 // WaitHeight waits until the tip is at least height. The error is an *upstream.Error of kind Timeout, or

@@ -464,7 +464,7 @@ func TestExpectedDurationIsThatOfTheNodeToBeChosen(t *testing.T) {
 				})
 				_, turn := occupy(t, p, busy) // the expected duration is the time since then
 				defer turn.End(false)
-				if got := p.Expected(Request{Cost: Page}); got > 0 != tt.known {
+				if got := p.Expected(Request{Height: AtTip, Cost: Page}); got > 0 != tt.known {
 					t.Errorf("Expected = %s, want more than 0: %t", got, tt.known)
 				}
 			})
