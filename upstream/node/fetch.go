@@ -141,7 +141,9 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		switch {
 		case err != nil:
 		case r.sentHeight(result.height) == 0:
-			answer.dropHeight(f.pool.Tip().Limit)
+			if highest := f.pool.Tip().Limit; highest > 0 && answer.Height > highest { // implausible
+				answer.Height = 0
+			}
 		case !answer.Cached && r.readsState():
 			f.pool.RecordReading(e.blocks, now.Epoch, answer.reading())
 		}

@@ -39,7 +39,8 @@ type grpcClient struct {
 	headers http.Header       // of every call
 	hide    *strings.Replacer // redacts their values
 	streams *http.Transport
-	end     context.CancelFunc     // closes the connections of streams
+	life    context.Context        //nolint:containedctx // of streams
+	end     context.CancelFunc     // ends life
 	chain   atomic.Pointer[string] // the server's chain; nil if unknown
 	problem atomic.Pointer[error]  // why the chain is unknown; nil if there was no error
 
@@ -76,7 +77,7 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 	}
 	life, end := context.WithCancel(context.Background())
 	c := &grpcClient{
-		base: base, headers: configured.Headers, hide: upstream.NewRedactor(base, upstream.HeaderValues(configured.Headers)...), streams: streamTransport(life, min(o.Timeout, maxDial)), end: end,
+		base: base, headers: configured.Headers, hide: upstream.NewRedactor(base, upstream.HeaderValues(configured.Headers)...), streams: streamTransport(min(o.Timeout, maxDial)), life: life, end: end,
 		conn: conn, log: o.Logger.With("node", name), maxBody: o.maxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
 	}
 	c.unknownSince.Store(time.Now().UnixNano())
@@ -86,6 +87,7 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 // close closes all connections. Streams end.
 func (c *grpcClient) close() {
 	c.end()
+	c.streams.CloseIdleConnections()
 	_ = c.conn.Close()
 }
 

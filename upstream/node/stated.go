@@ -32,10 +32,3 @@ func (a *Answer) checkHeight(asked int64) error {
 	}
 	return nil
 }
-
-// dropHeight resets a height above limit, the highest plausible height. 0 means no limit.
-func (a *Answer) dropHeight(limit int64) {
-	if limit > 0 && a.Height > limit {
-		a.Height = 0
-	}
-}

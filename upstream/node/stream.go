@@ -28,17 +28,11 @@ import (
 // grpcType is the media type of gRPC. A format such as +proto may follow.
 const grpcType = "application/grpc"
 
-// streamTransport returns a transport for streams. When life ends, all its connections are closed.
-func streamTransport(life context.Context, dial time.Duration) *http.Transport {
+// streamTransport returns a transport for streams.
+func streamTransport(dial time.Duration) *http.Transport {
 	t := &http.Transport{
-		Proxy: tlsProxy,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := (&net.Dialer{Timeout: dial}).DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return &lifeConn{conn, context.AfterFunc(life, func() { _ = conn.Close() })}, nil
-		},
+		Proxy:               tlsProxy,
+		DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
 		TLSHandshakeTimeout: dial,
 		IdleConnTimeout:     time.Minute,
 		DisableCompression:  true,
@@ -61,19 +55,6 @@ func tlsProxy(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// A lifeConn is closed at the end of a context.
-type lifeConn struct {
-	net.Conn
-
-	stop func() bool
-}
-
-// Close implements net.Conn.
-func (c *lifeConn) Close() error {
-	c.stop()
-	return c.Conn.Close()
-}
-
 // A Stream is a gRPC stream to a node. It reserves memory for a message as its bytes arrive. It does not use grpc-go, which
 // reads a whole message before it reveals its size. One goroutine may send while another receives.
 type Stream struct {
@@ -90,8 +71,12 @@ type Stream struct {
 
 func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
 	within, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.life, cancel)
 	body, send := io.Pipe()
-	context.AfterFunc(within, func() { _ = body.CloseWithError(context.Canceled) }) // http.Transport may wait for more of it
+	context.AfterFunc(within, func() {
+		stop()
+		_ = body.CloseWithError(context.Canceled) // http.Transport may wait for more of it
+	})
 	to := *c.base
 	to.Path = method
 	r := (&http.Request{Method: http.MethodPost, URL: &to, Header: http.Header{}, Body: body, ContentLength: -1}).WithContext(within)

@@ -22,6 +22,14 @@ import (
 // streamFrom returns a stream to a server that answers with serve.
 func streamFrom(ctx context.Context, t *testing.T, a *account.Account, maxBody int64, serve func(w http.ResponseWriter, r *http.Request)) *Stream {
 	t.Helper()
+	s := grpcClientTo(t, a, maxBody, serve).stream(metadata.AppendToOutgoingContext(ctx, heightKey, "7"), "/a.Service/Follow")
+	t.Cleanup(s.Close)
+	return s
+}
+
+// grpcClientTo returns a client of a server that answers with serve.
+func grpcClientTo(t *testing.T, a *account.Account, maxBody int64, serve func(w http.ResponseWriter, r *http.Request)) *grpcClient {
+	t.Helper()
 	n := httptest.NewUnstartedServer(http.HandlerFunc(serve))
 	n.Config.Protocols = new(http.Protocols)
 	n.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -31,9 +39,26 @@ func streamFrom(ctx context.Context, t *testing.T, a *account.Account, maxBody i
 	o.maxBody = maxBody
 	c := expect.Value(newGRPCClient("node", Endpoint{GRPC: n.Listener.Addr().String(), Headers: http.Header{"X-Api-Key": {"secret"}}}, o))(t)
 	t.Cleanup(c.close)
-	s := c.stream(metadata.AppendToOutgoingContext(ctx, heightKey, "7"), "/a.Service/Follow")
-	t.Cleanup(s.Close)
-	return s
+	return c
+}
+
+func TestStreamEndsWhenItsNodeIsRemoved(t *testing.T) {
+	t.Parallel()
+	reset := make(chan struct{})
+	c := grpcClientTo(t, account.New(8<<20, nil), 1<<20, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", grpcType)
+		_ = http.NewResponseController(w).Flush()
+		stall(w, r)
+		close(reset)
+	})
+	s := c.stream(t.Context(), "/a.Service/Follow")
+	defer s.Close()
+	expect.Value(s.Header())(t)
+	c.close()
+	if _, err := s.Receive(); status.Code(err) != codes.Unavailable {
+		t.Errorf("Receive = %v, want %v", err, codes.Unavailable)
+	}
+	<-reset
 }
 
 // frameOf returns the prefix of a message with a length.
