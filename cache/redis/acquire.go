@@ -38,9 +38,13 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, distrusted
 	if judged != nil {
 		known = version(judged)
 	}
-	keys, args := l.keys(), []any{known, l.token, l.s.o.Lease.Milliseconds(), distrusted}
+	var channel, message string
+	if l.shard == "" && !cache.Ahead(ctx) {
+		channel, message = channelOf(l.namespace), waiterMark+l.key
+	}
+	keys, args := l.keys(), []any{known, l.token, l.s.o.Lease.Milliseconds(), distrusted, channel, message}
 	var reply *redis.Cmd
-	err := l.s.run(ctx, &command{key: l.entry, single: true, waitsForBatch: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+	err := l.s.run(ctx, &command{key: l.entry, single: true, waitsForBatch: true, background: cache.Ahead(ctx), send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		reply = l.s.acquire.EvalSha(ctx, to, keys, args...)
 		return reply
 	}})

@@ -60,13 +60,14 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 	switch {
 	case err != nil:
 		return cache.LeaseReply{}, err
-	case reply.State == cache.LeaseBusy && !cache.Ahead(ctx):
-		l.publish(ctx, waiterMark+l.key) // if it is lost, the holder's batch is due soon
+	case reply.State == cache.LeaseBusy && !cache.Ahead(ctx) && l.shard != "":
+		l.publish(ctx, waiterMark+l.key) // elsewhere the script does
 	}
 	return reply, nil
 }
 
-// waiterMark begins a message to the holder of a lease: a caller waits for it. The key follows.
+// waiterMark begins a message to the holder of a lease: a caller waits for it. The key follows. If the message is lost,
+// the holder's batch is due soon.
 const waiterMark = "+\x00"
 
 // Keep implements [cache.Lease].

@@ -15,10 +15,13 @@ import (
 // costs little more than one for a single command.
 //
 // A command with waitsForBatch is sent at once only if no round trip is active, or if the newest is older than hangTime
-// and the rule above permits it.
+// and the rule above permits it. A background command waits for the next round trip, or starts one when backgroundBatch
+// of them wait or the first has waited for backgroundWait.
 const (
-	maxBatch = 32
-	hangTime = 5 * time.Millisecond
+	maxBatch        = 32
+	backgroundBatch = 16
+	hangTime        = 5 * time.Millisecond
+	backgroundWait  = 2 * time.Millisecond
 )
 
 // A pipeline combines the commands of concurrent callers for one Redis. Each node of a Cluster has its own, because a round
@@ -38,6 +41,7 @@ type command struct {
 	send          func(ctx context.Context, to redis.Cmdable) redis.Cmder
 	key           string    // determines the hash slot
 	single        bool      // send sends one Redis command
+	background    bool      // no caller waits
 	waitsForBatch bool      // wait while a round trip is active that is younger than hangTime
 	due           time.Time // deadline of the reply
 	last          redis.Cmder
@@ -53,13 +57,28 @@ func (g *pipeline) begin(o *command) []*command {
 	if o.waitsForBatch && time.Since(g.started) < hangTime {
 		most = 1
 	}
-	if g.active < most {
+	if g.active < most && (!o.background || len(g.waiting) >= backgroundBatch-1) {
 		g.active++
 		return g.next(o)
 	}
 	o.ready = make(chan []*command, 1)
-	g.waiting = append(g.waiting, o)
+	if g.waiting = append(g.waiting, o); o.background && len(g.waiting) == 1 {
+		time.AfterFunc(backgroundWait, g.beginWaiting)
+	}
 	return nil
+}
+
+// beginWaiting sends the waiting commands, unless the end of an active round trip will.
+func (g *pipeline) beginWaiting() {
+	g.mu.Lock()
+	full := g.active >= runtime.GOMAXPROCS(0)
+	if !full {
+		g.active++
+	}
+	g.mu.Unlock()
+	if !full {
+		g.end()
+	}
 }
 
 // end starts a round trip of the commands that have waited longest in place of the one that ended.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -197,6 +198,40 @@ func TestLeaseDoesNotWaitForHangingRoundTrip(t *testing.T) {
 		return s.pipeline.active == 1
 	})
 	s.mustAcquire(t, "k")
+}
+
+// Background commands are sent with the next command of a caller, when there are backgroundBatch of them, or after
+// backgroundWait.
+func TestBackgroundCommandsAreBatched(t *testing.T) {
+	for name, tt := range map[string]struct {
+		background, foreground, want int
+		after                        time.Duration
+	}{
+		"one after the wait":         {1, 0, 1, backgroundWait},
+		"several after the wait":     {5, 0, 5, backgroundWait},
+		"several before the wait":    {5, 0, 0, 0},
+		"with a caller's command":    {5, 1, 6, 0},
+		"a full batch, without wait": {backgroundBatch, 0, backgroundBatch, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, first, sent := &pipeline{}, &command{background: true}, 0
+				for i := range tt.background + tt.foreground {
+					c := first
+					if i > 0 {
+						c = &command{background: i < tt.background}
+					}
+					sent = len(p.begin(c))
+				}
+				time.Sleep(tt.after)
+				synctest.Wait()
+				if len(first.ready) > 0 {
+					sent = len(<-first.ready)
+				}
+				expect.Equal(t, sent, tt.want, "commands in the batch")
+			})
+		})
+	}
 }
 
 func TestPurgeRemovesSelectedEntries(t *testing.T) {

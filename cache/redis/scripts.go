@@ -13,9 +13,11 @@ package redis
 // caller has judged, it returns the entry instead of the lease, because only callers judge freshness. It omits b if the
 // caller has the content. A caller that did not get the reply may call again with the same token. A lease without an
 // expiry counts as free. A longer lease than the caller's is shortened to it; a living holder renews its own. A
-// distrusted holder's lease is granted, too. If Redis refuses writes, the script still reports the holder.
+// distrusted holder's lease is granted, too. If another replica has the lease, the script publishes the caller's message.
+// If Redis refuses writes, the script still reports the holder.
 //
-// KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds, distrusted holder or nothing.
+// KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds, distrusted holder or nothing,
+// channel or nothing, message.
 const acquireScript = `
 local m, state = redis.pcall('HGET', KEYS[1], 'm'), 'granted'
 if type(m) == 'table' then m, state = false, 'foreign' end
@@ -34,6 +36,7 @@ if left > 0 and holder ~= ARGV[2] and (ARGV[4] == '' or holder ~= ARGV[4]) then
 		redis.call('PEXPIRE', KEYS[2], ARGV[3])
 		left = tonumber(ARGV[3])
 	end
+	if ARGV[5] ~= '' then redis.pcall('PUBLISH', ARGV[5], ARGV[6]) end
 	return {'busy', false, false, left, holder}
 end
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])

@@ -229,14 +229,14 @@ func TestWriteIsSentAtOnceIfCallerOfAnotherReplicaWaits(t *testing.T) {
 	}
 }
 
-func TestLeaseOfAnotherReplicaTakesTwoRoundTrips(t *testing.T) {
+func TestLeaseOfAnotherReplicaTakesOneRoundTrip(t *testing.T) {
 	s, _ := newStore(t)
 	s.mustAcquire(t, "k")
 	trips := &roundTrips{}
 	s.rdb.AddHook(trips)
 	_, reply := s.tryAcquire(t, "k", nil)
 	expect.Equal(t, reply.State, cache.LeaseBusy, "state of the lease")
-	expect.Equal(t, trips.count, 2, "round trips")
+	expect.Equal(t, trips.count, 1, "round trips")
 }
 
 func TestLeaseOfAnotherReplicaIsShortenedToOwnLimit(t *testing.T) {
