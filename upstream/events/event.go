@@ -54,7 +54,7 @@ type Event struct {
 // Memory in bytes.
 const (
 	eventWeight   = 512 // an event in addition to its texts
-	messageWeight = 128 // a message in a queue, with its verdict
+	messageWeight = 128 // a message in a queue
 )
 
 // hold reserves a message, and the event's memory once for all holders. It returns false if there is no room.

@@ -80,7 +80,7 @@ func New(o Options) *Feed {
 	o.Queue = cmp.Or(o.Queue, 1000)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	f := &Feed{o: o, metrics: newMetrics(o.Registerer)}
-	f.hub = &hub{groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, changed: make(chan struct{}, 1)}
+	f.hub = &hub{log: o.Logger, groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, changed: make(chan struct{}, 1)}
 	if o.Memory != nil {
 		f.hub.memory = o.Memory.Part(account.Events, o.Memory.Limit()/4, 0)
 	}

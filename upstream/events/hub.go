@@ -1,6 +1,7 @@
 package events
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -14,6 +15,7 @@ import (
 // delay no other subscriber.
 type hub struct {
 	memory *account.Part // of unread events; nil has no limit
+	log    *slog.Logger
 
 	mu        sync.Mutex
 	groups    map[string]*group                // by the identity of the query
@@ -61,8 +63,9 @@ func (h *hub) add(s *subscription, onFirst func()) {
 	identity := s.query.String()
 	g := h.groups[identity]
 	if g == nil {
-		g = &group{query: s.query, exact: s.query.IsEquality(), consensus: matchesConsensus(s.query), members: map[*subscription]struct{}{}}
+		g = &group{query: s.query, consensus: matchesConsensus(s.query), members: map[*subscription]struct{}{}}
 		g.requires.tag, g.requires.value = s.query.Equality()
+		g.exact = g.requires.tag != "" && s.query.Conditions() == 1
 		h.groups[identity] = g
 		if h.byValue[g.requires] == nil {
 			h.byValue[g.requires] = map[*group]struct{}{}
@@ -166,9 +169,12 @@ func (h *hub) offer(g *group, e *Event, size int) int {
 		return 0
 	}
 	g.offered = h.number
-	var v *verdict
+	var matches func() bool
 	if cost := g.query.Conditions() * size; !g.exact && cost > h.budget {
-		v = new(verdict)
+		matches = sync.OnceValue(func() (ok bool) {
+			upstream.GuardInput(h.log, "event query", func() { ok = g.query.Matches(e.Tags) })
+			return ok
+		})
 	} else if !g.exact {
 		h.budget -= cost
 		if !g.query.Matches(e.Tags) {
@@ -177,17 +183,11 @@ func (h *hub) offer(g *group, e *Event, size int) int {
 	}
 	offered := len(g.members)
 	for s := range g.members {
-		if !s.owner.offer(s, e, v) {
+		if !s.owner.offer(s, e, matches) {
 			h.removeLocked(s)
 		}
 	}
 	return offered
-}
-
-// A verdict reports whether an event matches a group's query. The first member that needs it evaluates the query.
-type verdict struct {
-	once    sync.Once
-	matches bool
 }
 
 // blockKinds are the kinds of block events.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
@@ -66,8 +65,8 @@ type Message struct {
 	End   error  // why the subscription ended
 
 	subscription *subscription
-	verdict      *verdict
-	held         bool // the event's memory is reserved
+	matches      func() bool // evaluates a costly query, once for all members of the group; nil if the event matches
+	held         bool        // the event's memory is reserved
 }
 
 // Subscriber returns a subscriber with at most limit subscriptions. It calls wake, with locks held, when a
@@ -184,10 +183,10 @@ func (s *Subscriber) Close() {
 	_ = s.UnsubscribeAll()
 }
 
-// offer queues an event for a subscription. If v is not nil, Next drops the event unless v is a match. If the subscription has
-// too many events in the queue, or the subscriber's events use too much memory, offer cancels the subscription and returns
+// offer queues an event for a subscription. Next drops the event if matches returns false. If the subscription has too many
+// events in the queue, or the subscriber's events use too much memory, offer cancels the subscription and returns
 // false. Events that Next will drop count. The hub holds the event if there is memory for it.
-func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
+func (s *Subscriber) offer(sub *subscription, e *Event, matches func() bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || sub.ended {
@@ -195,7 +194,7 @@ func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	}
 	memory, isIdle := s.feed.o.Memory, len(s.queue) == 0
 	isFull := sub.waiting >= s.feed.o.Queue || !isIdle && memory != nil && s.bytes+e.weight > memory.Limit()/8
-	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v, held: !isFull && e.hold(s.feed.hub.memory)}
+	m := Message{Label: sub.label, Event: e, subscription: sub, matches: matches, held: !isFull && e.hold(s.feed.hub.memory)}
 	if isFull || !m.held && !isIdle { // only a client that has read all others gets an event for which there is no memory
 		s.cancelLocked(sub)
 		return false
@@ -277,7 +276,7 @@ func (s *Subscriber) Next(ctx context.Context) (Message, bool) {
 		if !ok {
 			return Message{}, false
 		}
-		matches := s.matches(m)
+		matches := m.matches == nil || m.matches() // without holding mu
 		if matches && m.Event != nil && m.Event.found != nil {
 			select {
 			case <-m.Event.found:
@@ -289,17 +288,6 @@ func (s *Subscriber) Next(ctx context.Context) (Message, bool) {
 			return m, true
 		}
 	}
-}
-
-// matches reports whether the client has to receive a message. It evaluates a costly query without holding mu.
-func (s *Subscriber) matches(m Message) bool {
-	if m.verdict == nil {
-		return true
-	}
-	m.verdict.once.Do(func() {
-		upstream.GuardInput(s.feed.o.Logger, "event query", func() { m.verdict.matches = m.subscription.query.Matches(m.Event.Tags) })
-	})
-	return m.verdict.matches
 }
 
 func (s *Subscriber) first() (Message, bool) {

@@ -110,12 +110,6 @@ func (c condition) String() string {
 	return c.tag + " " + operator + " " + value
 }
 
-// IsEquality reports whether the query consists only of the condition that Equality returns.
-func (q *Query) IsEquality() bool {
-	tag, _ := q.Equality()
-	return tag != "" && len(q.conditions) == 1
-}
-
 // Equality returns a tag and a value that every matching event has. Of several conditions that require a value, it uses
 // the last one, and one for tm.event only if there is no other. tag is empty if the query requires no value.
 func (q *Query) Equality() (tag, value string) {
