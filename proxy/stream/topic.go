@@ -228,13 +228,13 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 // spendForTopic charges one of a topic's subscribers for the next read and its event, and returns the client's
 // name. It returns false if no subscriber can be charged.
 func (ts *topics) spendForTopic(ctx context.Context, t *topic) (name string, ok bool) {
+	if t.free {
+		return "", true
+	}
 	for range maxCharges {
 		c, sub := ts.affordable(t)
-		switch {
-		case c == nil:
+		if c == nil {
 			return "", false
-		case t.free:
-			return "", true
 		}
 		if payer := c.limiter.Load(); c.spend(ctx, payer) == 0 {
 			sub.paid.Store(true)
@@ -252,7 +252,7 @@ func (ts *topics) affordable(t *topic) (*follower, *subscription) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for c, sub := range t.subscribers {
-		if t.free || c.reserved.Load() || c.limiter.Load().Allows() {
+		if c.reserved.Load() || c.limiter.Load().Allows() {
 			return c, sub
 		}
 	}
