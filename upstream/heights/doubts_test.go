@@ -154,6 +154,22 @@ func TestTipIsConfirmedAfterRejectedContradiction(t *testing.T) {
 	}
 }
 
+// The hashes of a node on a fork are compared with those of a node that does not respond, again and again.
+func TestKnownForkDoesNotMakeTheTipUnconfirmed(t *testing.T) {
+	ours, busy, other := newFakeNode(990), newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		other.fork(0)
+		busy.change(func() { busy.busy = true })
+		c.blocks(5)
+		for range 20 {
+			c.block()
+			if tip := c.Tip(); tip.Unconfirmed || tip.Height != ours.newest() || c.known[2].State().Fork == 0 {
+				t.Fatalf("tip = %+v, want height %d, confirmed, and the fork excluded\n%s", tip, ours.newest(), c.log)
+			}
+		}
+	}, ours, busy, other)
+}
+
 func TestNextHeaderSettlesTheContradictionOfALowerOne(t *testing.T) {
 	n, other := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {

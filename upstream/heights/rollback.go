@@ -76,7 +76,9 @@ const restartTime = 6
 // for less than restartTime. Otherwise the chain was reset, or the first node that had a block at the height is on a fork:
 // decideFork begins a new epoch and excludes the nodes that have the known block.
 func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, known, hash string) (forked bool) {
-	defer s.chain.contradict()()
+	if s.node.State().Fork == 0 {
+		defer s.chain.contradict()()
+	}
 	holders, agreeing, silent := s.chain.compareOthers(ctx, s.node, height, known, hash)
 	if !silent {
 		s.silence = time.Time{}
