@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -209,6 +210,8 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 		return cmd == "EVAL"
 	})
 	comet := func(address string) []string { return []string{"--node", d.NodeURL(), "--comet", address} }
+	other := newDevnet(t, devnet.Options{ChainID: "other-1"})
+	slow := newDevnet(t, devnet.Options{StartHeight: 3, Faults: devnet.Faults{Node: devnet.Fault{Latency: 50 * time.Millisecond}}})
 	for _, tt := range []struct {
 		name, part, want string
 		args             []string
@@ -220,6 +223,9 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 		{"no CometBFT", "comet", "FAILED: status: status 404", comet(start(http.NotFound))},
 		{"silent CometBFT", "comet", "FAILED: no answer in time", comet(silent)},
 		{"CometBFT without an envelope for URIs", "comet", "ok: chain " + d.ChainID(), comet(withoutEnvelope)},
+		{"CometBFT of another chain", "comet", `FAILED: it serves chain "devnet-1" instead of "other-1"`, append(comet(d.CometURL()), "--chain-id", "other-1")},
+		{"nodes of two chains", "comet", "FAILED: it serves chain ", append(comet(d.CometURL()), "--node", other.NodeURL(), "--comet", other.CometURL())},
+		{"slow node without CometBFT", "node", "ok: chain unknown, block ", []string{"--node", slow.NodeURL(), "--comet", "none"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,14 +85,30 @@ func isWarning(err error) bool {
 	return ok
 }
 
+// A chain is the chain that all servers of nodes must serve: chain.id, or the first one seen.
+type chain struct {
+	mu sync.Mutex
+	id string
+}
+
+// check returns an error if a server serves another chain. An empty id means that the server does not name its chain.
+func (c *chain) check(id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.id = cmp.Or(c.id, id); id != "" && id != c.id {
+		return fmt.Errorf("it serves chain %q instead of %q", id, c.id)
+	}
+	return nil
+}
+
 func remoteProbes(cfg config.Config) (probes []probe) {
-	endpoints := cfg.NodeOptions().Endpoints
+	endpoints, expected := cfg.NodeOptions().Endpoints, &chain{id: cfg.Chain.ID}
 	for _, e := range endpoints {
-		probes = append(probes, probe{part: "node", address: config.Host(e.REST), find: func(ctx context.Context) (string, error) { return findNode(ctx, cfg, e) }})
+		probes = append(probes, probe{part: "node", address: config.Host(e.REST), find: func(ctx context.Context) (string, error) { return findNode(ctx, cfg, e, expected) }})
 	}
 	for _, e := range endpoints {
 		if e.Comet != "" {
-			probes = append(probes, probe{part: "comet", address: config.Host(e.Comet), find: func(ctx context.Context) (string, error) { return findComet(ctx, cfg, e) }})
+			probes = append(probes, probe{part: "comet", address: config.Host(e.Comet), find: func(ctx context.Context) (string, error) { return findComet(ctx, cfg, e, expected) }})
 		}
 	}
 	if len(cfg.Chain.Nodes) > 0 && !cfg.ReadsGRPC() && (cfg.RPC.Listen != "" || cfg.GRPC.Listen != "") {
@@ -99,7 +116,7 @@ func remoteProbes(cfg config.Config) (probes []probe) {
 	}
 	for _, e := range endpoints {
 		if e.GRPC != "" {
-			probes = append(probes, probe{part: "grpc", address: e.GRPC, find: func(ctx context.Context) (string, error) { return findGRPC(ctx, cfg, e) }})
+			probes = append(probes, probe{part: "grpc", address: e.GRPC, find: func(ctx context.Context) (string, error) { return findGRPC(ctx, e, expected) }})
 		}
 	}
 	if cfg.Redis.URL != "none" {

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,9 +52,9 @@ func findExecution(ctx context.Context, cfg config.Config, client string) (found
 }
 
 // findComet queries CometBFT for its chain and its newest block.
-func findComet(ctx context.Context, cfg config.Config, e node.Endpoint) (string, error) {
+func findComet(ctx context.Context, cfg config.Config, e node.Endpoint, expected *chain) (string, error) {
 	s, methods, err := node.CheckComet(ctx, e)
-	if err != nil {
+	if err = cmp.Or(err, expected.check(s.ChainID)); err != nil {
 		return "", err
 	}
 	text := fmt.Sprintf("chain %s, block %d", s.ChainID, s.Height)

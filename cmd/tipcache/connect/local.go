@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -113,7 +114,7 @@ func openable(path string) error {
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".tipcache-check-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("create a file in %s: %w", dir, errors.Unwrap(err))
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

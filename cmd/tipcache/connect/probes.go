@@ -21,7 +21,7 @@ import (
 )
 
 // findNode waits until a node can be read.
-func findNode(ctx context.Context, cfg config.Config, e node.Endpoint) (string, error) {
+func findNode(ctx context.Context, cfg config.Config, e node.Endpoint, expected *chain) (string, error) {
 	o := cfg.NodeOptions()
 	o.Endpoints = []node.Endpoint{e}
 	var err error
@@ -41,25 +41,20 @@ func findNode(ctx context.Context, cfg config.Config, e node.Endpoint) (string, 
 		err := pool.Ready()
 		switch ready := err == nil && h.Answering; {
 		case ready && h.Height > 0:
-			return fmt.Sprintf("chain %s, block %d, %s old, speaks %s", h.ChainID, h.Height, h.BlockAge.Round(100*time.Millisecond), o.Dialect), nil
+			return fmt.Sprintf("chain %s, block %d, %s old, speaks %s", cmp.Or(h.ChainID, "unknown"), h.Height, h.BlockAge.Round(100*time.Millisecond), o.Dialect), expected.check(h.ChainID)
+		case upstream.Sleep(ctx, 20*time.Millisecond) == nil:
 		case ready && e.Comet == "":
-			return fmt.Sprintf("speaks %s; no height source, so freshness is in seconds", o.Dialect), nil
-		case upstream.Sleep(ctx, 20*time.Millisecond) != nil:
+			return "", warning(fmt.Sprintf("speaks %s, but no block is known after %v: until one is, freshness is in seconds", o.Dialect, timeout))
+		default:
 			return "", cmp.Or(err, errors.New("no block is known: "+h.LastError))
 		}
 	}
 }
 
 // findGRPC queries a node's gRPC for its chain.
-func findGRPC(ctx context.Context, cfg config.Config, e node.Endpoint) (string, error) {
-	chain, err := node.CheckGRPC(ctx, e)
-	switch {
-	case err != nil:
-		return "", err
-	case cfg.Chain.ID != "" && chain != cfg.Chain.ID:
-		return "", fmt.Errorf("it serves chain %q instead of %q", chain, cfg.Chain.ID)
-	}
-	return "chain " + chain, nil
+func findGRPC(ctx context.Context, e node.Endpoint, expected *chain) (string, error) {
+	id, err := node.CheckGRPC(ctx, e)
+	return "chain " + id, cmp.Or(err, expected.check(id))
 }
 
 // parseRedis does not connect.
