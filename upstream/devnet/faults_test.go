@@ -42,6 +42,15 @@ func TestOutageCanBeginAtStart(t *testing.T) {
 	get(t, d, "/staking/params", 0)
 }
 
+func TestTakenPortIsReportedAtOnce(t *testing.T) {
+	taken := strings.TrimPrefix(start(t, devnet.Options{Interval: -1}).NodeURL(), "http://")
+	began := time.Now()
+	err := expect.Value(devnet.New(devnet.Options{Interval: -1, NodeAddr: taken}))(t).Start()
+	if took := time.Since(began); !errors.Is(err, syscall.EADDRINUSE) || took > 10*time.Second {
+		t.Errorf("start on a taken port = %v after %v, want %v at once", err, took, syscall.EADDRINUSE)
+	}
+}
+
 func TestLatencyDelaysAnswers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 50 * time.Millisecond, Jitter: 10 * time.Millisecond}}))

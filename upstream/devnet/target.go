@@ -88,7 +88,7 @@ func (t *target) url() string { return "http://" + *t.addr.Load() }
 
 // listen starts a server on the target's address.
 func (t *target) listen() error {
-	listener, err := listenAt(*t.addr.Load())
+	listener, err := t.listenAt(*t.addr.Load())
 	if err != nil {
 		return err
 	}
@@ -114,13 +114,12 @@ func (t *target) listen() error {
 	return nil
 }
 
-// listenAt listens at an address. It retries while an outgoing connection uses the port, which can happen during an
-// outage.
-func listenAt(addr string) (net.Listener, error) {
+// listenAt listens at an address. After an outage, it retries while an outgoing connection uses the port.
+func (t *target) listenAt(addr string) (net.Listener, error) {
 	var config net.ListenConfig
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		listener, err := config.Listen(context.Background(), "tcp", addr)
-		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+		if !t.opened || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
 			return listener, err
 		}
 	}
