@@ -209,7 +209,7 @@ func TestImportIntoIndexedStoreNeedsForce(t *testing.T) {
 
 func TestImportWhoseConnectionBreaksMayHaveImported(t *testing.T) {
 	t.Parallel()
-	direct := expect.Value(url.Parse(postgresURL(t)))(t)
+	direct := expect.Value(url.Parse(postgresURL(t) + "&sslmode=disable"))(t)
 	expect.Value(runCommand(t, "import", os.DevNull, "--store", direct.String()))(t) // creates the schema
 	broken := *direct
 	broken.Host = forwardUntil(t, direct.Host, "COMMIT")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	neturl "net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,17 +62,17 @@ func connectPostgres(ctx context.Context, url string, o collections.Options) (*s
 // setDefaults sets what the URL does not set. The idle time of connections is short, because a session pooler counts idle
 // connections, so they would be missing for other replicas.
 func setDefaults(config *pgxpool.Config, o collections.Options) {
-	u, _ := neturl.Parse(config.ConnString()) // parsed before
-	if !u.Query().Has("pool_max_conns") {
+	lacks := func(name string) bool { return !strings.Contains(config.ConnString(), name+"=") }
+	if lacks("pool_max_conns") {
 		config.MaxConns = int32(o.Connections)
 	}
-	if !u.Query().Has("connect_timeout") {
+	if lacks("connect_timeout") {
 		config.ConnConfig.ConnectTimeout = min(connectTimeout, o.Timeout)
 	}
-	if !u.Query().Has("pool_max_conn_idle_time") {
+	if lacks("pool_max_conn_idle_time") {
 		config.MaxConnIdleTime = idleTime
 	}
-	if !u.Query().Has("pool_health_check_period") {
+	if lacks("pool_health_check_period") {
 		config.HealthCheckPeriod = idleTime
 	}
 }
