@@ -12,17 +12,17 @@ import (
 var errRefused = errors.New("refused")
 
 const (
-	// maxRequests is the maximum number of requests for a divided batch: enough to find four bad contracts among a
+	// maxDivisions is the maximum number of divisions of a batch and its parts: enough to find four bad contracts among a
 	// hundred. If there are more, the next batch continues.
-	maxRequests = 64
+	maxDivisions = 32
 
 	// recently is how long a response shows that the provider works, so that a batch may be divided. Before a single
 	// contract is blamed, the provider must have responded since the request began.
 	recently = time.Second
 )
 
-// divide divides the missing contracts of a failed part into halves, unless the provider is down or the batch has used too many
-// requests. A single contract is blamed for the failure.
+// divide divides the missing contracts of a failed part into halves, unless the provider is down or the batch was divided too
+// often. A single contract is blamed for the failure.
 func (s *Service) divide(ctx context.Context, p part, missing []*flight, began time.Time, err error) ([]part, error) {
 	alone := len(missing) == 1
 	switch {
@@ -34,26 +34,24 @@ func (s *Service) divide(ctx context.Context, p part, missing []*flight, began t
 	if down := s.checkProvider(ctx, began, err); down != nil {
 		return nil, down
 	}
-	d := p.of
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	switch {
 	case alone:
-		d.blamed, d.cause = append(d.blamed, missing[0].address), err
+		s.o.Logger.Info("provider refuses a contract, listing it without metadata", "provider", s.provider.name,
+			"contract", missing[0].address, "error", err)
 		missing[0].end(s.record(nil, missing[0]))
 		return nil, nil
-	case d.requests >= maxRequests:
+	case p.divisions.Add(1) > maxDivisions:
 		return nil, nil
 	}
 	half := len(missing) / 2
-	return []part{{flights: missing[:half], of: d}, {flights: missing[half:], of: d}}, nil
+	return []part{{flights: missing[:half], divisions: p.divisions}, {flights: missing[half:], divisions: p.divisions}}, nil
 }
 
 // retryOmitted requests the contracts again that a response omits. If two responses omit a contract, or a response for it alone,
 // the provider has no record of it.
 func (s *Service) retryOmitted(p part, missing []*flight) []part {
 	if len(missing) < len(p.flights) || !p.omitted && len(missing) > 1 {
-		return []part{{flights: missing, omitted: true, of: p.of}}
+		return []part{{flights: missing, omitted: true, divisions: p.divisions}}
 	}
 	for _, f := range missing {
 		f.end(s.record(nil, f))

@@ -22,6 +22,9 @@ const (
 	maxPause   = 5 * time.Minute // maximum for Retry-After
 )
 
+// cooldown is how long the breaker stays open.
+const cooldown = 30 * time.Second
+
 // A health is the state of the provider: its breaker and pauses, and the result of the last request.
 type health struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
@@ -50,7 +53,7 @@ func newHealth(provider string, o Options) *health {
 		breaker: upstream.NewBreaker[struct{}](upstream.BreakerOptions{
 			Outage:   outage,
 			Failures: o.Failures,
-			Cooldown: o.Cooldown,
+			Cooldown: cooldown,
 			Excluded: func(err error) bool {
 				return isOwn(err) || upstream.KindOf(err) == upstream.Overloaded || errors.Is(err, errRefused)
 			},

@@ -11,7 +11,7 @@ import (
 )
 
 // A Store stores the record of each contract of a chain by its lower-case address. It must be safe for concurrent use. It should
-// keep a record for at least 1.1 times StaleIfError, because old metadata is better than {} in an outage.
+// keep a record for at least 33 days, because old metadata is better than {} in an outage.
 type Store interface {
 	// Load returns the records that it finds until ctx ends. A store that is down returns none.
 	Load(ctx context.Context, addresses []string) map[string]Record
@@ -35,7 +35,7 @@ func (r Record) json() json.RawMessage {
 // Lookup returns descriptions of the contracts at addresses. The keys of found are the addresses in lower case. The values are
 // the documented collectionMetadata objects, or {} if nothing is known. They are shared and must not be modified.
 //
-// degraded reports whether some contract has {} or data older than StaleIfError because the provider failed, was late or
+// degraded reports whether some contract has {} or data older than 30 days because the provider failed, was late or
 // received no request, so a later Lookup may return more. Invalid addresses and a nil Service do not count as degraded.
 func (s *Service) Lookup(ctx context.Context, addresses []string) (found map[string]json.RawMessage, degraded bool) {
 	found = make(map[string]json.RawMessage, len(addresses))
@@ -68,7 +68,7 @@ func (s *Service) classify(ctx context.Context, contracts []string, records map[
 	var aging []string
 	now := time.Now()
 	for _, a := range contracts {
-		switch s.o.freshness(a, records[a], now) {
+		switch freshnessOf(a, records[a], now) {
 		case fresh:
 		case stale:
 			aging = append(aging, a)
@@ -98,7 +98,7 @@ func (s *Service) await(ctx context.Context, due []string, records map[string]Re
 		}
 		if r, ok := f.wait(ctx); ok {
 			found[due[i]] = r.json()
-		} else if s.o.freshness(due[i], records[due[i]], now) == expired {
+		} else if freshnessOf(due[i], records[due[i]], now) == expired {
 			degraded = true
 		}
 	}
@@ -106,7 +106,7 @@ func (s *Service) await(ctx context.Context, due []string, records map[string]Re
 }
 
 // freshness is the freshness of a record. It repeats the states of package cache, which upstream packages do not import, with
-// periods that differ between addresses.
+// periods that differ by up to a tenth between addresses, so that contracts read together do not expire together.
 type freshness int
 
 const (
@@ -116,14 +116,19 @@ const (
 	expired                       // refreshed first; the page is degraded if that fails
 )
 
-// noRecord is how long the absence of a record is fresh.
-const noRecord = 10 * time.Minute
+// The periods begin when a contract is read.
+const (
+	freshFor        = 24 * time.Hour
+	staleFor        = 7 * freshFor
+	staleIfErrorFor = 30 * freshFor
+	noRecord        = 10 * time.Minute // how long the absence of a record is fresh
+)
 
 // maxAhead is how far the clock of another replica may be ahead. A record read later than that is expired.
 const maxAhead = time.Minute
 
-// freshness returns the freshness of an address's record. The zero Record is expired.
-func (o *Options) freshness(address string, r Record, now time.Time) freshness {
+// freshnessOf returns the freshness of an address's record. The zero Record is expired.
+func freshnessOf(address string, r Record, now time.Time) freshness {
 	passed, spread := float64(now.Sub(r.ReadAt)), spread(address)
 	within := func(period time.Duration) bool { return passed <= float64(period)*spread }
 	switch {
@@ -133,11 +138,11 @@ func (o *Options) freshness(address string, r Record, now time.Time) freshness {
 		return fresh
 	case len(r.Body) == 0:
 		return expired
-	case within(o.Fresh):
+	case within(freshFor):
 		return fresh
-	case within(o.Stale):
+	case within(staleFor):
 		return stale
-	case within(o.StaleIfError):
+	case within(staleIfErrorFor):
 		return staleIfError
 	}
 	return expired
@@ -152,7 +157,7 @@ func (s *Service) record(c *Contract, f *flight) Record {
 	case len(f.before.Body) == 0:
 		return Record{ReadAt: now}
 	}
-	passed := time.Duration(float64(max(0, s.o.Fresh-noRecord)) * spread(f.address))
+	passed := time.Duration(float64(freshFor-noRecord) * spread(f.address))
 	return Record{Body: f.before.Body, ReadAt: now.Add(-passed)}
 }
 

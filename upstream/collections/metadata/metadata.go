@@ -30,8 +30,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Options configure a Service. The periods begin when a contract is read, and differ by up to a tenth between contracts, so
-// that contracts read together do not expire together.
+// Options configure a Service.
 type Options struct {
 	Chain  string        // network name, the chain of every description; "" omits it
 	Store  Store         // for the records of Chain; required
@@ -44,12 +43,7 @@ type Options struct {
 	InFlight int // maximum number of concurrent batches; default 2
 	Queue    int // maximum number of queued contracts; default 2000
 
-	Fresh        time.Duration // period in which a record is fresh; default 1 day
-	Stale        time.Duration // period in which it is served while it is refreshed; default 1 week
-	StaleIfError time.Duration // period in which it is served if a refresh fails; default 30 days
-
-	Failures int           // number of consecutive failed batches that open the breaker; default 5
-	Cooldown time.Duration // how long the breaker stays open; default 30 s
+	Failures int // number of consecutive failed batches that open the breaker; default 5
 
 	Transport  http.RoundTripper     // nil uses a new transport
 	Logger     *slog.Logger          // nil discards logs
@@ -110,11 +104,7 @@ func (o Options) WithDefaults() Options {
 	o.Batch = cmp.Or(o.Batch, 100)
 	o.InFlight = cmp.Or(o.InFlight, 2)
 	o.Queue = cmp.Or(o.Queue, 2000)
-	o.Fresh = cmp.Or(o.Fresh, 24*time.Hour)
-	o.Stale = cmp.Or(o.Stale, 7*24*time.Hour)
-	o.StaleIfError = cmp.Or(o.StaleIfError, 30*24*time.Hour)
 	o.Failures = cmp.Or(o.Failures, 5)
-	o.Cooldown = cmp.Or(o.Cooldown, 30*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }

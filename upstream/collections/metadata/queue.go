@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -112,7 +113,7 @@ func (q *queue) next(n int) (p part) {
 	if q.partNext {
 		p, q.parts = q.parts[0], q.parts[1:]
 	} else {
-		p = part{of: &division{open: 1}}
+		p = part{divisions: new(atomic.Int64)}
 		for line, waiting := range q.waiting {
 			take := min(n-len(p.flights), len(waiting))
 			p.flights = append(p.flights, waiting[:take]...)

@@ -2,7 +2,7 @@ package metadata
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -11,35 +11,13 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A part is requested at once: a batch, or a part of a divided batch.
+// A part is requested at once: a batch, or a part of a divided batch. One contract may make the provider refuse, fail or hang.
+// So if a batch fails while the provider works, it is divided into halves until the contracts that cause the failure are found.
+// The halves wait in the queue, so that other pages have their turn between them.
 type part struct {
-	flights []*flight
-	omitted bool // a response omitted all of them
-	of      *division
-}
-
-// A division is the state of a batch and its parts. One contract may make the provider refuse, fail or hang. So if a batch
-// fails while the provider works, it is divided into halves until the contracts that cause the failure are found. The halves
-// wait in the queue, so that other pages have their turn between them.
-type division struct {
-	mu       sync.Mutex
-	open     int      // number of queued and requested parts
-	requests int      // number of requests so far
-	blamed   []string // contracts that cause failures
-	cause    error    // error of the last of them
-}
-
-// end records that a request ended and was divided into a number of parts. When no part is left, it returns the blamed
-// contracts.
-func (d *division) end(parts int) (blamed []string, cause error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.requests++
-	d.open += parts - 1
-	if d.open > 0 {
-		return nil, nil
-	}
-	return d.blamed, d.cause
+	flights   []*flight
+	omitted   bool          // a response omitted all of them
+	divisions *atomic.Int64 // of the batch so far
 }
 
 // storeTimeout limits the Load or Save of a batch. Stores have their own, shorter timeouts.
@@ -72,12 +50,7 @@ func (s *Service) lookUp(ctx context.Context, p part) {
 			into = s.fetchPart(ctx, p)
 		}
 	}
-	blamed, cause := p.of.end(len(into)) // before another worker ends one of the parts
 	s.queue.release(all, into)
-	if len(blamed) > 0 {
-		s.o.Logger.Info("provider refuses these contracts, listing them without metadata", "provider", s.provider.name,
-			"contracts", len(blamed), "first", blamed[0], "error", cause)
-	}
 }
 
 // readStore ends the flights for which the Store has a fresh record by now. Since the page's Load, another page's flight or
@@ -88,7 +61,7 @@ func (s *Service) readStore(ctx context.Context, flights []*flight) {
 	records := s.o.Store.Load(ctx, addressesOf(flights))
 	now := time.Now()
 	for _, f := range flights {
-		if f.before = records[f.address]; s.o.freshness(f.address, f.before, now) == fresh {
+		if f.before = records[f.address]; freshnessOf(f.address, f.before, now) == fresh {
 			f.end(f.before)
 		}
 	}
