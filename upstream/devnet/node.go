@@ -30,7 +30,7 @@ type Node struct {
 	lag        atomic.Int64
 	base64Keys atomic.Bool
 	asked      Tally
-	learned    extraHandlers
+	handlers   sync.Map // http.HandlerFuncs that tests add, by path or by JSON-RPC method
 	rest       *target
 	comet      *target
 	grpc       *target   // nil for Story
@@ -41,23 +41,23 @@ type Node struct {
 
 // newNode listens at the addresses in the options.
 func newNode(c *chain, o Options) *Node {
-	node := &Node{chain: c}
-	node.keepRecent.Store(o.KeepRecent)
-	node.base64Keys.Store(o.Base64Keys)
+	n := &Node{chain: c}
+	n.keepRecent.Store(o.KeepRecent)
+	n.base64Keys.Store(o.Base64Keys)
+	n.rest = newTarget(o.NodeAddr, idleTimeout, nil)
+	n.comet = newTarget(o.CometAddr, idleTimeout, n.withAdded(http.HandlerFunc(n.serveComet)))
+	n.targets = []*target{n.rest, n.comet}
 	if c.cosmos == nil {
-		node.rest = newTarget(o.NodeAddr, idleTimeout, node.learned.before(c.story.Handler(node, node.asked.Count)))
-	} else {
-		node.rest = newTarget(o.NodeAddr, idleTimeout, node.learned.before(c.cosmos.Handler(node, o.NoGRPC, node.asked.Count)))
-		node.rest.words = cosmos.Unavailable
+		n.rest.handler = n.withAdded(c.story.Handler(n, n.asked.Count))
+		return n
 	}
-	if c.cosmos != nil && !o.NoGRPC {
-		node.grpc = newTarget(o.GRPCAddr, 0, http.HandlerFunc(node.serveGRPC))
-		node.grpc.h2c = true
-		node.targets = append(node.targets, node.grpc)
+	n.rest.handler, n.rest.words = n.withAdded(c.cosmos.Handler(n, o.NoGRPC, n.asked.Count)), cosmos.Unavailable
+	if !o.NoGRPC {
+		n.grpc = newTarget(o.GRPCAddr, 0, http.HandlerFunc(n.serveGRPC))
+		n.grpc.h2c = true
+		n.targets = append(n.targets, n.grpc)
 	}
-	node.comet = newTarget(o.CometAddr, idleTimeout, node.learned.before(http.HandlerFunc(node.serveComet)))
-	node.targets = append(node.targets, node.rest, node.comet)
-	return node
+	return n
 }
 
 // GRPCAddr returns the address of the gRPC server, or "" for Story.
@@ -94,7 +94,7 @@ func (n *Node) SetBase64Keys(on bool) { n.base64Keys.Store(on) }
 
 // SetFaults sets the faults of the node's application, which serves REST and gRPC, and of its CometBFT.
 func (n *Node) SetFaults(app, comet Fault) error {
-	if n.rest.currentFault().Outage != "" && app.Outage == "" {
+	if n.rest.fault.Load().Outage != "" && app.Outage == "" {
 		n.Restart()
 	}
 	err := errors.Join(n.rest.setFault(app), n.comet.setFault(comet))
@@ -168,20 +168,17 @@ func (n *Node) Block(h int64) (at time.Time, hash, appHash []byte) {
 // The end of an outage does the same.
 func (n *Node) Restart() { n.restartedAt.Store(n.chain.height()) }
 
-// extraHandlers are the handlers that tests add to a server, by path or by JSON-RPC method.
-type extraHandlers struct{ handlers sync.Map }
-
 // Handle adds a path to the node's REST server, or a method to its RPC if name does not begin with a slash, as another
 // release of the node might have. A method's handler gets the request as the client sent it.
 func (n *Node) Handle(name string, h http.HandlerFunc) {
-	n.learned.handlers.Store("/"+strings.TrimPrefix(name, "/"), h)
+	n.handlers.Store("/"+strings.TrimPrefix(name, "/"), h)
 }
 
-// before serves the added paths and methods, and everything else by next.
-func (l *extraHandlers) before(next http.Handler) http.Handler {
+// withAdded serves the added paths and methods, and everything else by next.
+func (n *Node) withAdded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve := next
-		if h, ok := l.handlers.Load(called(r)); ok {
+		if h, ok := n.handlers.Load(called(r)); ok {
 			serve = h.(http.HandlerFunc) //nolint:forcetypeassert // Handle stores no others
 		}
 		serve.ServeHTTP(w, r)

@@ -132,8 +132,6 @@ func (t *target) shut() {
 	}
 }
 
-func (t *target) currentFault() Fault { return *t.fault.Load() }
-
 // setFault sets the fault. Stalled requests are dropped.
 func (t *target) setFault(f Fault) error {
 	if err := f.validate(); err != nil {
@@ -254,7 +252,7 @@ func (d *Devnet) SetFaults(f Faults) error {
 // Faults returns the faults in force.
 func (d *Devnet) Faults() Faults {
 	return Faults{
-		Node: d.nodes[0].rest.currentFault(), Comet: d.nodes[0].comet.currentFault(),
-		Provider: d.metadata.currentFault(), EVM: d.evm.target.currentFault(),
+		Node: *d.nodes[0].rest.fault.Load(), Comet: *d.nodes[0].comet.fault.Load(),
+		Provider: *d.metadata.fault.Load(), EVM: *d.evm.target.fault.Load(),
 	}
 }

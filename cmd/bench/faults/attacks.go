@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,20 +46,20 @@ var attacks = []attack{
 	{"streams", "streams of 20 lists", false, false, 30, followLists},
 	{"codings", "1,000 lists in all codings", false, false, encoders, requestAllCodings},
 	{"bodies", "bodies that do not end", true, false, 400, slowBody(simulate, "application/json", transaction)},
-	{"h2-responses", "HTTP/2: responses unread", true, true, 100, flood{of: restAddr, window: 0, end: true, path: smallList}.run},
-	{"h2-lists", "HTTP/2: lists unread", false, true, 100, flood{of: restAddr, window: 0, end: true, path: largeList}.run},
-	{"h2-waits", "HTTP/2: waits for a block", false, true, 100, flood{of: restAddr, window: 1 << 20, end: true, path: path("/cosmos/staking/v1beta1/pool?x-min-block-height=99999999")}.run},
+	{"h2-responses", "HTTP/2: responses unread", true, true, 100, flood{of: restAddr, window: 0, ends: true, path: smallList}.run},
+	{"h2-lists", "HTTP/2: lists unread", false, true, 100, flood{of: restAddr, window: 0, ends: true, path: largeList}.run},
+	{"h2-waits", "HTTP/2: waits for a block", false, true, 100, flood{of: restAddr, window: 1 << 20, ends: true, path: path("/cosmos/staking/v1beta1/pool?x-min-block-height=99999999")}.run},
 	{"h2-bodies", "HTTP/2: bodies that do not arrive", false, true, 100, flood{of: restAddr, window: 1 << 20, path: path(simulate), headers: [][2]string{{"content-type", "application/json"}, {"content-length", "500"}}}.run},
-	{"h2-headers", "HTTP/2: headers of 14 kB", false, true, 100, flood{of: restAddr, window: 0, end: true, path: smallList, headers: [][2]string{{"x-large", strings.Repeat("x", 14<<10)}}}.run},
+	{"h2-headers", "HTTP/2: headers of 14 kB", false, true, 100, flood{of: restAddr, window: 0, ends: true, path: smallList, headers: [][2]string{{"x-large", strings.Repeat("x", 14<<10)}}}.run},
 	{"rpc-bodies", "RPC by HTTP/2: bodies that do not arrive", false, false, 100, flood{of: rpcAddr, window: 1 << 20, path: path("/"), headers: [][2]string{{"content-type", "application/json"}}}.run},
 	{"rpc-batches", "RPC: batches unread", true, false, 400, batches},
 	{"ws-events", "WebSocket: subscriptions unread", false, false, 300, subscriptions},
 	{"ws-calls", "WebSocket: calls unread", true, false, 300, socketCalls(100, 0)},
 	{"ws-messages", "WebSocket: long messages", false, false, 300, socketCalls(100, 60_000)},
 	{"grpc-idle", "gRPC: calls without a message", false, false, 100, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: ofGRPC}.run},
-	{"grpc-waits", "gRPC: calls that wait for a block", false, false, 100, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: append(ofGRPC[:len(ofGRPC):len(ofGRPC)], [2]string{"x-min-block-height", "99999999"}), data: empty, ends: true}.run},
+	{"grpc-waits", "gRPC: calls that wait for a block", false, false, 100, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: slices.Concat(ofGRPC, [][2]string{{"x-min-block-height", "99999999"}}), data: empty, ends: true}.run},
 	{"grpc-responses", "gRPC: responses unread", false, false, 150, flood{of: grpcAddr, window: 0, path: path("/cosmos.staking.v1beta1.Query/Validators"), headers: ofGRPC, data: pages, ends: true}.run},
-	{"grpc-gzip", "gRPC: messages that inflate", false, false, 20, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: append(ofGRPC[:len(ofGRPC):len(ofGRPC)], [2]string{"grpc-encoding", "gzip"}), data: bomb, ends: true}.run},
+	{"grpc-gzip", "gRPC: messages that inflate", false, false, 20, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: slices.Concat(ofGRPC, [][2]string{{"grpc-encoding", "gzip"}}), data: bomb, ends: true}.run},
 	{"grpc-messages", "gRPC: messages that do not end", true, false, 50, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: ofGRPC, data: endless}.run},
 	{"web-bodies", "gRPC-Web: bodies that do not end", true, false, 300, slowBody(supply, "application/grpc-web-text+proto", webMessage)},
 }

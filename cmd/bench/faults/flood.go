@@ -15,10 +15,12 @@ type flood struct {
 	window  uint32            // for each response
 	path    func(client, stream int) string
 	headers [][2]string
-	end     bool                            // the request ends with its headers
 	data    func(client, stream int) []byte // nil for none
-	ends    bool                            // the request ends with its data
+	ends    bool                            // the request is complete
 }
+
+// isGet reports whether the requests end with their headers.
+func (f flood) isGet() bool { return f.ends && f.data == nil }
 
 func (f flood) run(ctx context.Context, b *bed, client int) {
 	b.talk(ctx, f.of(b), func(c io.Writer) error { return f.open(c, b, client) }, readAll) // frames without flow control
@@ -34,7 +36,7 @@ func (f flood) open(c io.Writer, b *bed, client int) error {
 		id := uint32(1 + 2*i) //nolint:gosec // few
 		block := f.block(b, client, i)
 		rest := block[min(len(block), 16<<10):]
-		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:len(block)-len(rest)], EndStream: f.end, EndHeaders: len(rest) == 0})
+		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:len(block)-len(rest)], EndStream: f.isGet(), EndHeaders: len(rest) == 0})
 		if len(rest) > 0 {
 			_ = framer.WriteContinuation(id, true, rest)
 		}
@@ -62,9 +64,9 @@ func (f flood) writeData(framer *http2.Framer, id uint32, data []byte) {
 
 // block returns the encoded headers of a request.
 func (f flood) block(b *bed, client, stream int) []byte {
-	method, scheme := "GET", "http"
-	if !f.end {
-		method = "POST"
+	method, scheme := "POST", "http"
+	if f.isGet() {
+		method = "GET"
 	}
 	if b.setup.tls {
 		scheme = "https"
