@@ -15,17 +15,13 @@ type edit struct {
 	text     string
 }
 
-// Expressions of each operator, and what replaces them. The others are in visit.
-var swapped = map[token.Token]struct{ operator, text string }{
-	token.EQL: {"compare", "!="}, token.NEQ: {"compare", "=="}, token.LSS: {"compare", "<="}, token.LEQ: {"compare", "<"},
-	token.GTR: {"compare", ">="}, token.GEQ: {"compare", ">"},
-	token.LAND: {"logic", "||"}, token.LOR: {"logic", "&&"},
-	token.ADD: {"arithmetic", "-"}, token.SUB: {"arithmetic", "+"}, token.MUL: {"arithmetic", "/"}, token.QUO: {"arithmetic", "*"},
-	token.ADD_ASSIGN: {"arithmetic", "-="}, token.SUB_ASSIGN: {"arithmetic", "+="}, token.INC: {"arithmetic", "--"}, token.DEC: {"arithmetic", "++"},
-	token.CONTINUE: {"jump", "break"}, token.BREAK: {"jump", "continue"},
-}
-
-var exchanged = map[string]struct{ operator, text string }{
+// Tokens and names of each operator, and what replaces them. The other edits are in visit.
+var swapped = map[string]struct{ operator, text string }{
+	"==": {"compare", "!="}, "!=": {"compare", "=="}, "<": {"compare", "<="}, "<=": {"compare", "<"}, ">": {"compare", ">="}, ">=": {"compare", ">"},
+	"&&": {"logic", "||"}, "||": {"logic", "&&"},
+	"+": {"arithmetic", "-"}, "-": {"arithmetic", "+"}, "*": {"arithmetic", "/"}, "/": {"arithmetic", "*"},
+	"+=": {"arithmetic", "-="}, "-=": {"arithmetic", "+="}, "++": {"arithmetic", "--"}, "--": {"arithmetic", "++"},
+	"continue": {"jump", "break"}, "break": {"jump", "continue"},
 	"true": {"bool", "false"}, "false": {"bool", "true"}, "min": {"bound", "max"}, "max": {"bound", "min"},
 }
 
@@ -57,10 +53,10 @@ func (f *finder) add(operator string, from, to token.Pos, text string) {
 	f.edits = append(f.edits, edit{operator, f.file.Offset(from), f.file.Offset(to), text})
 }
 
-// swap adds the edit of a token, if it has one.
-func (f *finder) swap(t token.Token, at token.Pos) {
-	if s, ok := swapped[t]; ok {
-		f.add(s.operator, at, at+token.Pos(len(t.String())), s.text)
+// swap adds the edit of a token or a name, if it has one.
+func (f *finder) swap(text string, at token.Pos) {
+	if s, ok := swapped[text]; ok {
+		f.add(s.operator, at, at+token.Pos(len(text)), s.text)
 	}
 }
 
@@ -69,14 +65,14 @@ func (f *finder) visit(n ast.Node) bool {
 	case *ast.CallExpr:
 		return !describes(n)
 	case *ast.BinaryExpr:
-		f.swap(n.Op, n.OpPos)
+		f.swap(n.Op.String(), n.OpPos)
 	case *ast.IncDecStmt:
-		f.swap(n.Tok, n.TokPos)
+		f.swap(n.Tok.String(), n.TokPos)
 	case *ast.AssignStmt:
-		f.swap(n.Tok, n.TokPos)
+		f.swap(n.Tok.String(), n.TokPos)
 	case *ast.BranchStmt:
 		if n.Label == nil {
-			f.swap(n.Tok, n.TokPos)
+			f.swap(n.Tok.String(), n.TokPos)
 		}
 	case *ast.IfStmt:
 		f.add("negate", n.Cond.Pos(), n.Cond.End(), "!("+string(f.source[f.file.Offset(n.Cond.Pos()):f.file.Offset(n.Cond.End())])+")")
@@ -85,9 +81,7 @@ func (f *finder) visit(n ast.Node) bool {
 			f.add("constant", n.Pos(), n.End(), strconv.FormatInt(i+1, 10))
 		}
 	case *ast.Ident:
-		if e, ok := exchanged[n.Name]; ok {
-			f.add(e.operator, n.Pos(), n.End(), e.text)
-		}
+		f.swap(n.Name, n.Pos())
 	case *ast.SelectorExpr: // a selected name has no edits
 		ast.Inspect(n.X, f.visit)
 		return false

@@ -1,12 +1,10 @@
 package mutants
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -30,10 +28,10 @@ const (
 
 // A tested is a package that has tests.
 type tested struct {
-	Dir, ImportPath           string
-	GoFiles                   []string
-	TestGoFiles, XTestGoFiles []string
-	Module                    struct{ Path string }
+	path    string // import path
+	module  string // import path of its module
+	dir     string
+	goFiles []string
 
 	left []*mutant     // changes that were not tried yet
 	took time.Duration // duration of its tests without a change; 0 if not yet measured
@@ -44,28 +42,25 @@ var support = regexp.MustCompile(`/(cmd/bench|upstream/devnet)(/|$)|test$`)
 
 // list returns the packages of the module that have tests and match the pattern.
 func list(ctx context.Context, dir string, pattern *regexp.Regexp) (all []*tested, err error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-json=Dir,ImportPath,GoFiles,TestGoFiles,XTestGoFiles,Module", "./...")
+	const format = "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}\t{{.Module.Path}}\t{{.Dir}}{{range .GoFiles}}\t{{.}}{{end}}{{end}}"
+	cmd := exec.CommandContext(ctx, "go", "list", "-f", format, "./...")
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	text, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("list the packages: %w", err)
 	}
-	for d := json.NewDecoder(bytes.NewReader(text)); ; {
-		p := &tested{}
-		if err := d.Decode(p); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("list the packages: %w", err)
-		}
-		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 && pattern.MatchString(p.ImportPath) && !support.MatchString(p.ImportPath) {
-			all = append(all, p)
+	for line := range strings.Lines(string(text)) {
+		words := strings.Split(strings.TrimSpace(line), "\t")
+		if p := words[0]; pattern.MatchString(p) && !support.MatchString(p) {
+			all = append(all, &tested{path: p, module: words[1], dir: words[2], goFiles: words[3:]})
 		}
 	}
+	return all, nil
 }
 
 // short is the import path within the module.
 func (p *tested) short() string {
-	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
+	return strings.TrimPrefix(strings.TrimPrefix(p.path, p.module), "/")
 }
 
 // prepare runs the tests of the package once without a change. If they pass within the time limit, it lists the
@@ -81,8 +76,8 @@ func (p *tested) prepare(ctx context.Context, o *options, random *rand.Rand) err
 		o.printf("left out %s: without a change its tests are %s\n", p.short(), v)
 		return nil
 	}
-	for _, file := range p.GoFiles {
-		source, err := os.ReadFile(filepath.Join(p.Dir, file))
+	for _, file := range p.goFiles {
+		source, err := os.ReadFile(filepath.Join(p.dir, file))
 		if err != nil {
 			return err
 		}
@@ -107,14 +102,14 @@ func (p *tested) test(ctx context.Context, most time.Duration, flags ...string) 
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "test")
 	build := exec.CommandContext(ctx, "go", append([]string{"test", "-vet=off", "-c", "-ldflags=-s -w", "-o", binary}, append(flags, ".")...)...)
-	build.Dir = p.Dir
+	build.Dir = p.dir
 	if build.Run() != nil {
 		return unbuilt, ctx.Err()
 	}
 	running, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	run := exec.CommandContext(running, binary, "-test.failfast")
-	run.Dir, run.WaitDelay = p.Dir, time.Second
+	run.Dir, run.WaitDelay = p.dir, time.Second
 	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	run.Cancel = func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGKILL) } // and the processes that the tests started
 	switch err := run.Run(); {
@@ -137,7 +132,7 @@ func (m *mutant) try(ctx context.Context, o *options) (verdict, error) {
 	}
 	defer os.RemoveAll(dir)
 	changed, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(m.Dir, m.file): changed}})
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(m.dir, m.file): changed}})
 	if err = errors.Join(err, os.WriteFile(changed, m.mutated(), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", err
 	}
@@ -145,8 +140,8 @@ func (m *mutant) try(ctx context.Context, o *options) (verdict, error) {
 	if err != nil || v != survived || !o.all {
 		return v, err
 	}
-	others := exec.CommandContext(ctx, "go", "test", "-vet=off", "-failfast", "-overlay", overlay, m.Module.Path+"/...")
-	others.Dir = m.Dir
+	others := exec.CommandContext(ctx, "go", "test", "-vet=off", "-failfast", "-overlay", overlay, m.module+"/...")
+	others.Dir = m.dir
 	if others.Run() != nil {
 		return elsewhere, ctx.Err()
 	}
