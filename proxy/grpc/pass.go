@@ -94,7 +94,11 @@ func (k *call) forward(ctx context.Context, to *node.Stream, hold func() *conn.R
 		case err != nil:
 			return err
 		}
-		if sendToNode(to, message, held) != nil {
+		err = to.Send(message)
+		if held != nil {
+			held.Release()
+		}
+		if err != nil {
 			return nil //nolint:nilerr // sendBack receives the reason
 		}
 	}
@@ -136,14 +140,6 @@ func (k *call) charge(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// sendToNode sends a message to a node and releases its memory once it has been written.
-func sendToNode(to *node.Stream, message []byte, held *conn.RequestBody) error {
-	if held != nil {
-		defer held.Release()
-	}
-	return to.Send(message)
 }
 
 // sendBack sends the node's messages and status to the client, unless its headers state a height below a required block.

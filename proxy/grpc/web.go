@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"mime"
 	"net/http"
 	"slices"
 	"strconv"
@@ -34,9 +33,7 @@ const textType = WebType + "-text" // with both bodies in base64
 // ServeWeb answers a gRPC-Web call.
 func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	s := &webStream{w: w, conn: conn.Of(r), header: metadata.MD{}, trailer: metadata.MD{}, most: d.o.Posting.MaxBody, typ: r.Header.Get("Content-Type")}
-	if media, _, err := mime.ParseMediaType(s.typ); err == nil {
-		s.text = strings.HasPrefix(media, textType)
-	}
+	s.text = strings.HasPrefix(strings.ToLower(s.typ), textType)
 	ctx, cancel, err := withTimeout(r.Context(), r.Header.Get("Grpc-Timeout"))
 	defer cancel()
 	s.ctx = ctx
