@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -71,8 +70,7 @@ const (
 )
 
 func newBed(ctx context.Context, r *rig.Rig, p *campaign, s setup) *bed {
-	b := &bed{Rig: r, plan: p, setup: s, links: map[string]link{}}
-	b.began = time.Now()
+	b := &bed{Rig: r, plan: p, setup: s, links: map[string]link{}, began: time.Now()}
 	b.chain = b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Dialect: s.dialect, Faults: devnet.Faults{Node: devnet.Fault{Latency: nodeLatency}}})
 	b.lowest = b.chain.Height()
 	b.forks = []clients.Fork{{Began: b.began, From: b.lowest}}
@@ -153,18 +151,6 @@ func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 		r.ready.Store(true)
 		b.replicas = append(b.replicas, r)
 	}
-}
-
-// behind returns s with the nodes behind links, REST and CometBFT of the first one first.
-func (b *bed) behind(link string, s rig.Serving) rig.Serving {
-	all := append([]string{s.Node, s.Comet}, s.Flags...)
-	for i, server := range all {
-		if strings.HasPrefix(server, "http://") {
-			all[i] = "http://" + b.through(link, rig.Host(server))
-		}
-	}
-	s.Node, s.Comet, s.Flags = all[0], all[1], all[2:]
-	return s
 }
 
 // startIngress starts an nginx in front of all replicas. Its clients share its connections to them.
@@ -256,26 +242,6 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 		s.Flags = append(s.Flags, "--store", b.startStore(ctx), "--collections-auth", "none")
 	}
 	return s
-}
-
-// stoppable returns the URL of a node's server, through a relay if the setup can stop nodes.
-func (b *bed) stoppable(ctx context.Context, server string) string {
-	if !b.setup.stops {
-		return server
-	}
-	p, addr := b.Relay(ctx, rig.Host(server))
-	b.relays = append(b.relays, p)
-	return "http://" + addr
-}
-
-// reach returns the URL of a server, through a link if the setup has links.
-func (b *bed) reach(link, server string) string {
-	if !b.setup.links {
-		return server
-	}
-	through := rig.Must(url.Parse(server))
-	through.Host = b.through(link, through.Host)
-	return through.String()
 }
 
 func oneRedis(ctx context.Context, b *bed) (url string) {

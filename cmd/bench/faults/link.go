@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/Shopify/toxiproxy/v2"
@@ -40,6 +41,38 @@ func (b *bed) through(name, addr string) string {
 	b.OnStop(p.Stop)
 	b.links[name] = append(b.links[name], p)
 	return p.Listen
+}
+
+// behind returns s with the nodes behind links, REST and CometBFT of the first one first.
+func (b *bed) behind(link string, s rig.Serving) rig.Serving {
+	all := append([]string{s.Node, s.Comet}, s.Flags...)
+	for i, server := range all {
+		if strings.HasPrefix(server, "http://") {
+			all[i] = "http://" + b.through(link, rig.Host(server))
+		}
+	}
+	s.Node, s.Comet, s.Flags = all[0], all[1], all[2:]
+	return s
+}
+
+// stoppable returns the URL of a node's server, through a relay if the setup can stop nodes.
+func (b *bed) stoppable(ctx context.Context, server string) string {
+	if !b.setup.stops {
+		return server
+	}
+	p, addr := b.Relay(ctx, rig.Host(server))
+	b.relays = append(b.relays, p)
+	return "http://" + addr
+}
+
+// reach returns the URL of a server, through a link if the setup has links.
+func (b *bed) reach(link, server string) string {
+	if !b.setup.links {
+		return server
+	}
+	through := rig.Must(url.Parse(server))
+	through.Host = b.through(link, through.Host)
+	return through.String()
 }
 
 func (l link) fail(toxics ...string) error {
