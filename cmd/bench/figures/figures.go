@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 )
 
 // Median is NaN of nothing.
@@ -85,32 +85,20 @@ func Row(cells ...any) []string {
 	return row
 }
 
-// Table prints rows below their head. Columns of numbers, or of which the first row has
-// nothing, are set right.
+// Table prints rows below their head. GitHub aligns columns of numbers, or whose first row is empty, to the right.
 func (r Report) Table(title string, head []string, rows [][]string) {
-	widths, rule := make([]int, len(head)), make([]string, len(head))
+	rule := make([]string, len(head))
 	for i := range head {
-		for _, row := range append(rows, head) {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
-		}
-		rule[i] = strings.Repeat("-", widths[i]+1) + ":"
+		rule[i] = "---:"
 		if len(rows) > 0 && rows[0][i] != "" && !strings.ContainsRune("0123456789-", rune(rows[0][i][0])) {
-			rule[i] = strings.Repeat("-", widths[i]+2)
-			widths[i] = -widths[i] // fmt sets it left
+			rule[i] = "---"
 		}
 	}
 	fmt.Fprintf(r.W, "%s:\n\n", title)
-	r.row(widths, head)
-	fmt.Fprintln(r.W, "|"+strings.Join(rule, "|")+"|")
-	for _, row := range rows {
-		r.row(widths, row)
+	w := tabwriter.NewWriter(r.W, 0, 0, 1, ' ', 0)
+	for _, row := range slices.Concat([][]string{head, rule}, rows) {
+		fmt.Fprintln(w, "| "+strings.Join(row, "\t| ")+"\t|")
 	}
+	_ = w.Flush() // fails only if the output is closed
 	fmt.Fprintln(r.W)
-}
-
-func (r Report) row(widths []int, cells []string) {
-	for i, cell := range cells {
-		fmt.Fprintf(r.W, "| %*s ", widths[i], cell)
-	}
-	fmt.Fprintln(r.W, "|")
 }

@@ -23,6 +23,6 @@ func TestQuantiles(t *testing.T) {
 func TestTableHasTheFormOfGitHub(t *testing.T) {
 	var text strings.Builder
 	Report{&text}.Table("speed", []string{"server", "req/s"}, [][]string{{"µ", "1.5k"}, {"nginx", "12k"}})
-	want := "speed:\n\n| server | req/s |\n|--------|------:|\n| µ      |  1.5k |\n| nginx  |   12k |\n\n"
+	want := "speed:\n\n| server | req/s |\n| ---    | ---:  |\n| µ      | 1.5k  |\n| nginx  | 12k   |\n\n"
 	expect.NoDiff(t, text.String(), want, "table")
 }

@@ -84,8 +84,6 @@ func coinJSON(denom string, amount int64) string {
 	return fmt.Sprintf(`{"denom":%q,"amount":"%d"}`, denom, amount)
 }
 
-func (c coin) name() string { return c.Denom }
-
 // balances serves balances and spendable balances.
 func balances(q *query) (string, error) {
 	raw, err := q.holder()
@@ -99,7 +97,7 @@ func balances(q *query) (string, error) {
 	if a == nil {
 		a = &account{}
 	}
-	return state.List(&q.Query, "balances", a.coins, coin.name, func(c coin) string {
+	return state.List(&q.Query, "balances", a.coins, func(c coin) string { return c.Denom }, func(c coin) string {
 		denom := c.Denom
 		if denom == ibcDenom && q.args["resolve_denom"] == "true" {
 			denom = "transfer/channel-0/uatom"

@@ -105,10 +105,8 @@ func Bech32(prefix, raw string) string {
 	return text
 }
 
-// lengthPrefixed returns an address as in most page keys.
-func lengthPrefixed(raw string) string { return string(rune(len(raw))) + raw }
-
-func (v *Validator) key() string { return lengthPrefixed(v.Raw) }
+// key returns the address after its length, as in most page keys.
+func (v *Validator) key() string { return string(rune(len(v.Raw))) + v.Raw }
 
 // validator renders a validator.
 func (q *Query) validator(v *Validator) string {
