@@ -3,6 +3,7 @@ package story
 import (
 	"encoding/base64"
 	"math/bits"
+	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
@@ -58,13 +59,11 @@ func (format pageKeyFormat) read(value string) (string, bool) {
 
 // pageFlag is the kind of a page's flags. false means the same as no value.
 var pageFlag = dialect.Kind{Expects: "true or false", Read: func(value string) (string, bool) {
-	switch strings.ToLower(value) {
-	case "0", "f", "false":
-		return "", true
-	case "1", "t", "true":
-		return "true", true
+	on, err := strconv.ParseBool(strings.ToLower(value))
+	if !on {
+		return "", err == nil
 	}
-	return "", false
+	return "true", true
 }}
 
 // nodePageSize is the number of items on a page of the node without a limit.

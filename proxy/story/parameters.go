@@ -176,15 +176,7 @@ func readStatus(value string) (string, bool) {
 
 // isHex reports whether the text is 0x or 0X, followed by size bytes in hex.
 func isHex(s string, size int) bool {
-	if len(s) != 2+2*size || s[0] != '0' || s[1] != 'x' && s[1] != 'X' {
-		return false
-	}
-	for _, c := range []byte(s[2:]) {
-		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
-			return false
-		}
-	}
-	return true
+	return len(s) == 2+2*size && s[0] == '0' && s[1]|0x20 == 'x' && strings.Trim(s[2:], "0123456789abcdefABCDEF") == ""
 }
 
 func allDigits(s string) bool {
