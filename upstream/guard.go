@@ -42,7 +42,6 @@ func GuardInput(log *slog.Logger, task string, work func()) {
 	})
 }
 
-// manyPanics is the number of panics within a minute that Panicking reports.
 const manyPanics = 3
 
 // recent holds the times of the latest panics, the oldest first.

@@ -87,7 +87,6 @@ func (ep *Endpoint) canonicalize(q *RowQuery, u *url.URL) (err error) {
 	return nil
 }
 
-// setKey sets the key for the path and the values, and the query for the node.
 func (q *RowQuery) setKey(prefix string, v Values) {
 	var buf [256]byte
 	text := AppendPath(append(buf[:0], prefix...), q.Path)
@@ -163,7 +162,6 @@ func hasBody(r *http.Request) bool {
 	return err != io.EOF
 }
 
-// plan returns the Plan of a request.
 func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	q, err := ep.Parse(r)
 	if err != nil {
@@ -182,7 +180,6 @@ func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	return plan, nil
 }
 
-// feed returns the feed of a request for streams.
 func (ep *Endpoint) feed(r *http.Request) (web.Feed, error) {
 	q, err := ep.Parse(r)
 	if err != nil {

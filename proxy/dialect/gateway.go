@@ -79,7 +79,6 @@ func (p *Parser) conflict(field int, name string, seen Values) error {
 	return nil
 }
 
-// isBelow reports whether a name is a subfield of another one.
 func isBelow(name, whole string) bool {
 	rest, ok := strings.CutPrefix(name, whole)
 	return ok && strings.HasPrefix(rest, ".")

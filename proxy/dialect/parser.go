@@ -113,7 +113,6 @@ type segment struct {
 	Rest    bool   // takes all that follows
 }
 
-// parsePattern reads a pattern as [Row] has it.
 func parsePattern(text string) (p pattern, err error) {
 	for part := range strings.SplitSeq(text[1:], "/") {
 		if len(p) > 0 && p[len(p)-1].Rest {

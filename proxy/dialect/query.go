@@ -9,7 +9,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// readQuery reads the query of a request.
 func (ep *Endpoint) readQuery(q *RowQuery, raw string) (v Values, err error) {
 	v, unknown, err := ep.ReadQuery(raw)
 	if err == nil && ep.Page != nil {

@@ -94,7 +94,6 @@ func (p pattern) matches(parts []string) bool {
 // maxParts is the maximum number of segments that a path is split into without an allocation.
 const maxParts = 24
 
-// split appends the segments of a path.
 func split(parts []string, path string) []string {
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		parts = append(parts, part)

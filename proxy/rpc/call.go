@@ -107,7 +107,6 @@ func (k *call) key(text string) string {
 	return k.m.path() + "?" + strings.ReplaceAll(text, "@", `\u0040`)
 }
 
-// number returns an integer parameter, 0 for none.
 func number(value json.RawMessage) int64 {
 	if value == nil {
 		return 0

@@ -30,7 +30,6 @@ type param struct {
 	kind kind
 }
 
-// abciQuery is the method that queries the application.
 const abciQuery = "abci_query"
 
 // isExclusive reports whether calls of a method wait for earlier calls and delay later ones. Writes are sent in

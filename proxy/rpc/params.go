@@ -108,7 +108,6 @@ func (k kind) quote(s string) (canonical json.RawMessage, ok bool) {
 	return k.encode(b), err == nil
 }
 
-// encode returns the canonical JSON of bytes.
 func (k kind) encode(b []byte) json.RawMessage {
 	if k == hexBytes {
 		return fmt.Appendf(nil, `"%X"`, b)
@@ -131,7 +130,6 @@ func (m *method) object(a arguments) json.RawMessage {
 	return append(b, '}')
 }
 
-// get returns a parameter by name, nil for none.
 func (a arguments) get(m *method, name string) json.RawMessage {
 	if i := m.indexOf(name); i >= 0 {
 		return a[i]
@@ -139,7 +137,6 @@ func (a arguments) get(m *method, name string) json.RawMessage {
 	return nil
 }
 
-// indexOf returns the position of a parameter, -1 if there is none of that name.
 func (m *method) indexOf(name string) int {
 	return slices.IndexFunc(m.params, func(p param) bool { return p.name == name })
 }
@@ -153,7 +150,6 @@ func unquoted(value json.RawMessage) (s string) {
 	return s
 }
 
-// with returns a copy with another value of a parameter.
 func (a arguments) with(m *method, name string, value json.RawMessage) arguments {
 	b := slices.Clone(a)
 	b[m.indexOf(name)] = value

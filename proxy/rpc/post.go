@@ -15,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// servePost answers a body: a call or a batch.
 func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) error {
 	var run []jsonrpc.Call
 	calls := 0
@@ -54,7 +53,6 @@ func refuse(c *gin.Context, rec *record.Record, id json.RawMessage, member []byt
 	return nil
 }
 
-// routeOf returns the route name of a method in metrics.
 func (d *Handler) routeOf(method string) string {
 	if d.methods[method] == nil {
 		return web.NoRoute
@@ -128,5 +126,4 @@ func (k *pendingCall) send(c *gin.Context, rec *record.Record, id json.RawMessag
 	return nil
 }
 
-// noStore is the Cache-Control of responses that no cache may store.
 const noStore = "no-store"

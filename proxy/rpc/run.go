@@ -86,7 +86,6 @@ func makeQueries(pending []*pendingCall) (first *blocks.Query) {
 	return first
 }
 
-// runConcurrently calls do from begin up to end, with a number of workers.
 func runConcurrently(begin, end, workers int, do func(i int)) {
 	if end-begin == 1 || workers == 1 {
 		for i := begin; i < end; i++ {

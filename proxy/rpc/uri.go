@@ -31,7 +31,6 @@ func (m *method) readForm(r *http.Request) (a arguments, ok bool) {
 	return a, true
 }
 
-// parse converts a value of a URI to canonical JSON.
 func (k kind) parse(value string) (json.RawMessage, bool) {
 	switch k {
 	case integer:
@@ -49,7 +48,6 @@ func (k kind) parse(value string) (json.RawMessage, bool) {
 	return k.canonicalize(json.RawMessage(value))
 }
 
-// serveURI answers a method named by its path.
 func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) error {
 	m := d.methods[name]
 	switch {

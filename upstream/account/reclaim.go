@@ -77,7 +77,6 @@ func (a *Account) Reclaim(n int64) {
 	}
 }
 
-// order returns the holders in closing order.
 func (r *reclaimer) order() (all []Holder) {
 	sums := map[netip.Addr]int64{}
 	for source := range r.sources {

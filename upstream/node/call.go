@@ -31,7 +31,6 @@ type Call struct {
 // queryMethod is the method that reads state. Only its results name the height at which the state was read.
 const queryMethod = "abci_query"
 
-// call sends a call to the node's RPC server once.
 func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, error) {
 	if r.Call.Target != "" {
 		return e.callURI(ctx, r)

@@ -73,7 +73,6 @@ func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, err
 	return c.readAnswer(response, r, height)
 }
 
-// readAnswer reads the response to a request at a height.
 func (c *client) readAnswer(response *http.Response, r Request, height int64) (*Answer, error) {
 	body, err := c.read(response, c.largest(r))
 	if err != nil {

@@ -130,7 +130,6 @@ func (e *endpoint) locate(ctx context.Context, height int64, a *Answer) (*Answer
 	return a, nil
 }
 
-// readable reports whether the node can read at a height.
 func (e *endpoint) readable(ctx context.Context, height int64) (bool, error) {
 	a, err := e.client.get(ctx, Request{Path: e.client.protocol.probe}, height)
 	return err == nil && a.Reason == OK, err

@@ -200,7 +200,6 @@ func (e *endpoint) recordREST(err error) {
 	})
 }
 
-// close closes idle connections, and all connections to the gRPC server.
 func (e *endpoint) close() {
 	e.client.http.CloseIdleConnections()
 	if e.comet != nil {

@@ -43,7 +43,6 @@ func (p *Pool) Executed(ctx context.Context, client string, height, number int64
 	return height, newest, nil
 }
 
-// fetchExecuted reads the newest execution block included at a height.
 func (p *Pool) fetchExecuted(ctx context.Context, client string, epoch, height int64) (int64, error) {
 	if height == p.Tip().Height {
 		client = executionReader
@@ -138,7 +137,6 @@ func (e *executions) since(epoch, number int64) int64 {
 	return e.all[i].height
 }
 
-// at returns the newest execution block included at a height, if known.
 func (e *executions) at(epoch, height int64) (newest int64, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -84,7 +84,6 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 	return c, nil
 }
 
-// close closes all connections. Streams end.
 func (c *grpcClient) close() {
 	c.end()
 	c.streams.CloseIdleConnections()
@@ -104,7 +103,6 @@ func ParseTarget(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// forget makes the server's chain unknown.
 func (c *grpcClient) forget() {
 	if c.chain.Swap(nil) != nil {
 		c.unknownSince.Store(time.Now().UnixNano())

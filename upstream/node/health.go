@@ -85,7 +85,6 @@ func (h Health) Starting() bool {
 	return h.Outage == "" && !h.WrongChain && (h.Unseen || !h.Answering)
 }
 
-// answering reports whether the REST server responded recently.
 func (v *view) answering() bool { return time.Since(v.answered) <= answersFor }
 
 // Health returns the state of each endpoint, in configuration order.

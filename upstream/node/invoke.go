@@ -33,7 +33,6 @@ const (
 	UnrunType   = "application/x-protobuf; messageType=google.rpc.Status; handler=unrun" // no handler has run
 )
 
-// invoke sends a call to the node's gRPC server once.
 func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer, error) {
 	var header, trailer metadata.MD
 	ctx = e.grpc.outgoing(ctx, r.sentHeight(height))

@@ -60,7 +60,6 @@ func (m *metrics) countRequest(node string, r Request, start time.Time, answer *
 	m.answers.WithLabelValues(node, reason).Inc()
 }
 
-// labelOf returns the label for the answer's reason or the kind of error.
 func labelOf(answer *Answer, err error) string {
 	switch kind := upstream.KindOf(err); {
 	case err == nil:

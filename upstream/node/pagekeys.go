@@ -38,7 +38,6 @@ const keyFormFor = time.Minute
 
 var errKeyForm = errors.New("the node's page keys have no known form")
 
-// pageKeys is the known form of a node's page keys.
 type pageKeys struct {
 	form   KeyForm // found by the last test, but it may have changed since
 	tested time.Time

@@ -126,7 +126,6 @@ func New(o Options) (*Pool, error) {
 
 func (p *Pool) endpoints() []*endpoint { return *p.members.Load() }
 
-// methodLinks matches the links on CometBFT's page of methods.
 var methodLinks = regexp.MustCompile(`<a href="//[^"/]*/([a-z][a-z0-9_]*)`)
 
 // CheckComet reads the status of an endpoint's CometBFT and the methods that it lists.

@@ -44,7 +44,6 @@ func (r Request) writes() bool {
 	return r.Post != nil || r.Call != nil && r.Call.Write || r.Invoke != nil && r.Invoke.Write
 }
 
-// sentHeight returns the height to send to the node, or 0.
 func (r Request) sentHeight(height int64) int64 {
 	if r.Unpinned {
 		return 0
@@ -52,7 +51,6 @@ func (r Request) sentHeight(height int64) int64 {
 	return height
 }
 
-// queued returns the request in the form of package queue.
 func (r Request) queued() queue.Request {
 	return queue.Request{Client: r.Client, Cost: r.Cost, Miss: r.Miss, Background: r.Background, Ahead: r.Ahead}
 }

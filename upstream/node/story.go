@@ -13,7 +13,6 @@ import (
 // noRoute is the response of a node that does not have the path. It has no envelope, because no handler ran.
 const noRoute = "404 page not found"
 
-// noSuchPath is the Text of an answer for an unknown path.
 const noSuchPath = "the chain node has no such path"
 
 // readStory interprets a response. The node's status for every failure is 500. It returns false if the response did not come

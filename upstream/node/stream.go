@@ -28,7 +28,6 @@ import (
 // grpcType is the media type of gRPC. A format such as +proto may follow.
 const grpcType = "application/grpc"
 
-// streamTransport returns a transport for streams.
 func streamTransport(dial time.Duration) *http.Transport {
 	t := &http.Transport{
 		Proxy:               tlsProxy,
@@ -187,7 +186,6 @@ func (s *Stream) read(body *io.LimitedReader, compressed bool) (message []byte, 
 	return message, err
 }
 
-// lost returns the status of a stream that ended without one.
 func (s *Stream) lost() error {
 	if ended := s.ctx.Err(); ended != nil {
 		return status.FromContextError(ended).Err()
@@ -217,7 +215,6 @@ func checkGRPC(r *http.Response) error {
 // isBare reports whether a response consists of trailers alone, which HTTP sends as headers.
 func isBare(r *http.Response) bool { return r.Header.Get("Grpc-Status") != "" }
 
-// end returns the status in the trailers.
 func (s *Stream) end() error {
 	last := s.response.Trailer
 	if isBare(s.response) {

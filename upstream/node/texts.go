@@ -94,10 +94,8 @@ func rowOf(by api, text string) int {
 	return -1
 }
 
-// latest matches the node's newest height in a refusal.
 var latest = regexp.MustCompile(`\(latest height: (\d{1,18})\)`)
 
-// latestIn returns the newest height in a refusal, or 0.
 func latestIn(text string) int64 {
 	match := latest.FindStringSubmatch(text)
 	if match == nil {

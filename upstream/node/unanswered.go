@@ -13,7 +13,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// nodeName names the nodes in error messages for clients.
 const nodeName = "the chain node"
 
 // ErrForeign is the error of a response below 500 that is not in a node's form, such as an HTML page.
@@ -58,7 +57,6 @@ func (f *fetch) refusal() *Answer {
 	return &a
 }
 
-// noEndpoint returns the error if no endpoint is usable.
 func (p *Pool) noEndpoint() error {
 	var reasons []error
 	foreign := 0
@@ -100,7 +98,6 @@ func (p *Pool) late(ctx context.Context, height int64) error {
 	}
 }
 
-// busy returns the error for a request that got no turn.
 func (e *endpoint) busy(r Request, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -115,12 +112,10 @@ func (e *endpoint) busy(r Request, err error) error {
 	return busy
 }
 
-// badAnswer returns the error for an invalid or incomplete response.
 func badAnswer(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: nodeName + " gave an unusable answer", Err: err}
 }
 
-// readFailed returns the error for a response that could not be read.
 func readFailed(err error) *upstream.Error {
 	switch {
 	case errors.Is(err, account.ErrTooLarge):
@@ -132,7 +127,6 @@ func readFailed(err error) *upstream.Error {
 	}
 }
 
-// noMemory returns the error for a request that exceeds the free memory.
 func noMemory(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.Overloaded, Msg: "too little memory is free to query " + nodeName, Err: err, RetryAfter: time.Second}
 }
@@ -155,7 +149,6 @@ func (e *endpoint) gateway(api upstream.API, code int64, text string, retry time
 	return failure
 }
 
-// notNode returns the error for a response that did not come from a node.
 func notNode(r *http.Response) *upstream.Error {
 	cause := fmt.Errorf("status %d %w", r.StatusCode, ErrForeign)
 	if r.StatusCode >= http.StatusInternalServerError {

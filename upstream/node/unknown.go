@@ -29,7 +29,6 @@ func (e *endpoint) timeoutOf(r Request) time.Duration {
 	}
 }
 
-// largest returns the maximum size of a response, in bytes.
 func (c *client) largest(r Request) int64 {
 	if r.Cost == Unknown {
 		return min(c.maxBody, unknownBody)
@@ -60,7 +59,6 @@ func (c *client) getUnknown(ctx context.Context, r Request, response *http.Respo
 	}
 }
 
-// noPath returns the answer of a node that does not have the path.
 func noPath() *Answer {
 	return &Answer{Status: http.StatusNotFound, NodeStatus: http.StatusNotFound, Reason: NotFound, Text: noSuchPath, NoPath: true}
 }

@@ -145,7 +145,6 @@ func (c *conn) send(message []byte) {
 	c.write(message)
 }
 
-// eventMethod returns "subscribe" if the client has subscriptions, and "" otherwise.
 func (c *conn) eventMethod() string {
 	if c.subscriber.IsSubscribed() {
 		return "subscribe"

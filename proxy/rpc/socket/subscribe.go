@@ -41,7 +41,6 @@ var (
 	errLongParams = errors.New("maximum query length exceeded")
 )
 
-// changeSubscription subscribes or unsubscribes. Its error is the node's.
 func (c *conn) changeSubscription(r jsonrpc.Call) error {
 	if r.Method == "unsubscribe_all" {
 		return c.subscriber.UnsubscribeAll()
@@ -66,7 +65,6 @@ func (c *conn) changeSubscription(r jsonrpc.Call) error {
 	return c.subscriber.Subscribe(query, label{r.ID, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"query":%s,`, r.ID, text)})
 }
 
-// writeEvents writes events until there are none.
 func (c *conn) writeEvents() {
 	for {
 		m, ok := c.subscriber.Next(c.ctx)

@@ -95,7 +95,6 @@ func (c *conn) isExclusive(t *turn) bool {
 	return t.err != nil || t.call.ID == nil || isSubscriptionMethod(t.call.Method) || c.handler.o.Methods.IsExclusive(t.call.Method)
 }
 
-// work answers calls until the queue is empty.
 func (c *conn) work() {
 	for {
 		c.mu.Lock()
@@ -157,7 +156,6 @@ func (c *conn) answerCounted(method string, id json.RawMessage, do func() (size 
 	}
 }
 
-// release releases the memory of an answered turn.
 func (t *turn) release() {
 	if t.done != nil {
 		<-t.done

@@ -114,7 +114,6 @@ func (q *queue) wait(ctx context.Context, mu *sync.Mutex, w *waiter, patience ti
 	return err
 }
 
-// remove removes a waiter that had no turn.
 func (q *queue) remove(w *waiter) {
 	q.waits[w.cost]--
 	w.in.Remove(w.place)
@@ -159,7 +158,6 @@ func (l *line) first(scans bool) *waiter {
 	return miss
 }
 
-// countTurn updates run for the turn of w.
 func (l *line) countTurn(w *waiter) {
 	switch {
 	case w.in != &l.misses:

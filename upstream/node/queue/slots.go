@@ -199,7 +199,6 @@ func (s *Slots) nextUnknown() *waiter {
 	return s.unknown.next(true)
 }
 
-// countTurn updates run and sinceUnknown for a turn of a queue.
 func (s *Slots) countTurn(q *queue) {
 	s.sinceUnknown++
 	switch {
