@@ -75,7 +75,14 @@ func (e *endpoint) serves(r Request, chain string) identity {
 	if r.Invoke == nil || e.grpc == nil {
 		return ownChain
 	}
-	return e.grpc.serves(chain)
+	switch named := e.grpc.chain.Load(); {
+	case named == nil:
+		return unknownChain
+	case *named == chain:
+		return ownChain
+	default:
+		return otherChain
+	}
 }
 
 // allows reports whether the request can be sent to an endpoint.

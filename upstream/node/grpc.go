@@ -190,18 +190,6 @@ const (
 	otherChain
 )
 
-// serves returns whether the server serves a chain.
-func (c *grpcClient) serves(chainID string) identity {
-	switch chain := c.chain.Load(); {
-	case chain == nil:
-		return unknownChain
-	case *chain == chainID:
-		return ownChain
-	default:
-		return otherChain
-	}
-}
-
 // maySoonBeKnown reports whether the server's chain has been unknown for less than patience.
 func (c *grpcClient) maySoonBeKnown(patience time.Duration) bool {
 	return time.Since(time.Unix(0, c.unknownSince.Load())) < patience
