@@ -52,6 +52,16 @@ func (c *chain) Tip() tip.Tip {
 	return c.tip
 }
 
+// HashOf knows the hash of a block from the header of the next one.
+func (c *chain) HashOf(height int64) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if height >= c.tip.Height {
+		return ""
+	}
+	return c.hash(height)
+}
+
 func (c *chain) Moved() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,6 +32,8 @@ type Heights interface {
 	Tip() tip.Tip
 	// Moved returns a channel that is closed when the tip moves. Call it before Tip.
 	Moved() <-chan struct{}
+	// HashOf returns the hash of a block at or below the tip, or "" if it is unknown.
+	HashOf(height int64) string
 }
 
 // A Node is one node's CometBFT.
@@ -137,15 +139,19 @@ func (f *Feed) startAtTip() {
 	f.nextAt(f.o.Heights.Tip())
 }
 
-// nextAt returns the height to announce next, or 0 while no tip is known. If it is unknown, if the chain was rolled back,
-// or if the tip was too high when the first client subscribed, it becomes the height after t. No block is announced twice.
+// nextAt returns the height to announce next, or 0 while no tip is known. If it is unknown, if a new epoch's chain may lack the
+// last block, or if the tip was too high when the first client subscribed, it becomes the height after t. No block is announced
+// twice.
 func (f *Feed) nextAt(t tip.Tip) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case t.Height <= 0:
 	case f.epoch != t.Epoch:
-		f.next, f.last, f.sent, f.epoch = t.Height+1, "", 0, t.Epoch
+		if f.last == "" || t.Height < f.next-1 || f.o.Heights.HashOf(f.next-1) != f.last {
+			f.next, f.last, f.sent = t.Height+1, "", 0
+		}
+		f.epoch = t.Epoch
 	case f.next == 0:
 		f.next, f.last = t.Height+1, ""
 	case f.last == "":

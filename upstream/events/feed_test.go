@@ -411,6 +411,25 @@ func TestBlocksAfterRollbackAreAnnounced(t *testing.T) {
 	})
 }
 
+// Redis is reached for the first time, or a node on a fork is excluded.
+func TestNoBlockIsMissedIfTheNextEpochHasTheSameChain(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.nodes[0].announce(101)
+		w.move(101, 0)
+		synctest.Wait()
+		w.move(102, 0)
+		synctest.Wait()
+		w.move(102, 7)
+		synctest.Wait()
+		w.nodes[0].announce(102)
+		w.move(103, 7)
+		w.nodes[0].announce(103)
+		w.expect(l, "NewBlock 101, NewBlock 102, NewBlock 103")
+	})
+}
+
 func TestSubscriptionMissesNoBlockAfterTheTipWasTooHigh(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		w.move(110, 0) // no read has proved it

@@ -42,6 +42,7 @@ type still struct{}
 func (still) ChainID() string        { return "chain-1" }
 func (still) Tip() tip.Tip           { return tip.Tip{Height: 100} }
 func (still) Moved() <-chan struct{} { return nil }
+func (still) HashOf(int64) string    { return "" }
 
 // methods answer calls by name.
 type methods func(r *http.Request, method string, params json.RawMessage) []byte
