@@ -126,8 +126,8 @@ func expectServable(t *testing.T, container any, configMap map[string]any) {
 func TestAnotherChartCanPutTheContainerIntoItsPod(t *testing.T) {
 	parent := t.TempDir()
 	for name, text := range map[string]string{
-		"Chart.yaml":  "apiVersion: v2\nname: node\nversion: 1.0.0\n",
-		"values.yaml": "tipcache: {mode: sidecar, config: {chain: {id: story-1}}}\n",
+		"Chart.yaml":  "apiVersion: v2\nname: node\nversion: 1.0.0\ndependencies: [{name: tipcache, version: 1.0.0, condition: tipcache.enabled}]\n",
+		"values.yaml": "tipcache: {enabled: true, mode: sidecar, config: {chain: {id: story-1}}}\n",
 		"templates/pod.yaml": `apiVersion: v1
 kind: Pod
 metadata: {name: node}
@@ -193,6 +193,7 @@ func TestChartBringsAlertsDashboardAndIngress(t *testing.T) {
 func TestChartServesRPCAndGRPCIfPortsAreSet(t *testing.T) {
 	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml")
 	service := fmt.Sprint(at(manifests["Service test-tipcache"], "spec"))
+	expect.Contains(t, service, "externalTrafficPolicy:Local", "Service of production-values.yaml")
 	for name, port := range map[string]string{"rpc": "26657", "grpc": "9090"} {
 		expect.Contains(t, service, "name:"+name+" port:"+port+" targetPort:tipcache-"+name, "ports of the Service for %s", name)
 	}
