@@ -122,12 +122,8 @@ func isSecret(path string) bool {
 
 func (r *fileReader) section(n *yaml.Node, path string, into reflect.Value) {
 	seen := map[string]bool{}
-	r.merge(n, path, into)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
-		if name.Tag == mergeTag {
-			continue
-		}
 		if seen[name.Value] {
 			r.problem(name, under(path, name.Value), "set twice")
 		}
@@ -148,24 +144,6 @@ func (r *fileReader) list(n *yaml.Node, path string, into reflect.Value) {
 		r.read(item, fmt.Sprintf("%s[%d]", path, i), into.Index(i))
 	}
 	delete(r.open, n)
-}
-
-const mergeTag = "!!merge"
-
-// merge reads the sections that << names. Keys next to it win over them.
-func (r *fileReader) merge(section *yaml.Node, path string, into reflect.Value) {
-	for i := 0; i+1 < len(section.Content); i += 2 {
-		from := section.Content[i+1]
-		switch {
-		case section.Content[i].Tag != mergeTag:
-		case from.Kind == yaml.SequenceNode:
-			for _, each := range slices.Backward(from.Content) {
-				r.read(each, path, into)
-			}
-		default:
-			r.read(from, path, into)
-		}
-	}
 }
 
 func (r *fileReader) items(n *yaml.Node, path string) (texts []string) {

@@ -103,7 +103,7 @@ func TestMalformedFilesAreRefused(t *testing.T) {
 		{"section in place of a value", "chain: {id: {name: x}}", "tipcache.yaml:1: chain.id: a value is expected here"},
 		{"list of sections", "chain: {nodes: [{url: x}]}", "tipcache.yaml:1: chain.nodes[0]: a single value is expected"},
 		{"alias that contains itself", "chain: &c {nested: *c}", "chain.nested: contains itself"},
-		{"section merged into itself", "chain: &c {<<: *c}", "chain: contains itself"},
+		{"merged section", "chain: &c {id: a}\nredis: {<<: *c}", "redis.<<.id: no such setting"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,10 +117,10 @@ func TestSectionsCanBeShared(t *testing.T) {
 	cfg := expect.Value(config.Load(config.Sources{File: writeFile(t, `
 routes:
   validators: &slow {fresh_blocks: 2, stale_blocks: 9}
-  pool: {fresh_blocks: 3, <<: *slow}
+  pool: *slow
 `)}))(t)
-	if p := cfg.Routes["pool"]; *p.FreshBlocks != 3 || *p.StaleBlocks != 9 {
-		t.Errorf("blocks of pool = %d fresh, %d stale; want 3 and 9", *p.FreshBlocks, *p.StaleBlocks)
+	if p := cfg.Routes["pool"]; *p.FreshBlocks != 2 || *p.StaleBlocks != 9 {
+		t.Errorf("blocks of pool = %d fresh, %d stale; want 2 and 9", *p.FreshBlocks, *p.StaleBlocks)
 	}
 }
 
