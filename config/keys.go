@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -13,10 +12,9 @@ type Key struct {
 	Flag    string // such as chain-id; "" means no flag
 	Doc     string
 	Default any
-	List    bool     // several values: repeated flags, separated by commas in the variable
-	Secret  bool     // never printed; the variable with the suffix _FILE names a file
-	Reload  bool     // can change while serving
-	OneOf   []string // the allowed values; nil allows any
+	List    bool // several values: repeated flags, separated by commas in the variable
+	Secret  bool // never printed; the variable with the suffix _FILE names a file
+	Reload  bool // can change while serving
 }
 
 // Keys returns all settings in the order of the struct.
@@ -32,7 +30,6 @@ func Keys() []Key {
 			List:    f.Type.Kind() == reflect.Slice,
 			Secret:  f.Tag.Get("secret") != "",
 			Reload:  f.Tag.Get("reload") != "",
-			OneOf:   listed(f.Tag.Get("oneof")),
 		})
 	})
 	return keys
@@ -40,11 +37,6 @@ func Keys() []Key {
 
 // noKey is the key of fields that are not settings.
 const noKey = "-"
-
-// listed returns the non-empty items of a tag.
-func listed(tag string) []string {
-	return slices.DeleteFunc(strings.Split(tag, ", "), func(item string) bool { return item == "" })
-}
 
 // eachKey visits all settings of a configuration.
 func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.StructField, v reflect.Value)) {

@@ -42,8 +42,6 @@ func newRoot(std streams) *cobra.Command {
 			return err
 		}},
 	)
-	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	complete(root)
 	for _, c := range append(root.Commands(), root) {
 		c.Version = version
 		c.SetVersionTemplate("{{.Version}}\n")

@@ -23,7 +23,6 @@ func importCommand(std streams) *cobra.Command {
 		Use: "import FILE.jsonl", Short: "load collections into a store from a file with one JSON object per line", Args: operands,
 		Long: "Load collections into a store from a file with one JSON object per line. If a line is invalid, nothing is loaded.\n" +
 			"The file name - reads standard input.",
-		ValidArgsFunction: cobra.FixedCompletions([]string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt),
 	}
 	settings := addFlagsOf(c.Flags(), func(k config.Key) bool { return k.Path == "collections.store" })
 	force := c.Flags().Bool("force", false, "import into an indexed store: the imported counts replace those of the chain")
