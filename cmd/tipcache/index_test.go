@@ -390,7 +390,7 @@ func TestFailureWhileTheStoreIsReplacedDoesNotSayThatItIsUnchanged(t *testing.T)
 
 // A lockDriver is an empty store with a free lock, and counts how often it was acquired.
 type lockDriver struct {
-	collections.Driver
+	collections.Ledger
 
 	leads int
 }

@@ -14,7 +14,7 @@ import (
 
 // A slowDriver never answers List, and counts calls of Ping, which take a while.
 type slowDriver struct {
-	collections.Driver
+	collections.Ledger
 
 	pings int
 }

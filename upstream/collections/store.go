@@ -51,27 +51,31 @@ type Driver interface {
 	List(ctx context.Context, q Query) (Page, error)
 	// Load inserts or replaces all collections of the sequence, or none. The last one of each address counts.
 	Load(ctx context.Context, all iter.Seq2[Collection, error]) error
+	// Mark returns the progress, or ErrNotIndexed if another server fills the store.
+	Mark(ctx context.Context) (Mark, error)
+	Ping(ctx context.Context) error
+	Close() error
+}
 
-	// The methods for indexers are those of Store, without timeouts.
+// A Ledger is a Driver for indexers. Its methods are those of Store, without timeouts.
+type Ledger interface {
+	Driver
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
 	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
 	StepBack(ctx context.Context, from, to ledger.Cursor) error
 	MarkIncomplete(ctx context.Context) error
 	Lead(ctx context.Context, work func(context.Context) error) error
-	Shadow(ctx context.Context) (name string, d Driver, err error)
+	Shadow(ctx context.Context) (name string, l Ledger, err error)
 	SwapIn(ctx context.Context) error
 	DropShadow(ctx context.Context) error
-	Mark(ctx context.Context) (Mark, error)
-
-	Ping(ctx context.Context) error
-	Close() error
 }
 
 // A Store answers queries about collections. It is safe for concurrent use.
 type Store struct {
 	name    string
 	driver  Driver
+	ledger  Ledger // the driver; nil if another server fills the store
 	timeout time.Duration
 	seconds *prometheus.HistogramVec // duration of List, by result
 	outage  *upstream.Outage
@@ -84,8 +88,9 @@ type Store struct {
 // New returns a Store with a driver. The name is for logs and contains no credentials.
 func New(name string, d Driver, o Options) *Store {
 	o = o.WithDefaults()
+	l, _ := d.(Ledger)
 	return &Store{
-		name: name, driver: d, timeout: o.Timeout, outage: upstream.NewOutage(o.Logger, "collection store "+name),
+		name: name, driver: d, ledger: l, timeout: o.Timeout, outage: upstream.NewOutage(o.Logger, "collection store "+name),
 		seconds: promauto.With(o.Registerer).NewHistogramVec(upstream.Durations("tipcache_collections_list_duration_seconds",
 			"Duration of page queries to the collection store in seconds, by result.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}), []string{"result"}),

@@ -17,7 +17,6 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 const maxBody = 8 << 20 // maximum size of a response in bytes
@@ -25,7 +24,6 @@ const maxBody = 8 << 20 // maximum size of a response in bytes
 // An httpStore reads from another server with the documented API: Story's API v4 or a tipcache. It is read-only. It provides
 // metadata, but no generation.
 type httpStore struct {
-	readOnly
 	endpoint string
 	key      string
 	secret   *strings.Replacer // hides the key, which a server may echo
@@ -147,34 +145,12 @@ func newListRequest(q collections.Query) (r collections.ListRequest) {
 	return r
 }
 
-// readOnly implements the methods of a Driver that a remote server does not offer.
-type readOnly struct{}
-
-func (readOnly) Load(context.Context, iter.Seq2[collections.Collection, error]) error {
+// Load fails, because the API has no request for it.
+func (*httpStore) Load(context.Context, iter.Seq2[collections.Collection, error]) error {
 	return collections.ErrReadOnly
 }
 
-func (readOnly) Owners(context.Context, []ledger.Address, []ledger.Hash) (o ledger.Owners, err error) {
-	return o, collections.ErrNotIndexed
-}
-func (readOnly) Shadow(context.Context) (string, collections.Driver, error) {
-	return "", nil, collections.ErrNotIndexed
-}
-func (readOnly) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) {
-	return nil, collections.ErrNotIndexed
-}
-func (readOnly) Apply(context.Context, ledger.Cursor, ledger.Tally) error {
-	return collections.ErrNotIndexed
-}
-func (readOnly) StepBack(_ context.Context, _, _ ledger.Cursor) error {
-	return collections.ErrNotIndexed
-}
-func (readOnly) MarkIncomplete(context.Context) error { return collections.ErrNotIndexed }
-func (readOnly) SwapIn(context.Context) error         { return collections.ErrNotIndexed }
-func (readOnly) DropShadow(context.Context) error     { return collections.ErrNotIndexed }
-func (readOnly) Lead(context.Context, func(context.Context) error) error {
-	return collections.ErrNotIndexed
-}
-func (readOnly) Mark(context.Context) (m collections.Mark, err error) {
+// Mark fails, because the API does not show the progress of an indexer.
+func (*httpStore) Mark(context.Context) (m collections.Mark, err error) {
 	return m, collections.ErrNotIndexed
 }

@@ -43,7 +43,7 @@ var swapInFormats = []string{
 const emptyFormat = `DELETE FROM %s.index_cursor; DELETE FROM %s.index_steps; DELETE FROM %s.index_ips;
 	DELETE FROM %s.index_disputes; DELETE FROM %s.collections`
 
-func (s *store) Shadow(ctx context.Context) (string, collections.Driver, error) {
+func (s *store) Shadow(ctx context.Context) (string, collections.Ledger, error) {
 	if err := s.ready(ctx); err != nil {
 		return "", nil, s.failed(err)
 	}
