@@ -6,6 +6,7 @@ import (
 	"context"
 	"hash/maphash"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ func (o *origin) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request,
 	}
 	switch now := time.Now(); a.Reason {
 	case node.OK, node.NotFound:
-		o.good.answered(goodInput{q.Path, q.RawQuery, now})
+		o.good.answered(goodInput{q.Key, now})
 	case node.Other:
 		a = o.good.judge(q, a, prev, now)
 	default:
@@ -48,15 +49,15 @@ type goodInputs struct {
 }
 
 type goodInput struct {
-	path, query string
-	at          time.Time
+	key string
+	at  time.Time
 }
 
 func (g *goodInputs) answered(in goodInput) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if first := &g.last[0]; first.path != in.path || first.query != in.query {
-		g.last[1] = *first
+	if first := g.last[0]; first.key != in.key {
+		g.last[1] = first
 	}
 	g.last[0] = in
 }
@@ -68,32 +69,18 @@ const lately = time.Minute
 // lately, the node reads something else at that height, and this key has no good answer. The answer is
 // node.Rejected then. Otherwise the row is believed to work no longer.
 func (g *goodInputs) judge(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if prev != nil && prev.Status == http.StatusOK {
-		g.forget()
-	} else if a.NodeWorks && g.has(q, now) {
-		rejected := *a
-		rejected.Reason, rejected.Status = node.Rejected, node.Rejected.Status()
-		return &rejected
+		g.last = [2]goodInput{}
 	}
-	return a
-}
-
-func (g *goodInputs) forget() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.last = [2]goodInput{}
-}
-
-// has reports whether another input of the row was answered recently.
-func (g *goodInputs) has(q *dialect.RowQuery, now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, in := range g.last {
-		if (in.path != q.Path || in.query != q.RawQuery) && now.Sub(in.at) < lately {
-			return true
-		}
+	works := func(in goodInput) bool { return in.key != q.Key && now.Sub(in.at) < lately }
+	if !a.NodeWorks || !slices.ContainsFunc(g.last[:], works) {
+		return a
 	}
-	return false
+	rejected := *a
+	rejected.Reason, rejected.Status = node.Rejected, node.Rejected.Status()
+	return &rejected
 }
 
 // Entry returns the entry for a node's answer. An unchanged answer is not shaped again.
