@@ -176,6 +176,7 @@ func TestChartBringsAlertsDashboardAndIngress(t *testing.T) {
 	if got := at(manifests["PrometheusRule test-tipcache"], "spec", "groups", "rules", "alert"); got == nil || got != alerts {
 		t.Errorf("first alert = %v, want %v", got, alerts)
 	}
+	expect.Contains(t, fmt.Sprint(manifests["ServiceMonitor test-tipcache"]), "replacement:tipcache/test-tipcache targetLabel:job", "job that TipcacheReplicaGone finds")
 	dashboard := expect.Value(os.ReadFile("grafana/tipcache.json"))(t)
 	got, _ := at(manifests["ConfigMap test-tipcache-dashboard"], "data", "tipcache.json").(string)
 	if strings.TrimSpace(got) != strings.TrimSpace(string(dashboard)) {
