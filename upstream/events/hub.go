@@ -119,16 +119,17 @@ func (h *hub) publish(e *Event) (offered int) {
 	if h.makeRoom(e) {
 		defer e.release()
 	}
-	for tag, values := range e.Tags {
-		for _, value := range values {
-			for g := range h.byValue[equality{tag, value}] {
-				offered += h.offer(g, e, size)
-			}
+	offer := func(requires equality) {
+		for g := range h.byValue[requires] {
+			offered += h.offer(g, e, size)
 		}
 	}
-	for g := range h.byValue[equality{}] {
-		offered += h.offer(g, e, size)
+	for tag, values := range e.Tags {
+		for _, value := range values {
+			offer(equality{tag, value})
+		}
 	}
+	offer(equality{})
 	return offered
 }
 

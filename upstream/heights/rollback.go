@@ -64,7 +64,11 @@ func (s *heightSource) checkHash(ctx context.Context, epoch, height int64, hash 
 		s.chain.excludeFork(s.node, height)
 		return false
 	}
-	s.rejoin()
+	s.silence = time.Time{}
+	if fork != 0 {
+		s.node.Logger.Info("node is on the same fork again")
+		s.node.update(func(v *State) { v.Fork = 0 })
+	}
 	return true
 }
 
@@ -120,16 +124,6 @@ func (c *Chain) excludeFork(n *Node, height int64) {
 		}
 	}
 	c.moved.notify()
-}
-
-// rejoin makes an excluded node usable again.
-func (s *heightSource) rejoin() {
-	s.silence = time.Time{}
-	if s.node.State().Fork == 0 {
-		return
-	}
-	s.node.Logger.Info("node is on the same fork again")
-	s.node.update(func(v *State) { v.Fork = 0 })
 }
 
 // longSilence is the time without a claim after which a node that does not respond is not awaited.
