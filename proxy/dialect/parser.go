@@ -15,7 +15,7 @@ type Manner int
 // The manners.
 const (
 	Strict  Manner = iota // malformed values are refused; an empty value means none
-	Lenient               // values that cannot be decoded are ignored; names match in any letter case and with a trailing []
+	Lenient               // values that cannot be decoded are ignored; names match in any letter case and with a trailing []; an exact name is preferred
 	Gateway               // grpc-gateway; a query that it refuses, or reads in an undefined order, is ambiguous
 )
 

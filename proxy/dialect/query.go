@@ -38,7 +38,7 @@ func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
 		}
 		return v, false, nil
 	}
-	slices.SortStableFunc(v, func(a, b Value) int { return cmp.Compare(a.field, b.field) })
+	slices.SortStableFunc(v, func(a, b Value) int { return cmp.Or(cmp.Compare(a.field, b.field), p.compareNames(a, b)) })
 	canonical, last := v[:0], -1
 	for _, given := range v {
 		f := &p.Fields[given.field]
@@ -62,6 +62,7 @@ func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
 // scan returns the row's parameters in a query, as they were sent.
 func (p *Parser) scan(raw string) (v Values, unknown bool, err error) {
 	v = make(Values, 0, 1+strings.Count(raw, "&"))
+	var page string // the name of the page's group that counts
 	for pair := range strings.SplitSeq(raw, "&") {
 		rawName, rawText, _ := strings.Cut(pair, "=")
 		name, badName := url.QueryUnescape(rawName)
@@ -76,6 +77,9 @@ func (p *Parser) scan(raw string) (v Values, unknown bool, err error) {
 			v = append(v, Value{Name: name, Text: text})
 			continue
 		}
+		if group, _, found := strings.Cut(name, "."); found && (page == "" || group == Pagination) && strings.EqualFold(group, Pagination) {
+			page = group
+		}
 		i, err := p.find(name, v)
 		switch {
 		case err != nil:
@@ -88,7 +92,29 @@ func (p *Parser) scan(raw string) (v Values, unknown bool, err error) {
 			return nil, false, (&Field{Name: p.Fields[i].Name, Kind: Kind{Expects: "valid percent-encoding"}}).Malformed(rawText)
 		}
 	}
+	if p.manner == Lenient {
+		v = slices.DeleteFunc(v, func(given Value) bool {
+			group, _, found := strings.Cut(given.Name, ".")
+			return found && group != page
+		})
+	}
 	return v, unknown, nil
+}
+
+// compareNames sorts an exact name before others of the same field, which lenient nodes match in any case. The group of
+// both is the same.
+func (p *Parser) compareNames(a, b Value) int {
+	exact := func(given Value) int {
+		name := p.Fields[given.field].Name
+		if strings.HasSuffix(strings.TrimSuffix(given.Name, "[]"), strings.TrimPrefix(name, Pagination+".")) {
+			return 0
+		}
+		return 1
+	}
+	if p.manner != Lenient || a.Name == b.Name {
+		return 0
+	}
+	return cmp.Compare(exact(a), exact(b))
 }
 
 // find returns the index of the field of a name, -1 for none. seen are the parameters before it.
