@@ -98,13 +98,13 @@ var rewardSchema = objectOf(
 // redelegationSchema describes the node's redelegations. The documented API does not define them, so they are passed on
 // unchanged, even null.
 var redelegationSchema = (&Schema{Kind: ObjectKind, zero: "null", Members: []Field{
-	Field{"redelegation", objectOf(
+	{"redelegation", objectOf(
 		Field{"delegator_address", textSchema, Optional, "Address of the delegator."},
 		Field{"validator_src_address", textSchema, Optional, "Address of the source validator."},
 		Field{"validator_dst_address", textSchema, Optional, "Address of the destination validator."},
 		Field{"entries", listOrNull(redelegationEntrySchema), Optional, "Always null. The entries are in `entries` of the record."},
 	), Extra, "Source and destination."},
-	Field{"entries", listOf(objectOf(
+	{"entries", listOf(objectOf(
 		Field{"redelegation_entry", redelegationEntrySchema, Optional, "Time and amount."},
 		Field{"balance", amountSchema, Optional, "Current value."},
 	)), Extra, "Entries of the redelegation."},
