@@ -87,6 +87,7 @@ func (c *campaign) randomFault(random *rand.Rand) fault {
 	f := faults[random.IntN(len(faults))]
 	if f.hold > 0 {
 		f.hold = time.Second + time.Duration(random.Int64N(int64(min(f.hold, 19*time.Second))))
+		f.withstood = false // after an earlier fault, a replica may wait again for something that does not work
 	}
 	return f
 }
