@@ -62,21 +62,21 @@ func (g *pipeline) begin(o *command) []*command {
 		return g.next(o)
 	}
 	o.ready = make(chan []*command, 1)
-	if g.waiting = append(g.waiting, o); o.background && len(g.waiting) == 1 {
-		time.AfterFunc(backgroundWait, g.beginWaiting)
+	if g.waiting = append(g.waiting, o); o.background {
+		time.AfterFunc(backgroundWait, func() { g.beginWaiting(o) })
 	}
 	return nil
 }
 
-// beginWaiting sends the waiting commands, unless the end of an active round trip will.
-func (g *pipeline) beginWaiting() {
+// beginWaiting starts a round trip if o still waits, unless too many are active: the end of one then starts the next.
+func (g *pipeline) beginWaiting(o *command) {
 	g.mu.Lock()
-	full := g.active >= runtime.GOMAXPROCS(0)
-	if !full {
+	begins := g.active < runtime.GOMAXPROCS(0) && slices.Contains(g.waiting, o)
+	if begins {
 		g.active++
 	}
 	g.mu.Unlock()
-	if !full {
+	if begins {
 		g.end()
 	}
 }

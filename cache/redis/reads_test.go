@@ -234,6 +234,40 @@ func TestBackgroundCommandsAreBatched(t *testing.T) {
 	}
 }
 
+func TestBackgroundCommandDoesNotWaitForHangingRoundTrip(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	synctest.Test(t, func(t *testing.T) {
+		p := &pipeline{}
+		p.begin(&command{}) // its round trip never ends
+		caller := &command{waitsForBatch: true}
+		p.begin(caller)
+		time.Sleep(hangTime)
+		p.begin(&command{waitsForBatch: true, background: true})
+		time.Sleep(backgroundWait)
+		synctest.Wait()
+		expect.Equal(t, len(caller.ready), 1, "batches with the waiting caller's command")
+	})
+}
+
+// A command that a round trip has sent does not shorten the wait of a later one.
+func TestBackgroundCommandWaitsForItsOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pipeline{}
+		p.begin(&command{background: true})
+		p.begin(&command{}) // sends both
+		p.end()
+		time.Sleep(backgroundWait / 2)
+		later := &command{background: true}
+		p.begin(later)
+		time.Sleep(backgroundWait / 2)
+		synctest.Wait()
+		expect.Equal(t, len(later.ready), 0, "batches before the later command has waited")
+		time.Sleep(backgroundWait / 2)
+		synctest.Wait()
+		expect.Equal(t, len(later.ready), 1, "batches after the later command has waited")
+	})
+}
+
 func TestPurgeRemovesSelectedEntries(t *testing.T) {
 	s, server := newStore(t)
 	e := entryAt(100)
