@@ -76,20 +76,22 @@ func (s *heightSource) checkHash(ctx context.Context, epoch, height int64, hash 
 const restartTime = 6
 
 // decideFork decides what it means that this node has another block at a height than the known one. This node is on a fork if
-// at least as many nodes have the known block as have this node's, or if no node has the known block, but one has not responded
-// for less than restartTime. Otherwise the chain was reset, or the first node that had a block at the height is on a fork:
-// decideFork begins a new epoch and excludes the nodes that have the known block.
+// at least as many nodes have the known block as have this node's. Nodes that have not responded for less than restartTime count
+// among the former. Otherwise the chain was reset, or the first node that had a block at the height is on a fork: decideFork
+// begins a new epoch and excludes the nodes that have the known block.
 func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, known, hash string) (forked bool) {
 	if s.node.State().Fork == 0 {
 		defer s.chain.contradict()()
 	}
-	holders, agreeing, silent := s.chain.compareOthers(ctx, s.node, height, known, hash)
-	if !silent {
+	holders, late, agreeing, silent := s.chain.compareOthers(ctx, s.node, height, known, hash)
+	has := len(holders) + late
+	awaited := has <= agreeing && has+silent > agreeing
+	if !awaited {
 		s.silence = time.Time{}
 	} else if s.silence.IsZero() {
 		s.silence = time.Now()
 	}
-	if len(holders) > agreeing || silent && time.Since(s.silence) < restartTime*s.chain.o.RollbackAfter {
+	if has > agreeing || awaited && time.Since(s.silence) < restartTime*s.chain.o.RollbackAfter {
 		return true
 	}
 	s.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
@@ -130,9 +132,9 @@ func (c *Chain) excludeFork(n *Node, height int64) {
 const longSilence = time.Hour
 
 // compareOthers reads the hash of a block from the nodes other than except. It returns those not on a fork that have the known
-// block, and the number of those that have the other one. If none has the known block, silent reports whether one of them did not
-// respond, and has not been silent for longSilence.
-func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, known, other string) (holders []*Node, agreeing int, silent bool) {
+// block, and the numbers of those that are about to have it, of those that have the other one, and of those that did not
+// respond, unless they have been silent for longSilence.
+func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, known, other string) (holders []*Node, late, agreeing, silent int) {
 	for _, m := range c.all() {
 		v := m.node.State()
 		if m.node == except || v.Refused {
@@ -146,13 +148,18 @@ func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, k
 		case err == nil && got == known:
 			holders = append(holders, m.node)
 		case time.Since(v.Spoke) > longSilence:
-		case err == nil:
-			silent = silent || got == "" && m.node.Comet != nil // CometBFT does not respond, and the REST server has no hashes
-		default:
-			silent = silent || !lacksBlock(err)
+		case err == nil && got == "" && m.node.Comet != nil: // CometBFT does not respond, and the REST server has no hashes
+			silent++
+		case err != nil && !lacksBlock(err):
+			silent++
+		case err != nil && v.Height >= height: // the hash is in the next block
+			late++
 		}
 	}
-	return holders, agreeing, silent && len(holders) == 0
+	if len(holders) == 0 {
+		late = 0 // they may stand still
+	}
+	return holders, late, agreeing, silent
 }
 
 // lacksBlock reports whether the error of reading a hash means that the node does not have the block.
