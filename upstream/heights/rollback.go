@@ -50,7 +50,7 @@ func (s *heightSource) checkHash(ctx context.Context, epoch, height int64, hash 
 			return true
 		}
 		isUnknown := hash == ""
-		height, known = fork, s.chain.hashes.at(fork)
+		height, known = fork, s.chain.hashOf(ctx, fork) // another replica's epoch begins without hashes
 		if hash, _ = s.node.hash(ctx, height); hash == known && s.header.hash != "" {
 			if read, _ := s.node.hash(ctx, s.header.height); read != s.header.hash {
 				hash = ""

@@ -1,6 +1,17 @@
 package heights_test
 
-import "testing"
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/heights"
+	"github.com/tipcache/tipcache/upstream/logtest"
+)
 
 // Two nodes of five are on a fork, and have each block before most of the others.
 func TestForkIsNotFollowedWhileOtherNodesAreAboutToHaveTheBlock(t *testing.T) {
@@ -30,4 +41,72 @@ func TestForkIsNotFollowedWhileOneOfTwoOtherNodesRestarts(t *testing.T) {
 			t.Errorf("new epochs = %d, want 0, and the third and fourth node excluded\n%s", c.epochs.Load(), c.log)
 		}
 	}, a, b, f, g)
+}
+
+// A sharedLedger is the ledger of two replicas.
+type sharedLedger struct {
+	mu    sync.Mutex
+	epoch int64
+}
+
+func (l *sharedLedger) Agreement(_ context.Context, _ string, epoch int64) (upstream.Agreement, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch = max(l.epoch, epoch)
+	return upstream.Agreement{Epoch: l.epoch}, nil
+}
+
+func (l *sharedLedger) NextEpoch(_ context.Context, _ string, from, to int64) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.epoch == from {
+		l.epoch = to
+	}
+	return l.epoch, nil
+}
+
+// advance begins the next epoch, as another replica does.
+func (l *sharedLedger) advance() (epoch int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch++
+	return l.epoch
+}
+
+func (l *sharedLedger) AddAnchor(context.Context, string, int64, int64, string) error { return nil }
+
+// The node on a fork has each block before the other nodes. The new epoch begins without hashes at the replica that adopts it.
+func TestForkStaysExcludedInTheEpochOfAnotherReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, shared := new(logtest.Log), new(sharedLedger)
+		nodes := []*fakeNode{newFakeNode(990), newFakeNode(990), newFakeNode(990)}
+		for replica := range 2 {
+			logger := slog.New(slog.NewTextHandler(log, nil)).With("replica", replica)
+			c := heights.New(heights.Options{
+				ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Logger: logger, Ledger: shared,
+				OnEpoch: func(string, int64) {}, EpochChanged: func() {}, Reconnected: func(string) {},
+			})
+			for _, n := range nodes {
+				c.Add(&heights.Node{Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: logger})
+			}
+			run(t, c)
+		}
+		blocks := func(count int) {
+			for range count {
+				for _, n := range nodes {
+					n.commit()
+					synctest.Wait()
+				}
+				time.Sleep(interval)
+			}
+		}
+		blocks(10)
+		nodes[0].fork(0)
+		blocks(20)
+		start := shared.advance()
+		blocks(60)
+		if got := shared.advance() - 1; got != start {
+			t.Errorf("epoch = %d, want %d\n%s", got, start, log)
+		}
+	})
 }
