@@ -13,9 +13,14 @@ const (
 	penaltyTime = 5 * time.Second      // how long a server ranks behind the others after a failure
 )
 
-// choose returns the best endpoint for a request now, or nil.
+// choose returns the endpoint that Fetch would choose for a request, or nil. If the endpoints that work are behind the tip, it
+// is one of them, although Fetch may wait for the tip first.
 func (p *Pool) choose(r Request) *endpoint {
-	e, _ := (&fetch{pool: p, request: r}).choose()
+	f := &fetch{pool: p, request: r}
+	e, hope := f.choose()
+	if e == nil && f.tryLowerHeight(hope) {
+		e, _ = f.choose()
+	}
 	return e
 }
 

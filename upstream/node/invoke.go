@@ -121,7 +121,8 @@ func refusedInvocation(st *status.Status, stated, asked int64) (*Answer, error) 
 // Stream opens a gRPC stream to a node, which lasts until ctx ends or it is closed. It is not retried and does not
 // queue. The caller limits the number of streams, and closes them.
 func (p *Pool) Stream(ctx context.Context, method string) (*Stream, error) {
-	e := p.choose(Request{Invoke: &Invocation{Method: method}, Height: AtTip, Unpinned: true})
+	f := &fetch{pool: p, request: Request{Invoke: &Invocation{Method: method}, Height: AtTip, Unpinned: true}}
+	e, _ := f.choose()
 	if e == nil {
 		return nil, p.noEndpoint()
 	}

@@ -446,6 +446,30 @@ func TestReadAheadYieldsToOtherRequests(t *testing.T) {
 	expect.Eventually(t, "an answer with two free slots again", answered)
 }
 
+func TestNodeBehindTheTipIsExpectedToAnswerIfNoOtherWorks(t *testing.T) {
+	off, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
+	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, off, behind)
+	expect.Eventually(t, "both heights", func() bool {
+		h := p.Health()
+		return h[0].Height == 1000 && h[1].Height == 900 && p.Tip().Height == 1000
+	})
+	waitForProbes(t, p)
+	off.stop()
+	expect.Eventually(t, "the open breaker of the node that is off", func() bool {
+		_, err := p.Fetch(within(t, time.Minute), Request{Height: AtTip, Only: p.endpoints()[0].name})
+		return err != nil && p.endpoints()[0].restServer.isOpen()
+	})
+	if a := mustFetch(t, p, Request{Height: AtTip}); !isFrom(a, behind) {
+		t.Errorf("answer = %+v, want that of the node behind the tip", a)
+	}
+	expect.Equal(t, p.Spare(), true, "Spare")
+	_, turn := occupy(t, p, 1) // the expected duration is the time since then
+	defer turn.End(false)
+	if got := p.Expected(Request{Height: AtTip, Cost: Page}); got == 0 {
+		t.Error("Expected = 0, want the duration at the node behind the tip")
+	}
+}
+
 func TestExpectedDurationIsThatOfTheNodeToBeChosen(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -464,6 +488,7 @@ func TestExpectedDurationIsThatOfTheNodeToBeChosen(t *testing.T) {
 				})
 				_, turn := occupy(t, p, busy) // the expected duration is the time since then
 				defer turn.End(false)
+				prefer(p, 1-busy)
 				if got := p.Expected(Request{Height: AtTip, Cost: Page}); got > 0 != tt.known {
 					t.Errorf("Expected = %s, want more than 0: %t", got, tt.known)
 				}
