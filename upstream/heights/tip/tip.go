@@ -48,8 +48,8 @@ type Tracker struct {
 	pace             pace
 	sources          []source
 	proved           int64     // highest height of this epoch at which a read was answered
-	base             int64     // height from which limit counts: the last proved one or the first accepted one; 0 if there is none
-	baseAt           time.Time // when base was set
+	base             int64     // height expected at baseAt: the last proved or first accepted one, and the blocks since; 0 if there is none
+	baseAt           time.Time // when base was proved, accepted or advanced
 	unprovedSince    time.Time // when the tip rose above proved; zero if it is not above
 	raised           int64     // newest claim of other replicas; 0 if there is none
 	raisedFrom       int64     // their oldest claim that the sources have not confirmed
@@ -111,6 +111,14 @@ func (t *Tracker) Plausible(source int, height int64) bool {
 	return !t.sources[source].distrusted && t.base > 0 && height <= t.limit(time.Now())
 }
 
+// advanceBase adds the blocks made since baseAt at the pace so far, before a claim changes the pace.
+func (t *Tracker) advanceBase(now time.Time) {
+	if interval := t.pace.interval(); t.base > 0 {
+		blocks := now.Sub(t.baseAt) / interval
+		t.base, t.baseAt = t.base+int64(blocks), t.baseAt.Add(blocks*interval)
+	}
+}
+
 // limit returns the highest plausible height at a time.
 func (t *Tracker) limit(now time.Time) int64 {
 	return t.base + int64(now.Sub(t.baseAt)/t.pace.interval()) + Slack
@@ -127,6 +135,7 @@ func (t *Tracker) Accept(source int, c Claim) (restored bool) {
 	}
 	s.accepted, s.acceptedAt, s.distrusted = c, now, false
 	s.high = max(s.high, c.Height)
+	t.advanceBase(now)
 	if !c.CatchingUp {
 		t.pace.advance(c.Height, now)
 	}

@@ -84,6 +84,21 @@ func TestSeriesOfClaimsDoesNotExceedThePace(t *testing.T) {
 	})
 }
 
+// While no read is answered, as during an outage of the REST servers, nothing proves the claims.
+func TestBlocksStayPlausibleAfterThePaceHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tip, height := newAt100(time.Second, time.Minute), int64(100)
+		for _, pace := range []time.Duration{time.Second, 1200 * time.Millisecond, 2 * time.Second, 1500 * time.Millisecond} {
+			for range 300 {
+				time.Sleep(pace)
+				if height++; !tip.claimHeight(0, height) {
+					t.Fatalf("claim of block %d at a pace of %s is implausible: tip = %+v", height, pace, tip.Read())
+				}
+			}
+		}
+	})
+}
+
 // Claims of other replicas are compared with the limit while this one receives no claims.
 func TestLimitGrowsWithTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
