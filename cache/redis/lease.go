@@ -43,11 +43,9 @@ func (l *lease) keys() []string { return []string{l.entry, leaseKey(l.entry)} }
 // Acquire implements [cache.Lease]. It removes a corrupt entry and tries once more.
 func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	ctx, span := startSpan(ctx, "redis.acquire")
-	held := l.held
+	l.s.batcher.setHeld(l.entry, true) // the message that a caller waits may arrive before the reply
 	defer func() {
-		if l.held != held {
-			l.s.batcher.setHeld(l.entry, l.held)
-		}
+		l.s.batcher.setHeld(l.entry, l.held)
 		endSpan(span, stateNames[reply.State], err)
 	}()
 	reply, err = l.acquireFrom(ctx, judged, "")

@@ -21,6 +21,7 @@ import (
 type roundTrips struct {
 	redis.Hook
 	release chan struct{} // if not nil, single commands wait until it is closed
+	after   func()        // if not nil, runs between the reply to a single command and its caller
 
 	mu    sync.Mutex
 	count int
@@ -37,6 +38,9 @@ func (r *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		r.mu.Lock()
 		r.count++
 		r.mu.Unlock()
+		if r.after != nil {
+			defer r.after()
+		}
 		return next(ctx, cmd)
 	}
 }

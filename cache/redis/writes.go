@@ -95,7 +95,7 @@ type writeBatcher struct {
 	mu   sync.Mutex
 	last time.Time       // when a batch was closed
 	next *writeBatch     // nil if empty
-	held map[string]bool // entries whose leases this replica holds; true if a caller waits
+	held map[string]bool // entries whose leases this replica holds or requests; true if a caller waits
 }
 
 // A writeBatch is a set of writes that are sent together. The caller of the first write sends it.
@@ -107,14 +107,14 @@ type writeBatch struct {
 	done   chan struct{} // closed after the reply
 }
 
-// setHeld records whether this replica holds the lease of an entry.
+// setHeld records whether this replica holds or requests the lease of an entry.
 func (g *writeBatcher) setHeld(entry string, held bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if held {
-		g.held[entry] = false
-	} else {
+	if !held {
 		delete(g.held, entry)
+	} else if _, known := g.held[entry]; !known { // otherwise a caller may wait already
+		g.held[entry] = false
 	}
 }
 

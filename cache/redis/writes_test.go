@@ -229,6 +229,15 @@ func TestWriteIsSentAtOnceIfCallerOfAnotherReplicaWaits(t *testing.T) {
 	}
 }
 
+// The message that a caller waits has a connection of its own, and so may overtake the reply with the lease.
+func TestMessageOfWaitingCallerMayArriveBeforeLease(t *testing.T) {
+	holder, _ := newBatchingStore(t)
+	message := &redis.Message{Payload: waiterMark + "k"}
+	holder.rdb.AddHook(&roundTrips{after: func() { holder.handle("story-1", message, nopSubscriber{}) }})
+	holder.mustAcquire(t, "k")
+	expect.Equal(t, holder.batcher.held[entryKey("story-1", "k")], true, "holder knows that a caller waits")
+}
+
 func TestLeaseOfAnotherReplicaTakesOneRoundTrip(t *testing.T) {
 	s, _ := newStore(t)
 	s.mustAcquire(t, "k")
