@@ -104,20 +104,30 @@ func TestScenariosHaveUniqueNamesAndFaults(t *testing.T) {
 
 func TestAttackThatCannotConnectFails(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
 	addr := rig.Host(s.URL)
-	attack := func() error {
+	attacks := []func(context.Context, *bed, int){unreadLists, subscriptions, requestAllCodings, flood{of: grpcAddr, path: path(supply)}.run}
+	// attack lets one client attack until it has sent a request, but at most for the given time.
+	attack := func(i int, most time.Duration) error {
 		b := &bed{replicas: []*replica{{addrs: []string{addr}, rpc: addr, grpc: addr}}}
-		for _, run := range []func(context.Context, *bed, int){unreadLists, subscriptions, requestAllCodings, flood{of: grpcAddr, path: path(supply)}.run} {
-			ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
-			run(ctx, b, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), most)
+		defer cancel()
+		go func() {
+			for b.sent.Load() == 0 && rig.Pause(ctx, time.Millisecond) {
+			}
 			cancel()
-		}
-		return b.isAttackedBy(4)
+		}()
+		attacks[i](ctx, b, 0)
+		return b.isAttackedBy(1)
 	}
-	expect.NoError(t, attack())
+	for i := range attacks {
+		expect.NoError(t, attack(i, time.Minute))
+	}
 	s.Close()
-	if err := attack(); err == nil {
-		t.Error("attack on an address without a server: error = nil, want one")
+	for i := range attacks {
+		if err := attack(i, 50*time.Millisecond); err == nil {
+			t.Errorf("attack %d on an address without a server: error = nil, want one", i)
+		}
 	}
 }
 
