@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -73,9 +74,13 @@ func TestEntriesOfAnotherChainInRedisAreNotServed(t *testing.T) {
 	address, _ := redistest.Start(t)
 	options := func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "redis://"+address }
 	old := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond, StartHeight: 5000})
+	shared := redis.NewClient(&redis.Options{Addr: address})
+	defer shared.Close()
 	t.Run("before", func(t *testing.T) {
 		r := startRunning(t, old, options)
 		r.eventually("block after 5005", func() bool { return servedHeight(t, r) > 5005 })
+		epochKey := "tipcache:1:epoch:{" + old.ChainID() + "}"
+		r.eventually("the hash of a block in Redis", func() bool { return shared.HGet(t.Context(), epochKey, "a").Val() != "" })
 	})
 
 	reset := newDevnet(t, devnet.Options{Interval: -1, StartHeight: 3000})
