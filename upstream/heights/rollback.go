@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
@@ -135,20 +136,16 @@ const longSilence = time.Hour
 // block, and the numbers of those that are about to have it, of those that have the other one, and of those that did not
 // respond, unless they have been silent for longSilence.
 func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, known, other string) (holders []*Node, late, agreeing, silent int) {
-	for _, m := range c.all() {
-		v := m.node.State()
-		if m.node == except || v.Refused {
-			continue
-		}
-		got, err := m.node.hash(ctx, height)
+	for _, r := range c.readHashes(ctx, except, height) {
+		v, got, err := r.before, r.hash, r.err
 		switch {
 		case err == nil && got != "" && got == other:
 			agreeing++
 		case v.Fork != 0:
 		case err == nil && got == known:
-			holders = append(holders, m.node)
+			holders = append(holders, r.node)
 		case time.Since(v.Spoke) > longSilence:
-		case err == nil && got == "" && m.node.Comet != nil: // CometBFT does not respond, and the REST server has no hashes
+		case err == nil && got == "" && r.node.Comet != nil: // CometBFT does not respond, and the REST server has no hashes
 			silent++
 		case err != nil && !lacksBlock(err):
 			silent++
@@ -160,6 +157,29 @@ func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, k
 		late = 0 // they may stand still
 	}
 	return holders, late, agreeing, silent
+}
+
+// A hashRead is the result of reading the hash of a block from a node.
+type hashRead struct {
+	node   *Node
+	before State // of the node before the read
+	hash   string
+	err    error
+}
+
+// readHashes reads the hash of a block from the nodes of the chain other than except, from all at once.
+func (c *Chain) readHashes(ctx context.Context, except *Node, height int64) (all []*hashRead) {
+	var reads sync.WaitGroup
+	for _, m := range c.all() {
+		r := &hashRead{node: m.node, before: m.node.State(), err: upstream.ErrPanicked} // unless the read returns
+		if r.node == except || r.before.Refused {
+			continue
+		}
+		all = append(all, r)
+		reads.Go(func() { c.guard(func() { r.hash, r.err = r.node.hash(ctx, height) }) })
+	}
+	reads.Wait()
+	return all
 }
 
 // lacksBlock reports whether the error of reading a hash means that the node does not have the block.

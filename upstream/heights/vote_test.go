@@ -110,3 +110,26 @@ func TestForkStaysExcludedInTheEpochOfAnotherReplica(t *testing.T) {
 		}
 	})
 }
+
+// Three of five nodes hang, and each read waits 2s.
+func TestNodesThatHangAreAwaitedTogether(t *testing.T) {
+	ours, other := newFakeNode(990), newFakeNode(990)
+	nodes := []*fakeNode{newFakeNode(990), newFakeNode(990), newFakeNode(990), ours, other}
+	runChain(t, func(t *testing.T, c *followed) {
+		for _, n := range nodes[:3] {
+			n.change(func() { n.busy = true })
+		}
+		other.fork(0)
+		ours.commit()
+		synctest.Wait()
+		other.commit()
+		for took := 0 * interval; ; took += interval / 10 {
+			if c.wait(interval / 10); c.known[4].State().Fork != 0 {
+				break
+			}
+			if took > 3*interval {
+				t.Fatalf("node is not excluded %s after it was on another fork\n%s", took, c.log)
+			}
+		}
+	}, nodes...)
+}
