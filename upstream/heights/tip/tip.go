@@ -114,8 +114,8 @@ func (t *Tracker) Plausible(source int, height int64) bool {
 // advanceBase adds the blocks made since baseAt at the pace so far, before a claim changes the pace.
 func (t *Tracker) advanceBase(now time.Time) {
 	if interval := t.pace.interval(); t.base > 0 {
-		blocks := now.Sub(t.baseAt) / interval
-		t.base, t.baseAt = t.base+int64(blocks), t.baseAt.Add(blocks*interval)
+		blocks := int64(now.Sub(t.baseAt) / interval)
+		t.base, t.baseAt = t.base+blocks, t.baseAt.Add(time.Duration(blocks)*interval)
 	}
 }
 
