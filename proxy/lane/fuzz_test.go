@@ -1,7 +1,9 @@
 package lane_test
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -91,7 +93,11 @@ func (tw *twin) play(script []byte) (plain, lane []byte) {
 // less than four bytes, counting empty lines, which the lane skips.
 func play(p player, materials []string, script []byte) []byte {
 	w := p.dial()
-	var piece []byte
+	var piece, sent []byte
+	send := func(bytes []byte) {
+		sent = append(sent, bytes...)
+		w.send(bytes)
+	}
 	next := func() int {
 		if len(script) == 0 {
 			return 0
@@ -105,40 +111,59 @@ func play(p player, materials []string, script []byte) []byte {
 		material := []byte(materials[which%len(materials)])
 		switch step % 8 {
 		case 0, 1, 2: // a whole request, and its response
-			w.send(append(piece, material...))
+			send(append(piece, material...))
 			piece = nil
 			w.settle()
 		case 3: // sent together with the next material
 			piece = append(piece, material...)
 		case 4: // split
 			at := next() % (len(material) + 1)
-			w.send(append(piece, material[:at]...))
+			send(append(piece, material[:at]...))
 			if step&8 == 0 {
 				w.settle()
 			}
-			w.send(material[at:])
+			send(material[at:])
 			piece = nil
 		case 5: // with one byte changed
 			at := next() % len(material)
 			material[at] = byte(next())
-			w.send(append(piece, material...))
+			send(append(piece, material...))
 			piece = nil
 		case 6: // with one byte removed
 			at := next() % len(material)
-			w.send(append(append(piece, material[:at]...), material[at+1:]...))
+			send(append(append(piece, material[:at]...), material[at+1:]...))
 			piece = nil
 			w.settle()
 		case 7:
 			w.settle()
-			p.change(byte(which))
+			if isWhole(sent) { // otherwise a request is in progress, and the lane may not have seen its end
+				p.change(byte(which))
+			}
 		}
 	}
-	w.send(piece)
+	send(piece)
 	if p.noticesClose() {
 		w.settle()
 	}
 	w.end()
 	return bytes.TrimSuffix(w.waitClosed(), []byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"))
+}
+
+// isWhole reports whether a stream ends with the end of a request.
+func isWhole(stream []byte) bool {
+	from := bufio.NewReader(bytes.NewReader(stream))
+	for {
+		if _, err := from.Peek(1); err != nil {
+			return true
+		}
+		r, err := http.ReadRequest(from)
+		if err != nil {
+			return false
+		}
+		if _, err = io.Copy(io.Discard, r.Body); err != nil {
+			return false
+		}
+	}
 }
 
 // Both servers must send the same bytes for every stream.
