@@ -15,8 +15,8 @@ import (
 // costs little more than one for a single command.
 //
 // A command with waitsForBatch is sent at once only if no round trip is active, or if the newest is older than hangTime
-// and the rule above permits it. A background command waits for the next round trip, or starts one when backgroundBatch
-// of them wait or the first has waited for backgroundWait.
+// and the rule above permits it. A background command waits for the next round trip, or starts one when it is
+// the backgroundBatch-th that waits, or has waited for backgroundWait.
 const (
 	maxBatch        = 32
 	backgroundBatch = 16

@@ -8,7 +8,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// ErrNotIndexed is the error of Mark and Lead if another server fills the store. Other methods for indexers must not be called then.
+// ErrNotIndexed is the error of Mark and Lead if another server fills the store. The other methods for indexers must not be
+// called then.
 var ErrNotIndexed = errors.New("collections: the store is read-only: index into the database behind it")
 
 // Owners returns the owners of the ids that the store knows. It has the timeout of Apply, because a tally may need the

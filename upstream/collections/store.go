@@ -57,7 +57,7 @@ type Driver interface {
 	Close() error
 }
 
-// A Ledger is a Driver for indexers. Its methods are those of Store, without timeouts.
+// A Ledger is a Driver that indexers can write to. Its methods do the same as those of Store, but have no timeouts.
 type Ledger interface {
 	Driver
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)

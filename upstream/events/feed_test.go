@@ -411,7 +411,7 @@ func TestBlocksAfterRollbackAreAnnounced(t *testing.T) {
 	})
 }
 
-// Redis is reached for the first time, or a node on a fork is excluded.
+// For example, Redis is reached for the first time.
 func TestNoBlockIsMissedIfTheNextEpochHasTheSameChain(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)

@@ -154,7 +154,7 @@ func TestTipIsConfirmedAfterRejectedContradiction(t *testing.T) {
 	}
 }
 
-// The hashes of a node on a fork are compared with those of a node that does not respond, again and again.
+// One node is on a fork and streams headers. Another does not respond, so each comparison of hashes waits for it.
 func TestKnownForkDoesNotMakeTheTipUnconfirmed(t *testing.T) {
 	ours, busy, other := newFakeNode(990), newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {

@@ -167,7 +167,8 @@ func (s *heightSource) claimHashed(ctx context.Context, read blockHash, claim ti
 
 // missing returns the heights up to last whose hashes have to be read. They begin with the newest known one, whose hash shows
 // whether the chain was rolled back, or the node is on a fork. If last is below that, its hash shows the same. If no block was
-// missed, a node whose newest hash was compared, as that of a chain's only node, need not send it again.
+// missed, that hash is not read again. compared reports that it need not be: the chain has only this node, or the node's
+// newest hash was compared before.
 func (t *hashTable) missing(last int64, compared bool) (heights []int64) {
 	newest, _ := t.newest()
 	switch {

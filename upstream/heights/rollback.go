@@ -132,9 +132,9 @@ func (c *Chain) excludeFork(n *Node, height int64) {
 // longSilence is the time without a claim after which a node that does not respond is not awaited.
 const longSilence = time.Hour
 
-// compareOthers reads the hash of a block from the nodes other than except. It returns those not on a fork that have the known
-// block, and the numbers of those that are about to have it, of those that have the other one, and of those that did not
-// respond, unless they have been silent for longSilence.
+// compareOthers reads the hash of a block from the nodes other than except. holders are the nodes that have the known block, and
+// late is the number of nodes that soon have it; neither includes nodes on a fork. agreeing is the number of nodes that have the
+// other block. silent is the number of nodes that did not respond, but have done so within longSilence.
 func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, known, other string) (holders []*Node, late, agreeing, silent int) {
 	for _, r := range c.readHashes(ctx, except, height) {
 		v, got, err := r.before, r.hash, r.err

@@ -460,7 +460,7 @@ func TestNodeBehindTheTipIsExpectedToAnswerIfNoOtherWorks(t *testing.T) {
 		return err != nil && p.endpoints()[0].restServer.isOpen()
 	})
 	if a := mustFetch(t, p, Request{Height: AtTip}); !isFrom(a, behind) {
-		t.Errorf("answer = %+v, want that of the node behind the tip", a)
+		t.Errorf("answer = %+v, want the answer of the node behind the tip", a)
 	}
 	expect.Equal(t, p.Spare(), true, "Spare")
 	_, turn := occupy(t, p, 1) // the expected duration is the time since then
