@@ -81,12 +81,19 @@ func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
 	if err := client.Eval(ctx, write, []string{"tipcache:check"}).Err(); err != nil {
 		return "", fmt.Errorf("it refuses scripts, writes or messages: %w", err)
 	}
-	about := client.InfoMap(ctx, "server", "memory") // an ACL may forbid it
+	about, _ := client.Info(ctx, "server", "memory").Result() // an ACL may forbid it
 	text := fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond))
-	if version := about.Item("Server", "redis_version"); version != "" {
-		text = fmt.Sprintf("Redis %s, %s used, ", version, about.Item("Memory", "used_memory_human")) + text
+	if version := infoField(about, "redis_version"); version != "" {
+		text = fmt.Sprintf("Redis %s, %s used, ", version, infoField(about, "used_memory_human")) + text
 	}
 	return text, nil
+}
+
+// infoField returns a field of the response to INFO. The client library's InfoMap panics if the response has no section.
+func infoField(info, field string) string {
+	_, rest, _ := strings.Cut(info, field+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
 }
 
 // findStore returns what the store holds. It creates no file and no table.
