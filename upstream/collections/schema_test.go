@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/collections/sqlstore"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -35,9 +36,44 @@ func testEachDatabase(t *testing.T, test func(t *testing.T, d database)) {
 	})
 }
 
+// schemaVersion is the version of the schema that this program creates.
+const schemaVersion = 5
+
+// During an upgrade, the first replica of the next version adds to the schema that the others use.
+func TestStoreOfNextSchemaVersionCanBeUsed(t *testing.T) {
+	t.Parallel()
+	testEachDatabase(t, func(t *testing.T, d database) {
+		running := open(t, d.url, collections.Options{})
+		load(t, running, some(3))
+		for _, table := range []string{"collections", "collections_state", "index_cursor", "index_ips", "index_disputes", "index_steps"} {
+			d.execute(t, "ALTER TABLE "+table+" ADD COLUMN added integer NOT NULL DEFAULT 7")
+		}
+		d.execute(t, fmt.Sprintf(d.version, schemaVersion+1))
+		if _, total, err := sqlstore.Check(t.Context(), d.url, collections.Options{}); err != nil || total != 3 {
+			t.Errorf("Check = %d collections, %v, want 3", total, err)
+		}
+		for name, s := range map[string]*collections.Store{"running": running, "restarted": open(t, d.url, collections.Options{})} {
+			t.Log(name)
+			load(t, s, some(3))
+			wantStored(t, s, some(3))
+			expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
+			expect.NoError(t, s.Apply(t.Context(), cursorAt(10), emptyTo(11)))
+			expect.NoError(t, s.StepBack(t.Context(), cursorAt(11), expect.Value(s.Trail(t.Context(), cursorAt(11)))(t)[0]))
+			expect.NoError(t, s.Apply(t.Context(), cursorAt(10), tallyTo(20)))
+			expect.NoDiff(t, expect.Value(s.Owners(t.Context(), []ledger.Address{{19: 20}}, nil))(t).IPs, tallyTo(20).Learned.IPs, "owners")
+			expect.Equal(t, list(t, s, collections.Query{}).Total, 5, "total")
+			rebuildTo(t, s, 10)
+			expect.NoError(t, s.DropShadow(t.Context()))
+			expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(10), "cursor after a rebuild")
+			d.execute(t, d.clear)
+			d.execute(t, "DELETE FROM index_cursor")
+		}
+	})
+}
+
 func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[int]string{4: "tipcache index", 999: "upgrade tipcache"} {
+	for version, want := range map[int]string{4: "tipcache index", schemaVersion + 2: "upgrade tipcache", 999: "upgrade tipcache"} {
 		testEachDatabase(t, func(t *testing.T, d database) {
 			s := expect.Value(drivers.Open(t.Context(), d.url, collections.Options{}))(t)
 			load(t, s, some(3))
@@ -51,7 +87,7 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 					t.Errorf("%s with version %d: error = %v, want ErrSchemaVersion with %q", name, version, err, want)
 				}
 			}
-			d.execute(t, fmt.Sprintf(d.version, 5))
+			d.execute(t, fmt.Sprintf(d.version, schemaVersion))
 			wantStored(t, open(t, d.url, collections.Options{}), some(3))
 		})
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	insertCursor = `INSERT INTO index_cursor VALUES (1, $1, $2, $3, $4, $5, false) ON CONFLICT DO NOTHING`
+	insertCursor = `INSERT INTO index_cursor (id, chain_id, block, hash, time, contracts, incomplete)
+VALUES (1, $1, $2, $3, $4, $5, false) ON CONFLICT DO NOTHING`
 	updateCursor = `UPDATE index_cursor SET chain_id = $1, block = $2, hash = $3, time = $4, contracts = $5
 WHERE chain_id = $6 AND block = $7 AND hash = $8`
 )
@@ -138,7 +139,7 @@ func pairs[ID interface {
 
 // learn stores owners. kind selects the table.
 func (s *store) learn(ctx context.Context, w *writer, kind string, pairs [][]string) {
-	statement := fmt.Sprintf("INSERT INTO index_%ss SELECT %s, %s FROM %s WHERE true ON CONFLICT DO NOTHING", kind,
+	statement := fmt.Sprintf("INSERT INTO index_%[1]ss (%[1]s, collection) SELECT %[2]s, %[3]s FROM %[4]s WHERE true ON CONFLICT DO NOTHING", kind,
 		fmt.Sprintf(s.bytes, "value->>0"), fmt.Sprintf(s.bytes, "value->>1"), s.list)
 	for some := range slices.Chunk(pairs, atOnce) {
 		w.exec(ctx, statement, encodeList(some))
@@ -165,7 +166,7 @@ func (s *store) count(ctx context.Context, w *writer, changes []ledger.Change) {
 
 const (
 	selectSteps = `SELECT block, hash, from_block, from_hash, from_time FROM index_steps ORDER BY block DESC`
-	insertStep  = `INSERT INTO index_steps VALUES ($1, $2, $3, $4, $5) ON CONFLICT (block) DO UPDATE SET
+	insertStep  = `INSERT INTO index_steps (block, hash, from_block, from_hash, from_time) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (block) DO UPDATE SET
 	hash = excluded.hash, from_block = excluded.from_block, from_hash = excluded.from_hash, from_time = excluded.from_time`
 	trimSteps = `DELETE FROM index_steps WHERE block NOT IN (SELECT block FROM index_steps ORDER BY block DESC LIMIT 64)`
 )

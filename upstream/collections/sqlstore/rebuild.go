@@ -27,12 +27,12 @@ var swapInFormats = []string{
 	`INSERT INTO index_cursor (id, chain_id, block, hash, time, contracts, incomplete)
 	SELECT c.id, c.chain_id, c.block, c.hash, c.time, c.contracts, c.incomplete FROM collections_state LEFT JOIN %s.index_cursor c ON true`,
 	`DELETE FROM index_steps`,
-	`INSERT INTO index_steps SELECT block, hash, from_block, from_hash, from_time FROM %s.index_steps`,
+	`INSERT INTO index_steps (block, hash, from_block, from_hash, from_time) SELECT block, hash, from_block, from_hash, from_time FROM %s.index_steps`,
 	`DELETE FROM index_ips WHERE NOT EXISTS (SELECT 1 FROM %s.index_ips n WHERE n.ip = index_ips.ip AND n.collection = index_ips.collection)`,
-	`INSERT INTO index_ips SELECT ip, collection FROM %s.index_ips WHERE true ON CONFLICT DO NOTHING`,
+	`INSERT INTO index_ips (ip, collection) SELECT ip, collection FROM %s.index_ips WHERE true ON CONFLICT DO NOTHING`,
 	`DELETE FROM index_disputes WHERE NOT EXISTS (SELECT 1 FROM %s.index_disputes n
 	WHERE n.dispute = index_disputes.dispute AND n.collection = index_disputes.collection)`,
-	`INSERT INTO index_disputes SELECT dispute, collection FROM %s.index_disputes WHERE true ON CONFLICT DO NOTHING`,
+	`INSERT INTO index_disputes (dispute, collection) SELECT dispute, collection FROM %s.index_disputes WHERE true ON CONFLICT DO NOTHING`,
 	`DELETE FROM collections AS old WHERE NOT EXISTS (SELECT 1 FROM %s.collections n WHERE n.key = old.key
 	AND ` + valuesOf("n") + ` = ` + valuesOf("old") + `)`,
 	`INSERT INTO collections (` + columns + `) SELECT ` + columns + ` FROM %s.collections WHERE true ON CONFLICT DO NOTHING`,

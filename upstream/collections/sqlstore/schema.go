@@ -16,7 +16,8 @@ var (
 	postgresSchema string
 )
 
-// schemaVersion is the version of the tables that the scripts create. Every change of the tables must increase it.
+// schemaVersion is the version of the tables that the scripts create. Every change of the tables must increase it, and may only
+// add to them, because programs of the version before continue to use them during an upgrade.
 const schemaVersion = 5
 
 // ready creates the schema unless it is known to exist.
@@ -56,11 +57,15 @@ func (s *store) createSchema(ctx context.Context) error {
 	return w.err
 }
 
-// hasSchema reports whether the database has the schema. It fails with collections.ErrSchemaVersion if the version differs.
+// hasSchema reports whether the database has a schema that this program can use: its own or the next version. It fails with
+// collections.ErrSchemaVersion if the version is another.
 func (s *store) hasSchema(ctx context.Context, w *sql.Conn) (bool, error) {
 	version, err := s.version(ctx, w)
-	if err != nil || version == 0 || version == schemaVersion {
-		return version == schemaVersion, err
+	switch {
+	case err != nil || version == 0:
+		return false, err
+	case version == schemaVersion, version == schemaVersion+1:
+		return true, nil
 	}
 	remedy := "upgrade tipcache"
 	if version < schemaVersion {
