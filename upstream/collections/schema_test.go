@@ -3,6 +3,7 @@ package collections_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -37,7 +38,7 @@ func testEachDatabase(t *testing.T, test func(t *testing.T, d database)) {
 }
 
 // schemaVersion is the version of the schema that this program creates.
-const schemaVersion = 5
+const schemaVersion = 6
 
 // During an upgrade, the first replica of the next version adds to the schema that the others use.
 func TestStoreOfNextSchemaVersionCanBeUsed(t *testing.T) {
@@ -73,7 +74,7 @@ func TestStoreOfNextSchemaVersionCanBeUsed(t *testing.T) {
 
 func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[int]string{4: "tipcache index", schemaVersion + 2: "upgrade tipcache", 999: "upgrade tipcache"} {
+	for version, want := range map[int]string{3: "tipcache index", schemaVersion + 2: "upgrade tipcache", 999: "upgrade tipcache"} {
 		testEachDatabase(t, func(t *testing.T, d database) {
 			s := expect.Value(drivers.Open(t.Context(), d.url, collections.Options{}))(t)
 			load(t, s, some(3))
@@ -91,6 +92,76 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 			wantStored(t, open(t, d.url, collections.Options{}), some(3))
 		})
 	}
+}
+
+// createOlder creates the tables of an earlier version, with one counted block.
+func createOlder(t *testing.T, d database, version int) {
+	t.Helper()
+	name, _, _ := strings.Cut(d.url, ":")
+	for v := 4; v <= version; v++ {
+		script := expect.Value(os.ReadFile(fmt.Sprintf("sqlstore/schema/%s-%d.sql", name, v)))(t)
+		d.execute(t, string(script))
+	}
+	if name == "postgres" {
+		d.execute(t, "CREATE TABLE collections_schema (version integer NOT NULL); INSERT INTO collections_schema VALUES (0)")
+	}
+	d.execute(t, fmt.Sprintf(d.version, version))
+	contracts, hash := strings.Repeat("00", 60), strings.Repeat("00", 31)+"0a"
+	values := fmt.Sprintf("(1, 1514, 10, x'%s', %d, x'%s')", hash, cursorAt(10).Time.UnixMicro(), contracts)
+	if name == "postgres" {
+		values = fmt.Sprintf(`(1, 1514, 10, '\x%s', '%s', '\x%s')`, hash, cursorAt(10).Time.Format(time.RFC3339), contracts)
+	}
+	d.execute(t, "INSERT INTO index_cursor (id, chain_id, block, hash, time, contracts) VALUES "+values)
+}
+
+func TestStoreOfOlderSchemaVersionIsChanged(t *testing.T) {
+	t.Parallel()
+	for _, version := range []int{4, 5} {
+		testEachDatabase(t, func(t *testing.T, d database) {
+			createOlder(t, d, version)
+			found, _, err := sqlstore.Check(t.Context(), d.url, collections.Options{})
+			expect.NoError(t, err)
+			expect.Contains(t, found, fmt.Sprintf("schema version %d, which the next start changes to 6", version), "result of Check")
+			var opening sync.WaitGroup
+			for range 6 {
+				opening.Go(func() {
+					s, err := drivers.Open(t.Context(), d.url, collections.Options{Timeout: time.Minute})
+					if err == nil {
+						err = errors.Join(s.Ping(t.Context()), s.Close())
+					}
+					if err != nil {
+						t.Errorf("Open, Ping or Close = %v, want nil", err)
+					}
+				})
+			}
+			opening.Wait()
+			s := open(t, d.url, collections.Options{})
+			expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(10), "cursor")
+			expect.NoError(t, s.Apply(t.Context(), cursorAt(10), tallyTo(20)))
+			expect.Equal(t, list(t, s, collections.Query{}).Total, 2, "total")
+			found, _, err = sqlstore.Check(t.Context(), d.url, collections.Options{})
+			if err != nil || strings.Contains(found, "schema version") {
+				t.Errorf("Check after the change = %s, %v, want no difference of versions", found, err)
+			}
+		})
+	}
+}
+
+// As on a standby, whose master has not been upgraded yet.
+func TestReadOnlyConnectionDoesNotChangeSchema(t *testing.T) {
+	url := postgrestest.Schema(t)
+	d := database{url, func(t *testing.T, statement string) { postgrestest.Execute(t, url, statement) }, "UPDATE collections_schema SET version = %d", ""}
+	createOlder(t, d, 5)
+	readOnly := url + "&default_transaction_read_only=on"
+	_, opening := drivers.Open(t.Context(), readOnly, collections.Options{})
+	_, _, checking := sqlstore.Check(t.Context(), readOnly, collections.Options{})
+	for name, err := range map[string]error{"Open": opening, "Check": checking} {
+		if !errors.Is(err, collections.ErrSchemaVersion) || !strings.Contains(err.Error(), "this connection is read-only") {
+			t.Errorf("%s = %v, want ErrSchemaVersion because the connection is read-only", name, err)
+		}
+	}
+	open(t, url, collections.Options{})
+	expect.Equal(t, expect.Value(open(t, readOnly, collections.Options{}).Mark(t.Context()))(t).Cursor, cursorAt(10), "cursor")
 }
 
 func TestSchemaIsCreatedCompletelyOrNotAtAll(t *testing.T) {

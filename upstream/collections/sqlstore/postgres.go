@@ -184,11 +184,12 @@ var postgresDialect = dialect{
 	begin:      "BEGIN",
 	lockSchema: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", schemaLock),
 	lockRows:   fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", importLock),
-	schema:     postgresSchema,
+	scripts:    "postgres",
 	setVersion: fmt.Sprintf(`CREATE TABLE IF NOT EXISTS collections_schema (version integer NOT NULL);
 INSERT INTO collections_schema VALUES (%d)`, schemaVersion),
 
-	selectVersion: "SELECT 'PostgreSQL ' || current_setting('server_version')",
+	selectVersion:  "SELECT 'PostgreSQL ' || current_setting('server_version')",
+	selectReadOnly: "SELECT current_setting('transaction_read_only') = 'on'", // also on a standby
 
 	list:     "json_array_elements($1::json) AS list (value)",
 	among:    "= ANY(ARRAY(%s))",

@@ -3,73 +3,94 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	_ "embed" // for the scripts
+	"embed"
+	"errors"
 	"fmt"
 
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-var (
-	//go:embed schema/sqlite.sql
-	sqliteSchema string
-	//go:embed schema/postgres.sql
-	postgresSchema string
+// scripts are the changes of the schema, by database and by the version that they lead to. The first one creates the tables.
+// The others only add to them, because programs of the version before continue to use the store during an upgrade.
+//
+//go:embed schema
+var scripts embed.FS
+
+// The version of the schema that this program needs, and the first one.
+const (
+	schemaVersion = 6
+	firstVersion  = 4
 )
 
-// schemaVersion is the version of the tables that the scripts create. Every change of the tables must increase it, and may only
-// add to them, because programs of the version before continue to use them during an upgrade.
-const schemaVersion = 5
-
-// ready creates the schema unless it is known to exist.
+// ready creates the schema, or migrates it, unless it is known to be usable.
 func (s *store) ready(ctx context.Context) error {
 	if s.checked.Load() {
 		return nil
 	}
-	err := s.createSchema(ctx)
+	err := s.prepareSchema(ctx)
 	s.checked.Store(err == nil)
 	return err
 }
 
-// createSchema creates the tables in one transaction, unless they exist. Several processes may call it at the same time.
-func (s *store) createSchema(ctx context.Context) error {
+// prepareSchema executes the scripts that the database lacks, in one transaction. Several processes may call it at the same
+// time: one executes the scripts.
+func (s *store) prepareSchema(ctx context.Context) error {
 	conn, err := s.writer.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	exists, err := s.hasSchema(ctx, conn)
-	if err != nil || exists {
+	before, err := s.findSchema(ctx, conn)
+	if err != nil || before >= schemaVersion {
 		return err
 	}
 	w := &writer{Conn: conn}
 	s.transact(ctx, w, func() {
-		if w.exec(ctx, s.lockSchema); w.err == nil {
-			exists, w.err = s.hasSchema(ctx, conn)
+		w.exec(ctx, s.lockSchema)
+		w.exec(ctx, s.lockRows) // imports and tallies hold locks that readers would queue behind
+		if w.err == nil {
+			before, w.err = s.findSchema(ctx, conn)
 		}
-		if !exists {
-			w.exec(ctx, s.schema)
-			w.exec(ctx, s.setVersion)
-		}
+		s.migrate(ctx, w, before)
 	})
-	if w.err == nil && !exists {
-		s.log.Info("created the store's schema", "store", s.name, "version", schemaVersion)
+	if w.err == nil && before < schemaVersion {
+		s.log.Info("changed the store's schema", "store", s.name, "from", before, "to", schemaVersion)
 	}
 	return w.err
 }
 
-// hasSchema reports whether the database has a schema that this program can use: its own or the next version. It fails with
-// collections.ErrSchemaVersion if the version is another.
-func (s *store) hasSchema(ctx context.Context, w *sql.Conn) (bool, error) {
-	version, err := s.version(ctx, w)
-	switch {
-	case err != nil || version == 0:
-		return false, err
-	case version == schemaVersion, version == schemaVersion+1:
-		return true, nil
+// migrate executes the scripts after a version.
+func (s *store) migrate(ctx context.Context, w *writer, version int) {
+	for next := max(version+1, firstVersion); next <= schemaVersion && w.err == nil; next++ {
+		script, _ := scripts.ReadFile(fmt.Sprintf("schema/%s-%d.sql", s.scripts, next)) // all versions have one
+		if w.exec(ctx, string(script)); w.err != nil {
+			w.err = fmt.Errorf("change the store's schema from version %d to %d: %w", version, next, w.err)
+		}
 	}
-	remedy := "upgrade tipcache"
 	if version < schemaVersion {
-		remedy = "fill an empty database by tipcache index or tipcache import, with its URL as --store"
+		w.exec(ctx, s.setVersion)
 	}
-	return false, fmt.Errorf("%w %d, but this program needs version %d: %s", collections.ErrSchemaVersion, version, schemaVersion, remedy)
+}
+
+// findSchema returns the version of the schema, 0 if there is none. It fails with collections.ErrSchemaVersion unless this program
+// can use it: the program's version, the next one, or an earlier one that it can change.
+func (s *store) findSchema(ctx context.Context, w *sql.Conn) (version int, err error) {
+	if version, err = s.version(ctx, w); err != nil {
+		return 0, err
+	}
+	switch {
+	case version > schemaVersion+1:
+		err = errors.New("upgrade tipcache")
+	case version >= schemaVersion:
+		return version, nil
+	case version > 0 && version < firstVersion:
+		err = errors.New("fill an empty database by tipcache index or tipcache import, with its URL as --store")
+	default:
+		var readOnly bool
+		if err = w.QueryRowContext(ctx, s.selectReadOnly).Scan(&readOnly); err != nil || !readOnly {
+			return version, err
+		}
+		err = errors.New("this connection is read-only, so first start tipcache with one that can write")
+	}
+	return 0, fmt.Errorf("%w %d, but this program needs version %d: %w", collections.ErrSchemaVersion, version, schemaVersion, err)
 }

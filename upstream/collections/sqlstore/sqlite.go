@@ -143,10 +143,11 @@ func sqliteCode(err error) int {
 
 var sqliteDialect = dialect{
 	begin:      "BEGIN IMMEDIATE",
-	schema:     sqliteSchema,
+	scripts:    "sqlite",
 	setVersion: fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
 
-	selectVersion: "SELECT 'SQLite ' || sqlite_version()",
+	selectVersion:  "SELECT 'SQLite ' || sqlite_version()",
+	selectReadOnly: "SELECT false", // a file that cannot be written has an error of its own
 
 	list:     "json_each($1)",
 	among:    "IN (%s)",

@@ -52,12 +52,13 @@ type engine interface {
 // A dialect is the SQL in which the databases differ: parts of statements and whole statements. Empty statements are skipped.
 type dialect struct {
 	begin      string // begins a transaction that writes
-	lockSchema string // keeps other processes from creating the schema until the transaction ends
+	lockSchema string // keeps other processes from changing the schema until the transaction ends
 	lockRows   string // makes other imports and tallies wait, to avoid deadlocks
-	schema     string // creates the tables
+	scripts    string // begins the names of the scripts
 	setVersion string // sets the version of the schema to schemaVersion
 
-	selectVersion string // selects the name and version of the database
+	selectVersion  string // selects the name and version of the database
+	selectReadOnly string // selects whether the connection cannot write
 
 	list     string              // a table of one column, value: the JSON arrays in the JSON array in parameter 1
 	among    string              // the condition that an expression is in the result of a query, the verb
@@ -103,14 +104,17 @@ func Check(ctx context.Context, url string, o collections.Options) (version stri
 			return err
 		}
 		defer conn.Close()
-		exists, err := s.hasSchema(ctx, conn)
-		if exists {
+		found, err := s.findSchema(ctx, conn)
+		if found > 0 {
 			err = conn.QueryRowContext(ctx, selectTotal).Scan(&total)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = conn.QueryRowContext(ctx, s.selectVersion).Scan(&version)
 		}
-		return conn.QueryRowContext(ctx, s.selectVersion).Scan(&version)
+		if found > 0 && found < schemaVersion {
+			version += fmt.Sprintf(", schema version %d, which the next start changes to %d", found, schemaVersion)
+		}
+		return err
 	})
 	if err != nil {
 		return "", 0, fmt.Errorf("collections: %w", s.failed(err))

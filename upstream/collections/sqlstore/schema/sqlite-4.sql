@@ -55,9 +55,7 @@ CREATE TABLE index_cursor (
     time     INTEGER NOT NULL, -- of the block, microseconds since 1970, UTC
     -- The contracts whose events are counted: IPAssetRegistry, LicensingModule and
     -- DisputeModule, 20 bytes each.
-    contracts BLOB NOT NULL,
-    -- Whether logs of an execution client that omits some may have been counted.
-    incomplete INTEGER NOT NULL
+    contracts BLOB NOT NULL
 ) STRICT;
 
 -- The collections of IP accounts (by address) and of disputes (by 32-byte id).

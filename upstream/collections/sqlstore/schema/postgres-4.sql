@@ -70,9 +70,7 @@ CREATE TABLE index_cursor (
     time     timestamptz NOT NULL, -- of the block
     -- The contracts whose events are counted: IPAssetRegistry, LicensingModule and
     -- DisputeModule, 20 bytes each.
-    contracts bytea NOT NULL,
-    -- Whether logs of an execution client that omits some may have been counted.
-    incomplete boolean NOT NULL
+    contracts bytea NOT NULL
 );
 
 -- The collections of IP accounts (by address) and of disputes (by 32-byte id).
