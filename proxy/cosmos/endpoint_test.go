@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,79 @@ func TestEquivalentRequestsHaveOneKey(t *testing.T) {
 				expect.NoDiff(t, keyOf(t, x, target), keyOf(t, x, targets[0]), "key of %s, which is equivalent to %s", target, targets[0])
 			}
 		})
+	}
+}
+
+func TestOnlyAPositiveHeightNamesAPastBlock(t *testing.T) {
+	var own []dialect.Row
+	for _, line := range []string{
+		"by_query /own/query block cheap height", "by_round /own/round/{round} block cheap", "by_height /own/{module}/at/{height} block cheap",
+		"by_rest /own/rest/{any=**} block cheap", "unnamed /own/none block cheap",
+	} {
+		own = append(own, expect.Value(ParseRow(line))(t))
+	}
+	h := handlerOf(t, own...)
+	for target, want := range map[string]blocks.Class{
+		"/own/query?height=0x7": blocks.Block, "/own/query?height=latest": blocks.Latest, "/own/query?height=": blocks.Latest, "/own/query": blocks.Latest,
+		"/own/round/7": blocks.Block, "/own/round/latest": blocks.Latest, "/own/round/0": blocks.Latest, "/own/round/": blocks.Latest,
+		"/own/mint/at/7": blocks.Block, "/own/7/at/latest": blocks.Latest,
+		"/own/rest/7": blocks.Block, "/own/rest/latest": blocks.Latest, "/own/rest/7/8": blocks.Latest, "/own/none?height=7": blocks.Latest,
+	} {
+		path, raw, _ := strings.Cut(target, "?")
+		_, q := h.parse(path, raw)
+		expect.Equal(t, q.Kind.Class, want, "class of %s", target)
+	}
+	for _, row := range table() {
+		path, isLast := strings.CutSuffix(row.Pattern, "{height}")
+		if row.Class != blocks.Block || !isLast {
+			expect.Equal(t, row.Class == blocks.Block, false, "whether %s is of class block and not tested", row.Name)
+			continue
+		}
+		for height, want := range map[string]blocks.Class{
+			"7": blocks.Block, "0x7": blocks.Block, "0": blocks.Latest, "-7": blocks.Latest, "": blocks.Latest, "7.5": blocks.Latest, "9223372036854775808": blocks.Latest, "newest": blocks.Latest,
+		} {
+			_, q := h.parse(path+height, "")
+			expect.Equal(t, q.Kind.Class, want, "class of %s", path+height)
+		}
+	}
+}
+
+// movingNode answers each read with the number of reads so far, at a tip that the test moves.
+type movingNode struct {
+	blocks.Nodes
+	tip   int64
+	reads int
+}
+
+func (n *movingNode) Tip() node.Tip {
+	return node.Tip{Known: true, Height: n.tip, Limit: n.tip, Interval: 4 * time.Second, Since: time.Now()}
+}
+func (n *movingNode) HashOf(int64) string                 { return "" }
+func (n *movingNode) Replaced(int64, string) bool         { return false }
+func (n *movingNode) Expected(node.Request) time.Duration { return 0 }
+func (n *movingNode) ChainID() string                     { return "" }
+func (n *movingNode) Fetch(context.Context, node.Request) (*node.Answer, error) {
+	n.reads++
+	return &node.Answer{NodeStatus: http.StatusOK, Type: "application/json", Body: []byte(strconv.Itoa(n.reads))}, nil
+}
+
+func TestLatestResultsAreReadAgainAtNextBlock(t *testing.T) {
+	n := &movingNode{tip: 100}
+	h := handlerFor(t, n)
+	for target, want := range map[string]string{comet + "/block_results/latest": "2", comet + "/block_results/7": "1"} {
+		for n.tip, n.reads = 100, 0; n.tip <= 101; n.tip++ {
+			w := httptest.NewRecorder()
+			c, _ := gin.CreateTestContext(w)
+			c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+			route, _ := h.Route(c.Request)
+			expect.NoError(t, route.Serve(c, &record.Record{Start: time.Now()}))
+			expect.Equal(t, route.Name, "comet_block_results", "route of %s", target)
+			isPast := strings.Contains(w.Header().Get("Cache-Control"), "immutable")
+			expect.Equal(t, isPast, want == "1", "whether %s is immutable", target)
+			if n.tip == 101 {
+				expect.Equal(t, w.Body.String(), want, "%s after a block", target)
+			}
+		}
 	}
 }
 

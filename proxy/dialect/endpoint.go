@@ -37,7 +37,8 @@ type Endpoint struct {
 	Mounted web.Route
 	Page    func(q *RowQuery, v Values) (Values, error) // reads the parameters of a page; nil leaves them unchanged
 
-	unpinned bool // the node always reads the newest block, because CometBFT answers
+	latest   *blocks.Kind // of requests of class block that name no block
+	unpinned bool         // the node always reads the newest block, because CometBFT answers
 	upstream Upstream
 }
 
@@ -75,6 +76,9 @@ func (ep *Endpoint) canonicalize(q *RowQuery, u *url.URL) (err error) {
 	var values Values
 	if q.Path, err = ep.ReadPath(u.Path); err == nil && u.RawQuery != "" {
 		values, err = ep.readQuery(q, u.RawQuery)
+	}
+	if ep.Class == blocks.Block && (err != nil || !ep.namesBlock(q.Path, values)) {
+		q.Kind = ep.latest
 	}
 	switch {
 	case err == nil:

@@ -3,6 +3,8 @@ package dialect
 import (
 	"cmp"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -51,6 +53,35 @@ func (f *Field) inPath(value string) (canonical string, err error) {
 		return "", f.Malformed(value)
 	}
 	return canonical, nil
+}
+
+// heightName is the name of the field that is a block's height.
+const heightName = "height"
+
+// namesBlock reports whether a request in canonical form names a block by a positive number. Nodes read some other heights as
+// the newest block, such as "latest". In a row that calls no field height, every variable of the path must be a positive number,
+// because any of them may be the height.
+func (p *Parser) namesBlock(path string, v Values) (named bool) {
+	isHeight := func(f Field) bool { return f.Name == heightName }
+	inPath := slices.ContainsFunc(p.path, isHeight)
+	if !inPath && slices.ContainsFunc(p.Fields, isHeight) {
+		return isPositive(v.Get(heightName))
+	}
+	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", len(p.pattern))
+	for i, s := range p.pattern {
+		if s.Literal != "" || inPath && !isHeight(p.path[i]) {
+			continue
+		}
+		if named = isPositive(parts[i]); !named {
+			return false
+		}
+	}
+	return named
+}
+
+func isPositive(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && n > 0
 }
 
 // unreserved are the characters that stand for themselves anywhere in a URL, in addition to letters and digits.

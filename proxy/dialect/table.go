@@ -41,6 +41,9 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Upstream) (*
 	}
 	kind.Name, kind.Class, kind.ComparedBody = p.Name, p.Class, WithoutNextKey
 	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), upstream: by, unpinned: p.Class.Fixed() || p.Class == blocks.Latest}
+	if p.Class == blocks.Block {
+		ep.latest = t.Add(&blocks.Kind{Name: p.Name + " latest", Class: blocks.Latest, Headers: kind.Headers, ComparedBody: kind.ComparedBody})
+	}
 	ep.Mounted = web.Route{Name: p.Name, Methods: t.Methods, Keyed: t.Keyed(), Serve: ep.serve, Render: t.Render, Plan: ep.plan}
 	if p.Class != blocks.Never && p.Class != blocks.Unknown {
 		ep.Mounted.Feed, ep.Mounted.Waits = ep.feed, p.Class == blocks.Found

@@ -62,10 +62,10 @@ func (o Options) IsFixed(name string, message []byte) bool {
 }
 
 // heightIn returns the height in the first field of a message, where all methods for blocks have it; 0 for none.
-func heightIn(message []byte) (height uint64) {
+func heightIn(message []byte) (height int64) {
 	for f, ok := range protofield.All(message) {
 		if ok && f.Number == 1 && f.Type == protowire.VarintType {
-			height = f.Varint()
+			height = int64(f.Varint()) //nolint:gosec // the field is an int64
 		}
 	}
 	return height

@@ -30,6 +30,7 @@ func TestResponsesForTransactionsAndBlocksAreImmutable(t *testing.T) {
 	}{
 		{"/cosmos.tx.v1beta1.Service/GetTx", "\x0a\x02ab", true}, {"/cosmos.tx.v1beta1.Service/GetTxsEvent", "\x08\x05", false},
 		{comet + "GetBlockResults", "\x08\x05", true}, {comet + "GetBlockResults", "", false}, {comet + "GetBlockResults", "\x08\x05\x08\x00", false},
+		{comet + "GetBlockByHeight", "\x08\xfb\xff\xff\xff\xff\xff\xff\xff\xff\x01", false}, // -5
 		{comet + "GetBlockByHeight", "\x08\x05", true}, {comet + "GetValidatorSetByHeight", "\x08\x05\x12\x02\x18\x01", true}, {"/cosmos.tx.v1beta1.Service/GetBlockWithTxs", "\x08\x05", true},
 		{comet + "GetLatestBlock", "\x08\x05", false}, {"/a.b.Service/GetBlockResults", "\x08\x05", false}, {"/cosmos.bank.v1beta1.Query/Balance", "\x08\x05", false},
 	} {
