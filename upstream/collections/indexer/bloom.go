@@ -1,15 +1,16 @@
 package indexer
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 	"sort"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"golang.org/x/crypto/sha3"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -22,22 +23,46 @@ type bloom []byte
 
 const bloomBytes = 256
 
-// readBloom parses the logsBloom of a header. It returns nil if it is absent.
+// readBloom parses the logsBloom of a header. It returns nil if it is absent, or if all bits are set, because it then says nothing.
 func readBloom(s string) bloom {
 	b := make(bloom, bloomBytes)
-	if !ledger.ReadHex(b, s) {
+	if !ledger.ReadHex(b, s) || bytes.Count(b, []byte{0xff}) == bloomBytes {
 		return nil
 	}
 	return b
 }
 
-// mayContain reports whether the block may have a log with an address or a topic.
-func (b bloom) mayContain(item []byte) bool {
+// bloomOf returns the bloom of logs, or an error if one has no valid address or topic.
+func bloomOf(logs gjson.Result) (bloom, error) {
+	b := make(bloom, bloomBytes)
+	for _, log := range logs.Array() {
+		for i, item := range append([]gjson.Result{log.Get("address")}, log.Get("topics").Array()...) {
+			raw, err := hex.DecodeString(strings.TrimPrefix(item.Str, "0x"))
+			if err != nil || i == 0 && len(raw) != len(ledger.Address{}) || i > 0 && len(raw) != len(ledger.Hash{}) {
+				return nil, evm.Refusal("a log has the address or topic %.70q", item.Raw)
+			}
+			for _, bit := range bitsOf(raw) {
+				b[bloomBytes-1-bit/8] |= 1 << (bit % 8)
+			}
+		}
+	}
+	return b, nil
+}
+
+// bitsOf returns the bits of an address or a topic.
+func bitsOf(item []byte) (bits [3]int) {
 	h := sha3.NewLegacyKeccak256()
 	h.Write(item)
 	sum := h.Sum(nil)
-	for i := 0; i < 6; i += 2 {
-		bit := (int(sum[i])<<8 | int(sum[i+1])) % (8 * bloomBytes)
+	for i := range bits {
+		bits[i] = (int(sum[2*i])<<8 | int(sum[2*i+1])) % (8 * bloomBytes)
+	}
+	return bits
+}
+
+// mayContain reports whether the block may have a log with an address or a topic.
+func (b bloom) mayContain(item []byte) bool {
+	for _, bit := range bitsOf(item) {
 		if b[bloomBytes-1-bit/8]&(1<<(bit%8)) == 0 {
 			return false
 		}
@@ -71,58 +96,35 @@ func (n *Network) promises(b bloom, k kind) bool {
 	return false
 }
 
-// completes reports whether logs of a block are the sent ones and at least one more, of kinds that the block may have.
-func (n *Network) completes(b bloom, sent, logs []Event) bool {
-	more := without(logs, sent)
-	invented := slices.ContainsFunc(more, func(e Event) bool { return !n.promises(b, e.Kind) })
-	return len(more) > 0 && !invented && len(without(sent, logs)) == 0
-}
+// sampleEvery is the distance between the blocks whose headers are read in ranges without logs. It is prime, so that it shares no
+// rhythm with transactions that are sent periodically.
+const sampleEvery = 499
 
-// isSparse reports whether so few bits are set that accidental matches are unlikely.
-func (b bloom) isSparse() bool {
-	set := 0
-	for _, eight := range b {
-		set += bits.OnesCount8(eight)
+// sampleHeaders reads the headers of some blocks that are far from any received log, because all endpoints may lack the logs
+// of old blocks. The numbers of these blocks do not depend on the part, so that each attempt reads the same.
+func (x *Indexer) sampleHeaders(ctx context.Context, b *blocks) error {
+	var numbers []int64
+	for n := (b.from + sampleEvery - 1) / sampleEvery * sampleEvery; n <= b.to && !b.whole; n += sampleEvery {
+		if _, known := b.headers[n]; !known && len(b.of(span{n - sampleEvery/2, n + sampleEvery/2})) == 0 {
+			numbers = append(numbers, n)
+		}
 	}
-	return set <= 8*bloomBytes/16
+	return x.addHeaders(ctx, b, numbers)
 }
 
-// maxLate is how often the logs of the blocks of a part are requested again while they do not appear.
-const maxLate = 5
-
-// maxBroken is the number of headers with missing logs that is an error if no header's logs were complete.
-const maxBroken = 3
-
-// checkBlooms requests logs again if a block's header promises more logs than were received. It requests them by the block's
-// hash, from another endpoint if there is one, and ignores a response that lacks received logs or has logs that the header
-// rules out. Logs may appear later than their header: if both responses lack logs that are likely to exist, it repeats the
-// request for some seconds. If they still lack them, the logs do not exist. But if this holds for maxBroken headers and no
-// header's logs were complete, the endpoints lack logs.
+// checkBlooms reads the logs of a block again if the block's header promises more logs than were received.
 func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
-	late := 0
 	for _, n := range slices.Sorted(maps.Keys(b.headers)) {
 		h, sent := b.headers[n], b.of(span{n, n})
 		if h.bloom == nil || !x.o.Network.isLacking(h.bloom, sent) {
-			if h.bloom != nil && len(sent) > 0 {
-				x.complete.Add(1)
-			}
 			continue
 		}
-		again, err := x.logsOf(ctx, b.source, n, h.hash)
-		for ; err == nil && len(again) == len(sent) && h.bloom.isSparse() && late < maxLate; late++ {
-			if err = upstream.Sleep(ctx, x.o.Pause<<late); err == nil {
-				again, err = x.logsOf(ctx, b.source, n, h.hash)
-			}
+		logs, err := x.provenLogs(ctx, b, n)
+		if err == nil && len(without(logs, sent)) > 0 {
+			err = x.insertLogs(ctx, b, n, logs)
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case x.o.Network.completes(h.bloom, sent, again):
-			if err := x.insertLogs(ctx, b, n, again); err != nil {
-				return err
-			}
-		case len(sent) == 0 && h.bloom.isSparse() && x.broken.Add(1) >= maxBroken && x.complete.Load() == 0:
-			return fmt.Errorf("%w: no execution client has the logs that the headers of some blocks promise, such as that of block %d", errInconsistent, n)
 		}
 	}
 	return nil
@@ -144,28 +146,75 @@ func (x *Indexer) insertLogs(ctx context.Context, b *blocks, n int64, logs []Eve
 	return nil
 }
 
-// logsOf reads the events of a block by its hash, from an endpoint other than one unless the others pause, for example because
-// they refused the hash. It returns none if no endpoint accepts hashes.
-func (x *Indexer) logsOf(ctx context.Context, except *evm.Endpoint, block int64, hash ledger.Hash) (events []Event, err error) {
-	refusals, logs := 0, x.getLogsOf(hash)
-	err = x.withinGrace(ctx, except, 0, func(e *evm.Session) error {
-		_, answers, err := e.AtHeadOnce(ctx, block, logs)
-		if err != nil {
-			return err
-		}
-		if refused := answers[0].Err; refused != nil {
-			if refusals++; refusals > 2*x.pool.Len() {
-				x.log.Warn("no execution client returns the logs of a block by its hash", "block", block, "error", refused)
-				return nil
+// maxLate is how often the logs of a block are requested again while they do not appear.
+const maxLate = 5
+
+// provenLogs returns the events of a block from a response that certainly has all logs of the block, because they make up the
+// bloom in the header. It asks endpoints other than the source first. Logs may appear later than their header, so it repeats
+// the requests for some seconds, and then fails. It returns nothing if no endpoint accepts such requests.
+func (x *Indexer) provenLogs(ctx context.Context, b *blocks, n int64) ([]Event, error) {
+	for late := 0; ; late++ {
+		for _, except := range []*evm.Endpoint{b.source, nil} {
+			events, proven, err := x.logsOf(ctx, except, n, b.headers[n])
+			if err != nil || proven {
+				return events, err
 			}
-			return refused
 		}
-		found := blocks{headers: map[int64]header{block: {hash: hash}}}
-		if found.events, err = x.readEvents(nil, answers[0].Result, span{block, block}); err == nil {
-			err = found.checkHashes(func(int64) evm.Call { return logs })
+		if late == maxLate {
+			return nil, x.lackLogs(ctx, b, n)
 		}
-		events = found.events
-		return err
+		if err := upstream.Sleep(ctx, x.o.Pause<<late); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lackLogs returns the error of a block whose logs no endpoint has. If the block is old, the logs of earlier blocks may have
+// been missing, too. Then lackLogs marks the store as incomplete, unless it is empty.
+func (x *Indexer) lackLogs(ctx context.Context, b *blocks, n int64) error {
+	if s := x.Status(); !b.whole && n < s.Head-safeDepth && s.Cursor.Chain != 0 && !s.Cursor.Incomplete {
+		x.suspectStore(ctx, "no execution client has the logs of a block, and those of counted blocks may have been missing, too", "block", n)
+	}
+	return fmt.Errorf("%w: no execution client has the logs that the header of block %d promises", errInconsistent, n)
+}
+
+// logsOf returns the events of a block, and whether these are certainly all. It reads from an endpoint other than except unless
+// the others pause. It requests all logs of the block by the block's hash, and by its number if the endpoint refuses that. If all
+// endpoints refuse both, it returns no events and true.
+func (x *Indexer) logsOf(ctx context.Context, except *evm.Endpoint, block int64, h header) (events []Event, proven bool, err error) {
+	refusals := 0
+	err = x.withinGrace(ctx, except, 0, func(e *evm.Session) error {
+		var refused *evm.Failure
+		for _, filter := range []map[string]any{{"blockHash": h.hash.String()}, rangeOf(span{block, block})} {
+			logs := evm.Call{Method: "eth_getLogs", Params: []any{filter}}
+			_, answers, err := e.AtHeadOnce(ctx, block, logs)
+			if err != nil {
+				return err
+			}
+			if refused = answers[0].Err; refused == nil {
+				events, proven, err = x.readLogs(answers[0].Result, block, h, logs)
+				return err
+			}
+		}
+		if refusals++; refusals > 2*x.pool.Len() {
+			x.log.Warn("no execution client returns all logs of a block", "block", block, "error", refused)
+			proven = true
+			return nil
+		}
+		return refused
 	})
-	return events, err
+	return events, proven, err
+}
+
+// readLogs decodes the response to a call for all logs of a block, and reports whether they make up the bloom in its header.
+func (x *Indexer) readLogs(logs gjson.Result, block int64, h header, call evm.Call) (events []Event, proven bool, err error) {
+	found := blocks{headers: map[int64]header{block: h}}
+	if found.events, err = x.readEvents(nil, logs, span{block, block}); err != nil {
+		return nil, false, err
+	}
+	if err := found.checkHashes(func(int64) evm.Call { return call }); err != nil {
+		return nil, false, err
+	}
+	all, err := bloomOf(logs)
+	return found.events, bytes.Equal(all, h.bloom), err
 }

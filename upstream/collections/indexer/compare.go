@@ -156,16 +156,25 @@ func (x *Indexer) doubt(ctx context.Context, e *evm.Endpoint, fault string, bloc
 	e.Doubt()
 	x.log.Warn("an execution client "+fault, "endpoint", e.Name(), "block", block)
 	x.mu.Lock()
-	if counted, known := x.counted[e]; counted || !known && x.resumed {
-		x.log.Error("counted logs of an execution client that omits some", "endpoint", e.Name(), "block", block, "error", ErrIncomplete)
+	counted, known := x.counted[e]
+	suspect := counted || !known && x.resumed
+	if suspect {
 		x.counted[e] = false // they must not mark the store again after a rebuild
-		x.incomplete.Store(true)
 	}
 	x.mu.Unlock()
+	if suspect {
+		x.suspectStore(ctx, "counted logs of an execution client that omits some", "endpoint", e.Name(), "block", block)
+	}
+	return fmt.Errorf("%w: %s %s in block %d", errInconsistent, e.Name(), fault, block)
+}
+
+// suspectStore logs why the store may lack logs, and marks it as incomplete.
+func (x *Indexer) suspectStore(ctx context.Context, why string, attributes ...any) {
+	x.log.Error(why, append(attributes, "error", ErrIncomplete)...)
+	x.incomplete.Store(true)
 	if err := x.markIncomplete(ctx); err != nil {
 		x.log.Warn("failed to mark the store as incomplete, retrying", "error", err)
 	}
-	return fmt.Errorf("%w: %s %s in block %d", errInconsistent, e.Name(), fault, block)
 }
 
 // markIncomplete records in the store that logs may be missing, so that the mark survives a restart. After a failure the

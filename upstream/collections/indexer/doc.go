@@ -9,8 +9,9 @@
 //     others are being applied are joined.
 //  3. fetch.go reads a window from an endpoint, in parts if it returns less: its head, the logs, and the
 //     first and last block in one batch. The batch becomes smaller if the endpoint refuses it, and goes to another endpoint
-//     if one fails (package evm). At the head of the chain it reads each block's header. If a header
-//     promises logs that are missing, they are requested again (bloom.go).
+//     if one fails (package evm). At the head of the chain it reads each block's header, and before it some
+//     headers of blocks without logs nearby. If a header promises logs that are missing, the block's logs are
+//     requested until they match the header (bloom.go).
 //  4. decode.go decodes the logs into events in the order of their positions, without duplicates.
 //  5. tally.go counts the events by collection. It looks up the owners of IPs and disputes in the store,
 //     and then on the chain (resolve.go).

@@ -219,11 +219,58 @@ func TestClientsWithoutAnyLogsAreNotTrusted(t *testing.T) {
 			}
 			o := quick(store, evms...)
 			o.Window = 10
-			if err := index(t.Context(), o); err == nil || !strings.Contains(err.Error(), "promise") {
+			if err := index(t.Context(), o); err == nil || !strings.Contains(err.Error(), "promises") {
 				t.Errorf("%d clients, %s: Run = %v, want an error about the logs that headers promise", clients, when, err)
 			}
 		}
 	}
+}
+
+func TestLogsThatAllClientsLackAreNotSkipped(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6, 12_000)
+	for _, clients := range []int{1, 2} {
+		for _, window := range []int64{10_000, 900, 7} {
+			t.Run(fmt.Sprintf("%d clients, windows of %d", clients, window), func(t *testing.T) {
+				t.Parallel()
+				var evms []*fakeEVM
+				for range clients {
+					evms = append(evms, serveEVM(t, h, faults{lostUntil: 8000}))
+				}
+				store := openMemory(t)
+				o := quick(store, evms...)
+				o.Window, o.Doubt = window, 10*time.Millisecond
+				if err := index(t.Context(), o); err == nil || !strings.Contains(err.Error(), "promises") {
+					t.Errorf("Run = %v, want an error about the logs that a header promises", err)
+				}
+				if cursor := readCursor(t, store); cursor.Block >= 8000 || cursor.Chain != 0 && !cursor.Incomplete {
+					t.Errorf("cursor = %+v, want it before block 8000 and incomplete", cursor)
+				}
+				o.Doubt = time.Second
+				err := index(t.Context(), o) // another indexer does not pass the block either
+				if cursor := readCursor(t, store); err == nil || cursor.Block >= 8000 {
+					t.Errorf("next Run = %v with cursor %+v, want an error before block 8000", err, cursor)
+				}
+			})
+		}
+	}
+}
+
+func TestStoreIsCompleteIfLogsWereLateAtTheHead(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6, 50)
+	store := openMemory(t)
+	evm := serveEVM(t, h, faults{})
+	run(t, quick(store, evm))
+	evm.set(faults{drops: dropsAll})
+	h.grow(100)
+	h.addBlock(h.register)
+	if err := index(t.Context(), quick(store, evm)); err == nil || !strings.Contains(err.Error(), "promises") {
+		t.Errorf("Run = %v, want an error about the logs that a header promises", err)
+	}
+	evm.set(faults{})
+	run(t, quick(store, evm))
+	checkStore(t, store, h.count(0))
 }
 
 func TestFalseFarHeadDoesNotStopIndexing(t *testing.T) {

@@ -52,6 +52,7 @@ type faults struct {
 	forkRate     float64 // share of requests answered from the fork; 0 means all
 	forkCalls    bool    // forkRate applies to calls
 	dropsFrom    int64   // since this block, every third block has no logs; 0 means none
+	lostUntil    int64   // blocks up to this one have no logs
 	noBloom      bool    // headers have no blooms
 	zeroBloom    bool    // the blooms of headers are empty
 	wrongHeader  bool    // the hashes of headers differ from those in logs and child blocks
@@ -368,6 +369,7 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 		Topics             [][]string
 	}
 	json.Unmarshal(filter, &wanted)
+	wanted.Topics = append(wanted.Topics, nil)
 	from, to := parseInt(wanted.FromBlock), parseInt(wanted.ToBlock)
 	if wanted.BlockHash != "" {
 		if from = e.number(f, wanted.BlockHash, head); from < 0 {
@@ -401,6 +403,7 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 			return n >= f.dropsFrom && n%3 == 0
 		})
 	}
+	logs = slices.DeleteFunc(logs, func(l map[string]any) bool { return parseInt(l["blockNumber"].(string)) <= f.lostUntil })
 	if f.twice {
 		logs = append(logs, logs...)
 		rand.Shuffle(len(logs), func(i, j int) { logs[i], logs[j] = logs[j], logs[i] })

@@ -110,6 +110,9 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 		err = x.setTimes(ctx, b)
 	}
 	if err == nil {
+		err = x.sampleHeaders(ctx, b)
+	}
+	if err == nil {
 		err = x.checkBlooms(ctx, b)
 	}
 	return b, err
@@ -230,7 +233,11 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Session, t task) (*b
 }
 
 func (x *Indexer) getLogs(s span) evm.Call {
-	return x.logsCall(map[string]any{"fromBlock": evm.Hex(s.from), "toBlock": evm.Hex(s.to)})
+	return x.logsCall(rangeOf(s))
+}
+
+func rangeOf(s span) map[string]any {
+	return map[string]any{"fromBlock": evm.Hex(s.from), "toBlock": evm.Hex(s.to)}
 }
 
 func (x *Indexer) getLogsOf(block ledger.Hash) evm.Call {

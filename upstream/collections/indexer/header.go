@@ -123,10 +123,8 @@ func (x *Indexer) setTimes(ctx context.Context, b *blocks) error {
 			missing = append(missing, event.Block)
 		}
 	}
-	for some := range slices.Chunk(missing, headersAtOnce) {
-		if err := x.readTimes(ctx, b, some); err != nil {
-			return err
-		}
+	if err := x.addHeaders(ctx, b, missing); err != nil {
+		return err
 	}
 	for i := range b.events {
 		if h, known := b.headers[b.events[i].Block]; known {
@@ -136,25 +134,31 @@ func (x *Indexer) setTimes(ctx context.Context, b *blocks) error {
 	return nil
 }
 
-// headersAtOnce limits the headers in memory for readTimes. They may have kilobytes.
+// headersAtOnce limits the headers in memory for addHeaders. They may have kilobytes.
 const headersAtOnce = 256
 
-// readTimes adds the headers of blocks to b.
-func (x *Indexer) readTimes(ctx context.Context, b *blocks, numbers []int64) error {
-	return x.within(ctx, nil, func(s *evm.Session) error {
-		_, answers, err := s.AtHead(ctx, b.to, getHeaders(numbers)...)
-		results, err := evm.Results(answers, err)
+// addHeaders reads the headers of blocks and adds them to b.
+func (x *Indexer) addHeaders(ctx context.Context, b *blocks, numbers []int64) error {
+	for some := range slices.Chunk(numbers, headersAtOnce) {
+		err := x.within(ctx, nil, func(s *evm.Session) error {
+			_, answers, err := s.AtHead(ctx, b.to, getHeaders(some)...)
+			results, err := evm.Results(answers, err)
+			if err != nil {
+				return err
+			}
+			got, err := readHeaders(s.Endpoint, ledger.Hash{}, some, results)
+			if err != nil {
+				return err
+			}
+			if err := (&blocks{headers: got, events: b.events}).checkHashes(getHeader); err != nil {
+				return err
+			}
+			maps.Copy(b.headers, got)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		got, err := readHeaders(s.Endpoint, ledger.Hash{}, numbers, results)
-		if err != nil {
-			return err
-		}
-		if err := (&blocks{headers: got, events: b.events}).checkHashes(getHeader); err != nil {
-			return err
-		}
-		maps.Copy(b.headers, got)
-		return nil
-	})
+	}
+	return nil
 }

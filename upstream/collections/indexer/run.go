@@ -27,8 +27,6 @@ type Indexer struct {
 	status  status
 
 	refusals map[*evm.Endpoint]int // refused comparisons of logs; only the goroutine of apply uses it
-	complete atomic.Int64          // headers whose promised logs were all received
-	broken   atomic.Int64          // headers whose promised logs no endpoint has
 	resumed  bool                  // the store has logs of unknown endpoints, from an earlier run or another indexer; set before each fetch
 
 	mu         sync.Mutex
