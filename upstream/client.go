@@ -27,6 +27,16 @@ func NewClient(transport http.RoundTripper, headers http.Header, hide *strings.R
 	}
 }
 
+// MarkRepeatable marks a request that only reads, so that the transport sends it again if the server has closed an idle
+// connection, whatever its method is. The mark is the one of package net/http, and is not sent.
+func MarkRepeatable(r *http.Request) { r.Header["X-Idempotency-Key"] = nil }
+
+// IsRepeatable reports whether a transport may send a request again.
+func IsRepeatable(r *http.Request) bool {
+	_, marked := r.Header["X-Idempotency-Key"]
+	return r.Method == http.MethodGet || marked && r.GetBody != nil
+}
+
 // NewTransport returns a transport for upstreams that may use HTTP/2. It keeps at most maxIdle idle connections to a host.
 func NewTransport(maxIdle int) *http.Transport {
 	return &http.Transport{

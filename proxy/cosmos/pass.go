@@ -45,8 +45,8 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	client := rec.Client.Name()
 	ctx := p.Deadline(c.Request, rec)
 	defer ctx.Release()
-	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,
-		Post: &node.Post{Body: body, Type: respond.JSON}}
+	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client, OneNode: !p.reads,
+		Post: &node.Post{Body: body, Type: respond.JSON, Reads: p.path != txs+"/txs"}}
 	var hs blocks.Heights
 	if p.reads {
 		if hs, err = p.ReadHeights(c.Request); err != nil {

@@ -22,8 +22,9 @@ import (
 
 // Fetch implements [blocks.Origin]. It sends the call to a node.
 func (k *call) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
+	r.OneNode = k.posts()
 	r.Call = &node.Call{
-		Method: k.m.name, Params: k.params, Target: k.target, Write: k.posts(), Slow: k.m.slow,
+		Method: k.m.name, Params: k.params, Target: k.target, Write: k.m.write, Slow: k.m.slow,
 		Block: number(k.sent.get(k.m, "height")),
 	}
 	a, err := k.reader.Nodes.Fetch(ctx, r)

@@ -74,10 +74,11 @@ func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Tr
 
 // over returns the request to a node over a transport.
 func (q Request) over(r node.Request, via Transport) node.Request {
+	r.OneNode = Posts(q.Method)
 	if via == GRPC {
-		r.Invoke = &node.Invocation{Method: q.Method, Message: q.Message, Write: Posts(q.Method)}
+		r.Invoke = &node.Invocation{Method: q.Method, Message: q.Message}
 	} else {
-		r.Call = &node.Call{Method: "abci_query", Params: q.params, Size: 2 * len(q.Message), Write: Posts(q.Method)}
+		r.Call = &node.Call{Method: "abci_query", Params: q.params, Size: 2 * len(q.Message)}
 	}
 	return r
 }

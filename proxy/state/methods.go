@@ -122,7 +122,7 @@ func limitOf(page []byte) (limit uint64) {
 }
 
 // Posts reports whether a method, or a path of abci_query, simulates, encodes or decodes a transaction, which costs a node as
-// much as accepting one. Such a call waits for its client's turn, and is sent to one node, once.
+// much as accepting one. Such a call waits for its client's turn, and is sent to one node.
 func Posts(name string) bool {
 	return strings.HasPrefix(appPath(name)+"/", "app/simulate/") || strings.HasSuffix(name, "/Simulate") && !ReadsState(name) ||
 		strings.HasPrefix(name, "/cosmos.tx.v1beta1.Service/Tx")

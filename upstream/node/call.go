@@ -23,7 +23,7 @@ type Call struct {
 	Params func(height int64) json.RawMessage // returns the parameters for a read at a height, 0 for the newest block
 	Target string                             // a path with its query, read by GET instead of calling Method; may be ""
 	Block  int64                              // block named in the parameters; 0 if none
-	Write  bool                               // it has a transaction, so it is sent to one node, once
+	Write  bool                               // it may change state, so it is sent once
 	Slow   bool                               // it waits for a block, so it does not queue with reads
 	Size   int                                // size of the parameters in bytes, for which memory is reserved; 0 if the caller has reserved it
 }
@@ -40,7 +40,7 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	if err := held.Take(2 * r.Call.Size); err != nil { // the parameters, and the request that they are in
 		return nil, noMemory(err)
 	}
-	reply, err := e.comet.CallRaw(ctx, r.Call.Method, r.Call.Params(r.sentHeight(height)), e.client.largest(r))
+	reply, err := e.comet.CallRaw(ctx, r.Call.Method, r.Call.Params(r.sentHeight(height)), !r.writes(), e.client.largest(r))
 	switch {
 	case err != nil:
 		return nil, callFailed(err, reply.RetryAfter)

@@ -52,7 +52,7 @@ func newClient(base *url.URL, headers http.Header, o Options, p *protocol) *clie
 	}
 }
 
-// get sends a request once. The transport retries it only if a reused idle connection was closed. The error is always
+// get sends a request once. The transport repeats a read if the node has closed a reused idle connection. The error is always
 // an *upstream.Error.
 func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, error) {
 	response, err := c.http.Transport.RoundTrip(c.request(ctx, r, height)) // as Do, which spends more on redirects that it does not follow
@@ -106,6 +106,9 @@ func (c *client) request(ctx context.Context, r Request, height int64) *http.Req
 		request.SetBasicAuth(u.User.Username(), password)
 	}
 	r.Post.addTo(request)
+	if !r.writes() {
+		upstream.MarkRepeatable(request)
+	}
 	upstream.PassTrace(ctx, request.Header)
 	return request
 }
@@ -116,7 +119,8 @@ func (p *Post) addTo(r *http.Request) {
 		return
 	}
 	r.Method, r.ContentLength = http.MethodPost, int64(len(p.Body))
-	r.Body = io.NopCloser(bytes.NewReader(p.Body)) // net/http cannot resend this type
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(p.Body)), nil }
+	r.Body, _ = r.GetBody()
 	if p.Type != "" {
 		r.Header.Set("Content-Type", p.Type)
 	}

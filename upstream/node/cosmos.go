@@ -72,7 +72,7 @@ var ErrNoLatest = errors.New("the node cannot read its latest block yet")
 func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
 	e.detectGRPC(a)
 	switch {
-	case r.Post != nil: // a POST request must not be repeated
+	case r.writes(), r.Post != nil && r.Unpinned: // the caller reads an unpinned POST again at a height
 		return a, nil
 	case height == 0 && e.client.isParent.Load(): // Fetch reads the parent again, at a height
 		return a, nil

@@ -176,7 +176,7 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 	case r.is(Pruned):
 		f.done, f.pruned = append(f.done, r.endpoint), r.answer
 		return false
-	case f.request.writes() && !r.unsent(): // it may have been executed
+	case f.request.isSentOnce() && !r.unsent(): // it may have been executed
 		return true
 	case f.wantsHeight(r) && f.pool.PollNow(ctx, r.endpoint.blocks): // the tip is known now
 		f.heightless = r.answer

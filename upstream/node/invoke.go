@@ -23,7 +23,7 @@ import (
 type Invocation struct {
 	Method  string // /service/method
 	Message []byte
-	Write   bool // it has a transaction, so it is sent to one node, once
+	Write   bool // it may change state, so it is sent once
 }
 
 // The types of an Answer to an Invocation.
@@ -36,7 +36,7 @@ const (
 func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer, error) {
 	var header, trailer metadata.MD
 	ctx = e.grpc.outgoing(ctx, r.sentHeight(height))
-	reply, err := e.grpc.invoke(ctx, r.Invoke, grpc.Header(&header), grpc.Trailer(&trailer))
+	reply, err := e.grpc.invoke(ctx, r.Invoke, r.isSentOnce(), grpc.Header(&header), grpc.Trailer(&trailer))
 	if errors.Is(err, account.ErrFull) {
 		return nil, err
 	}

@@ -14,16 +14,16 @@ import (
 // longer responses.
 const usualReply = 256 << 10
 
-// writeReply is the size in bytes that a response to a Write may always have: it cannot be called again with more memory.
+// writeReply is the size in bytes that a response to a call that is sent once may always have: it cannot be called again with more memory.
 const writeReply = 1 << 20
 
 // invoke calls a method within reserved memory. grpc-go reveals the size of a message only when it refuses it. So if a
-// response is longer than recent ones, the method is called again with more memory, if it only reads state.
-func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.CallOption) (reply []byte, err error) {
+// response is longer than recent ones, the method is called again with more memory, if it may be sent more than once.
+func (c *grpcClient) invoke(ctx context.Context, r *Invocation, once bool, options ...grpc.CallOption) (reply []byte, err error) {
 	held := c.memory.Open("", true)
 	defer held.Close()
 	limit := c.replies.size(r.Method)
-	if r.Write {
+	if once {
 		limit = max(limit, writeReply, 2*int64(len(r.Message))) // a decoded transaction is about as long as an encoded one
 	}
 	limit = min(limit, c.maxBody, max(streamWindow, c.memory.Free(c.maxBody)/2)) // leaves memory for other calls
@@ -37,7 +37,7 @@ func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.
 		if size > c.maxBody {
 			return reply, err
 		}
-		if c.replies.record(r.Method, size); r.Write || size <= limit {
+		if c.replies.record(r.Method, size); once || size <= limit {
 			return reply, err
 		}
 		limit = size

@@ -22,7 +22,8 @@ type Request struct {
 	Client     string      // the client, for fair queueing
 	Call       *Call       // a CometBFT RPC call instead of Path, Query and Post; may be nil
 	Invoke     *Invocation // a gRPC call instead of Path, Query and Post; may be nil
-	Post       *Post       // the body of a POST request, which is sent once, to one node; nil for GET
+	Post       *Post       // the body of a POST request; nil for GET
+	OneNode    bool        // it is sent to one node, even if that fails, because it is expensive
 	Miss       bool        // no older answer is available: it precedes the client's other requests
 	Background bool        // yields to foreground requests, and waits for its turn until its context ends
 	Only       string      // name of the only node to use; "" for any
@@ -39,10 +40,13 @@ func (r Request) readsState() bool { return r.Cost != Unknown && (r.rest() || !r
 // slow reports whether a request waits for a block. It does not queue with reads.
 func (r Request) slow() bool { return r.Call != nil && r.Call.Slow }
 
-// writes reports whether a request may change state.
+// writes reports whether a request may change state, so that it must not be repeated.
 func (r Request) writes() bool {
-	return r.Post != nil || r.Call != nil && r.Call.Write || r.Invoke != nil && r.Invoke.Write
+	return r.Post != nil && !r.Post.Reads || r.Call != nil && (r.Call.Write || r.Cost == Unknown) || r.Invoke != nil && r.Invoke.Write
 }
+
+// isSentOnce reports whether a request that a node may have received is sent to no other node.
+func (r Request) isSentOnce() bool { return r.OneNode || r.writes() }
 
 func (r Request) sentHeight(height int64) int64 {
 	if r.Unpinned {
@@ -57,8 +61,9 @@ func (r Request) queued() queue.Request {
 
 // A Post is the body of a POST request.
 type Post struct {
-	Body []byte
-	Type string // Content-Type
+	Body  []byte
+	Type  string // Content-Type
+	Reads bool   // it changes no state, so it may be sent again, also to another node
 }
 
 // Cost is the cost of a request for the node.

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // Options are the limits of a Transport.
@@ -66,8 +68,8 @@ func New(base *url.URL, o Options) *Transport {
 }
 
 // RoundTrip implements http.RoundTripper. The request's URL must be below the base URL. If the server has closed an idle
-// connection, RoundTrip resends a GET request on a new one. It does not resend other methods, because the server may
-// have read the request.
+// connection, RoundTrip sends the request again on a new one, once, if it is [upstream.IsRepeatable]. It does not repeat
+// others, because the server may have read the request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.proxied || r.ContentLength > maxSent || r.ContentLength < 0 || r.Header.Get("Upgrade") != "" {
 		return t.long.RoundTrip(r)
@@ -87,10 +89,24 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err == nil {
 			return response, nil
 		}
-		if r.Context().Err() != nil || !reused || c.answered || r.Method != http.MethodGet {
+		if r.Context().Err() != nil || !reused || c.answered || !upstream.IsRepeatable(r) {
 			return nil, contextError(r.Context(), err)
 		}
+		if r, err = again(r); err != nil {
+			return nil, err
+		}
 	}
+}
+
+// again returns a request with its body from the start.
+func again(r *http.Request) (*http.Request, error) {
+	if r.GetBody == nil {
+		return r, nil
+	}
+	body, err := r.GetBody()
+	repeated := *r
+	repeated.Body = body
+	return &repeated, err
 }
 
 // CloseIdleConnections closes idle connections.

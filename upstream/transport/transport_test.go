@@ -187,18 +187,63 @@ func closedByServer(tr *Transport) bool {
 }
 
 // A server may close the connection when the request is already on its way.
-func TestOnlyGETIsSentAgain(t *testing.T) {
-	for method, want := range map[string]int64{http.MethodGet: 3, http.MethodPost: 2} {
-		base, conns := listen(t, ok, "")
-		tr := newTransport(t, base, patience)
-		mustSend(t, tr, method, base, "", "ok")
-		if _, _, err := send(t.Context(), tr, method, base, ""); method == http.MethodPost && err == nil {
-			t.Error("POST on a closed connection: error = nil, want one")
-		}
-		mustSend(t, tr, method, base, "", "ok")
-		expect.Equal(t, conns.Load(), want, "%s: connections", method)
+func TestOnlyReadIsSentAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		method, body string
+		marked       bool
+		conns        int64
+	}{
+		"GET":                                 {http.MethodGet, "", false, 2},
+		"POST that reads":                     {http.MethodPost, "body", true, 2},
+		"long POST that reads":                {http.MethodPost, strings.Repeat("x", maxSent+1), true, 2},
+		"POST that may change something":      {http.MethodPost, "body", false, 1},
+		"long POST that may change something": {http.MethodPost, strings.Repeat("x", maxSent+1), false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var conns atomic.Int64
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if seen, _ := r.Context().Value(requests).(*atomic.Int64); seen.Add(1) > 1 {
+					panic(http.ErrAbortHandler) // the second request of a connection
+				}
+				echo(w, r)
+			}))
+			s.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+				conns.Add(1)
+				return context.WithValue(ctx, requests, new(atomic.Int64))
+			}
+			s.Start()
+			t.Cleanup(s.Close)
+			tr := newTransport(t, s.URL, patience)
+			do := func() (string, error) {
+				r := expect.Value(http.NewRequestWithContext(t.Context(), tt.method, s.URL+"/", strings.NewReader(tt.body)))(t)
+				if tt.marked {
+					upstream.MarkRepeatable(r)
+				}
+				response, err := tr.RoundTrip(r)
+				if err != nil {
+					return "", err
+				}
+				defer response.Body.Close()
+				text, err := io.ReadAll(response.Body)
+				return string(text), err
+			}
+			want := tt.method + " / " + tt.body
+			if text, err := do(); err != nil || text != want {
+				t.Fatalf("first request = %.40q, %v; want %.40q", text, err, want)
+			}
+			text, err := do()
+			if repeated := tt.conns > 1; (err == nil) != repeated || repeated && text != want {
+				t.Errorf("request on a connection that the server closes = %.40q, %v; want an answer: %t", text, err, repeated)
+			}
+			expect.Equal(t, conns.Load(), tt.conns, "connections")
+		})
 	}
 }
+
+type contextKey string
+
+// requests is the key of the number of requests of a connection.
+const requests contextKey = "requests"
 
 // A request may make the server close its connection.
 func TestGETIsSentAgainOnce(t *testing.T) {

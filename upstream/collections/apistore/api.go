@@ -99,9 +99,7 @@ func (s *httpStore) post(ctx context.Context, query collections.ListRequest) (*h
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	// A nil value is not sent. It allows the transport to resend this POST, which only reads, if an idle connection turns
-	// out to be closed.
-	req.Header["X-Idempotency-Key"] = nil
+	upstream.MarkRepeatable(req)
 	if s.key != "" {
 		req.Header.Set("X-Api-Key", s.key)
 	}

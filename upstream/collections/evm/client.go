@@ -52,6 +52,7 @@ func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) 
 		return nil, c.silence(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	upstream.MarkRepeatable(req)
 	upstream.PassTrace(ctx, req.Header)
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -171,12 +171,12 @@ func (c *Client) call(ctx context.Context, method string, params map[string]stri
 	return err
 }
 
-// Call calls a method and returns its result of at most maxBytes bytes, without white space. If the node refuses,
+// Call calls a method that only reads and returns its result of at most maxBytes bytes, without white space. If the node refuses,
 // the error is a *[Refusal]. ctx sets the deadline.
 //
 // Calls are POSTs: not every node answers a URI with a JSON-RPC envelope.
 func (c *Client) Call(ctx context.Context, method string, params any, maxBytes int64) (result json.RawMessage, err error) {
-	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), maxBytes)
+	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), true, maxBytes)
 	if err == nil {
 		if result, err = decode(body); err != nil {
 			err = fmt.Errorf("%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
@@ -225,12 +225,13 @@ func (r *Reply) Answers() bool { return string(r.ID) == callID }
 var ErrNoReply = errors.New("response is not a JSON-RPC reply to the call")
 
 // CallRaw calls a method with parameters in JSON and returns the reply of at most maxBytes bytes, even if it is an error
-// reply. ctx sets the deadline. With an error, only Status and RetryAfter may be used. They are 0 if there was no response.
-func (c *Client) CallRaw(ctx context.Context, method string, params json.RawMessage, maxBytes int64) (reply Reply, err error) {
+// reply. reads means that the call only reads, so it may be sent again. ctx sets the deadline. With an error, only Status and
+// RetryAfter may be used. They are 0 if there was no response.
+func (c *Client) CallRaw(ctx context.Context, method string, params json.RawMessage, reads bool, maxBytes int64) (reply Reply, err error) {
 	if params != nil && !jsontext.Valid(params) { // it could contain another method
 		return reply, fmt.Errorf("the parameters of %s are not JSON", method)
 	}
-	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), maxBytes)
+	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), reads, maxBytes)
 	if err != nil {
 		return reply, upstream.RedactError(err, c.hide)
 	}
@@ -246,22 +247,25 @@ func (c *Client) CallRaw(ctx context.Context, method string, params json.RawMess
 
 // Get sends a GET request for a target such as /block?height=5 and returns the response of at most maxBytes bytes.
 func (c *Client) Get(ctx context.Context, target string, maxBytes int64) (status int, header http.Header, body []byte, err error) {
-	status, header, body, err = c.exchange(ctx, http.MethodGet, target, nil, maxBytes)
+	status, header, body, err = c.exchange(ctx, http.MethodGet, target, nil, true, maxBytes)
 	return status, header, body, upstream.RedactError(err, c.hide)
 }
 
 // Redact hides possible keys of the client's URL in a text from the server.
 func (c *Client) Redact(text string) string { return c.hide.Replace(text) }
 
-// exchange sends a request and reads the whole response of at most maxBytes bytes. It does not retry: net/http resends a
-// request only if nothing of it was written.
-func (c *Client) exchange(ctx context.Context, method, target string, body []byte, maxBytes int64) (status int, header http.Header, responseBody []byte, err error) {
+// exchange sends a request and reads the whole response of at most maxBytes bytes. The transport repeats a read if the server
+// has closed an idle connection.
+func (c *Client) exchange(ctx context.Context, method, target string, body []byte, reads bool, maxBytes int64) (status int, header http.Header, responseBody []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base.String()+target, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, upstream.Bare(err)
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	if reads {
+		upstream.MarkRepeatable(r)
 	}
 	upstream.PassTrace(ctx, r.Header)
 	response, err := c.http.Do(r)

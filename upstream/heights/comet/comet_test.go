@@ -119,7 +119,7 @@ func TestReplyHasAResultWithTheIDOrAnError(t *testing.T) {
 		`{"id":2,"result":{}}`: false, `{"result":{}}`: false, `{"id":1}`: false, `{}`: false, `x`: false,
 	} {
 		c := newClient(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		reply, err := c.CallRaw(t.Context(), "status", nil, maxRead)
+		reply, err := c.CallRaw(t.Context(), "status", nil, true, maxRead)
 		if errors.Is(err, ErrNoReply) == valid || valid && (err != nil || (reply.Error == nil) == (reply.Result == nil)) {
 			t.Errorf("CallRaw, answered with %s = %s, %s, %v, want a reply: %t", body, reply.Result, reply.Error, err, valid)
 		}
@@ -132,7 +132,7 @@ func TestParametersThatAreNotJSONAreNotSent(t *testing.T) {
 		t.Errorf("sent %s, want no request", body)
 	})
 	for _, params := range []string{`{"a":1},"method":"net_info","params":{}`, `{"a":1`, ``} {
-		if _, err := c.CallRaw(t.Context(), "abci_query", json.RawMessage(params), maxRead); err == nil {
+		if _, err := c.CallRaw(t.Context(), "abci_query", json.RawMessage(params), true, maxRead); err == nil {
 			t.Errorf("CallRaw with the parameters %q = nil, want an error", params)
 		}
 	}
