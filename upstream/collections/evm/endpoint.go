@@ -24,20 +24,21 @@ type Endpoint struct {
 
 // A state holds the observations about an endpoint.
 type state struct {
-	verified time.Time     // when its chain id was verified; zero if it must be verified
-	useful   bool          // it has answered other calls since
-	window   window        // blocks per request
-	batch    adaptive      // calls per request
-	pause    time.Duration // last pause; 0 after a success
-	until    time.Time     // end of the pause
-	refusals int           // consecutive permanent refusals
-	failures int           // consecutive failures of any kind
-	failing  time.Time     // when the first work of TryOther failed since the last one succeeded; zero if none did
-	excluded error         // why it is no longer used; nil if it is used
-	trouble  *Failure      // current failure; nil if there is none
-	since    time.Time     // beginning of the trouble
-	doubts   int           // number of doubts since it was last forgiven
-	doubted  time.Time     // time of the last doubt
+	verified  time.Time     // when its chain id was verified; zero if it must be verified
+	useful    bool          // it has answered other calls since
+	window    window        // blocks per request
+	batch     adaptive      // calls per request
+	pause     time.Duration // last pause; 0 after a success
+	until     time.Time     // end of the pause
+	refusals  int           // consecutive permanent refusals
+	failures  int           // consecutive failures of any kind
+	failing   time.Time     // when the first work of TryOther failed since the last one succeeded; zero if none did
+	excluded  error         // why it is no longer used; nil if it is used
+	trouble   *Failure      // current failure; nil if there is none
+	since     time.Time     // beginning of the trouble
+	doubts    int           // number of doubts since it was last forgiven
+	doubted   time.Time     // time of the last doubt
+	contested int64         // block whose two hashes were the reason for the last doubt; 0 if it had another reason
 }
 
 var errMalformed = errors.New("an endpoint's URL is malformed (not shown: it may hold a key)")

@@ -34,6 +34,7 @@ func (e *Endpoint) RecordHash(block int64, hash ledger.Hash) error {
 		return nil
 	}
 	e.doubt()
+	e.contested = block
 	return Contradiction("block %d is %v, and was %v before", block, hash, before)
 }
 
@@ -42,6 +43,7 @@ func (e *Endpoint) Doubt() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.doubt()
+	e.contested = 0
 }
 
 func (e *Endpoint) doubt() {
@@ -93,6 +95,25 @@ func (p *Pool) Unreliable() error {
 		}
 	}
 	return fmt.Errorf("%w: %s", ErrUnreliable, p.endpoints[0].name)
+}
+
+// Contested returns the only endpoint and the block for which it returned another hash than before, if this made it unreliable.
+// It returns nil if there are more endpoints, or if the last doubt had another reason.
+func (p *Pool) Contested() (e *Endpoint, block int64) {
+	if e = p.endpoints[0]; p.Len() > 1 || p.Unreliable() == nil {
+		return nil, 0
+	}
+	if block = e.snapshot().contested; block == 0 {
+		return nil, 0
+	}
+	return e, block
+}
+
+// Forgive removes the doubts about the endpoint.
+func (e *Endpoint) Forgive() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.doubts = 0
 }
 
 // TryOne calls work once with one endpoint.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections"
+	evmclient "github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -338,6 +339,25 @@ func TestRunFailsWhileClientContradictsItself(t *testing.T) {
 			t.Fatal("Run with a client on two forks = nil, want an error")
 		}
 	}
+}
+
+// Another client would be needed to find out at once which hash is right. Without one, the client must agree with itself.
+func TestOnlyClientIsTrustedAgainAfterEqualReads(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6, 50)
+	store := openMemory(t)
+	evm := serveEVM(t, h, faults{})
+	x, _ := follow(t, quick(store, evm))
+	await(t, store, h.head())
+	before := readCursor(t, store)
+	evm.set(faults{forkFrom: h.head() + 1, forkLogs: true, every: 2})
+	h.grow(20)
+	h.addBlock(h.register)
+	eventually(t, "an unreliable client", func() bool { return errors.Is(x.Status().Err, evmclient.ErrUnreliable) })
+	expect.Equal(t, readCursor(t, store), before, "cursor while the client contradicts itself")
+	evm.set(faults{})
+	await(t, store, h.head())
+	checkStore(t, store, h.count(0))
 }
 
 func TestInconsistentClientDoesNotStopIndexing(t *testing.T) {

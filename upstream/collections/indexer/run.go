@@ -123,9 +123,9 @@ func (x *Indexer) isFinal(err error, began time.Time) bool {
 		return true
 	case err == nil || x.o.Follow:
 		return false
-	case errors.Is(err, evm.ErrUnreliable), errors.Is(err, ErrIncomplete):
+	case errors.Is(err, ErrIncomplete):
 		return true
-	case errors.Is(err, ErrDiverged), errors.Is(err, errInconsistent), errors.Is(err, errLagging):
+	case errors.Is(err, ErrDiverged), errors.Is(err, errInconsistent), errors.Is(err, errLagging), errors.Is(err, evm.ErrUnreliable):
 		return time.Since(began) >= x.o.Doubt
 	}
 	return upstream.KindOf(err) != upstream.Overloaded && !errors.Is(err, ledger.ErrCursorMoved)
@@ -160,6 +160,9 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 		return false, err
 	}
 	x.status.change(func(s *Status) { s.Head = head })
+	if err := x.forgive(ctx); err != nil {
+		return false, err
+	}
 	if err := x.pool.Unreliable(); err != nil {
 		return false, err
 	}
@@ -219,8 +222,29 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 	return head, err
 }
 
-// finalReads is how often a run reads the store's block before it ends.
+// finalReads is how often a run reads the store's block before it ends, and how often an only endpoint must return the same
+// hash before it is trusted again.
 const finalReads = 16
+
+// forgive trusts the only endpoint again if it returns the same hash of the contested block in several reads in a row. More
+// endpoints are not forgiven, because another one may be right.
+func (x *Indexer) forgive(ctx context.Context) error {
+	e, block := x.pool.Contested()
+	if e == nil {
+		return nil
+	}
+	for range finalReads {
+		if _, err := x.headerOf(ctx, e, block); err != nil {
+			return fmt.Errorf("%w: %w", x.pool.Unreliable(), err)
+		}
+		if err := upstream.Sleep(ctx, x.o.Pause); err != nil {
+			return err
+		}
+	}
+	e.Forgive()
+	x.log.Info("execution client agrees with itself again", "endpoint", e.Name(), "block", block)
+	return nil
+}
 
 // checkStable reads the store's block repeatedly, so that an endpoint with alternating responses is detected.
 func (x *Indexer) checkStable(ctx context.Context) error {
