@@ -1,6 +1,7 @@
 package collections
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,9 @@ import (
 
 // progress is the progress of the collection store at one moment.
 type progress struct {
+	Store      string        // identifies the store; "" if unknown, so that pages are not shared
 	Generation int64         // newest known generation of the store; 0 if unknown, so that pages are fresh for a time
+	Revision   string        // its revision
 	Block      int64         // last block of the execution chain that the store has counted; 0 if none
 	Behind     time.Duration // age of that block
 	Filling    bool          // an indexer fills the store, which is still empty
@@ -32,7 +35,7 @@ func (h *Handler) progress() (p progress) {
 	if m == nil {
 		return progress{Filling: h.o.Filled}
 	}
-	p.Generation, p.Block = m.Generation, m.Cursor.Block
+	p.Store, p.Generation, p.Revision, p.Block = m.Store, m.Generation, m.Revision, m.Cursor.Block
 	if m.Cursor.Chain != 0 {
 		p.Behind = time.Since(m.Cursor.Time)
 	} else {
@@ -41,20 +44,21 @@ func (h *Handler) progress() (p progress) {
 	return p
 }
 
-// maxAhead is how many generations another replica may be ahead. Pages of a later one are from another store, which this
-// one has replaced.
-const maxAhead = 1000
-
-// query returns the cache query for a page. If the store's generation is known, a page is fresh until the store changes, and
-// its edition takes the place of the height of other entries.
+// query returns the cache query for a page of the store that p names. If the store's generation is known, a page is fresh until the
+// store changes, and its edition takes the place of the height of other entries.
 func (h *Handler) query(l listing, p progress) cache.Query {
 	q := cache.Query{Key: l.Key, Policy: h.o.Policy}
 	q.Policy.StalePastExpires = true // a degraded page is better than an error
-	if p.Generation > 0 && !l.Nothing {
+	if l.Nothing {
+		return q
+	}
+	if l.Store == "" {
+		q.Policy.Keep = 0
+	}
+	if p.Generation > 0 {
 		q.Tip = h.edition(p.Generation, time.Now())
 		// A read of the store takes milliseconds, so an outdated page is served only while reads fail.
 		q.Policy.FreshBlocks, q.Policy.StaleBlocks, q.Policy.ErrorBlocks = 0, 0, math.MaxInt64
-		q.MaxHeight = q.Tip + maxAhead
 	}
 	return q
 }
@@ -65,13 +69,39 @@ func (h *Handler) edition(generation int64, now time.Time) int64 {
 	return generation + now.UnixNano()/h.term()
 }
 
-// generation returns the store's generation in the edition of a page.
-func (h *Handler) generation(e *cache.Entry) int64 { return e.Height - e.ReadAt.UnixNano()/h.term() }
+// maxLag is how long another replica may know of a change of the store before this one.
+const maxLag = 2 * time.Second
 
-// isMisdated reports whether a page seems to be current although the store has changed since, because the clock of the replica
-// that read it is ahead.
-func (h *Handler) isMisdated(e *cache.Entry, q *cache.Query, p progress) bool {
-	return q.Tip > 0 && e.Height >= q.Tip && h.generation(e) < p.Generation
+// isCurrent reports whether a page is from the store's newest known state, or from a later one that another replica has just
+// read. A fresh page may be from another state: another store had the same generation, a failover has lost the generation, or
+// the clock of the replica that read the page is ahead.
+func (h *Handler) isCurrent(e *cache.Entry, q *cache.Query, p progress, now time.Time) bool {
+	if q.Tip == 0 {
+		return true
+	}
+	s, _ := splitPage(e.Body)
+	return string(s.Revision) == p.Revision || s.Generation > p.Generation && now.Sub(e.ReadAt).Abs() < maxLag
+}
+
+// find returns a page from the cache or the store.
+func (h *Handler) find(ctx context.Context, l listing, q cache.Query, p progress) (cache.Result, error) {
+	res, ok := h.cache.Fresh(q, time.Now(), nil)
+	if !ok {
+		var err error
+		if res, err = h.cache.Get(ctx, q, h.origin(l)); err != nil {
+			return res, err
+		}
+	}
+	if res.Outcome != cache.Hit || h.isCurrent(res.Entry, &q, p, time.Now()) {
+		return res, nil
+	}
+	q.MaxHeight = res.Entry.Height - 1 // replaces the page
+	found, err := h.cache.Get(ctx, q, h.origin(l))
+	if err != nil {
+		res.Outcome, res.Err = cache.StaleError, err
+		return res, nil
+	}
+	return found, nil
 }
 
 // term is the maximum time for which a page is served unchanged, in nanoseconds.
@@ -126,12 +156,14 @@ func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) 
 	return p, err
 }
 
-// holdsAt returns the last block that a page has counted. An outdated page has the block of its generation.
+// holdsAt returns the last block that a page has counted: that of the state that it was read from, or a later one until which
+// nothing was counted.
 func (h *Handler) holdsAt(e *cache.Entry, q *cache.Query, p progress) int64 {
-	if q.Tip == 0 || h.generation(e) >= p.Generation {
-		return p.Block
+	s, _ := splitPage(e.Body)
+	if q.Tip == 0 || string(s.Revision) == p.Revision {
+		return max(s.Block, p.Block)
 	}
-	return h.o.Watch.Counted(h.generation(e))
+	return s.Block
 }
 
 // covers refuses a page that has not counted the block that the client requires although the store has: an outdated page while
@@ -164,13 +196,14 @@ func (h *Handler) answer(a *respond.Response, rec *record.Record, res cache.Resu
 	a.Behind, a.Control = p.Behind, respond.OwnAnswer
 }
 
-// insertSchema inserts $schema at the beginning of a page. The validator does not change, because it identifies the page.
-func insertSchema(page *cache.Content, url string) *cache.Content {
+// insertSchema returns a page with $schema at its beginning, and without the state that it was read from.
+func insertSchema(cached *cache.Content, url string) *cache.Content {
+	_, page := splitPage(cached.Body)
 	quoted, _ := json.Marshal(url) // a string always encodes
-	body := make([]byte, 0, len(page.Body)+len(quoted)+12)
+	body := make([]byte, 0, len(page)+len(quoted)+12)
 	body = append(append(body, `{"$schema":`...), quoted...)
-	body = append(append(body, ','), page.Body[1:]...)
-	return &cache.Content{Status: page.Status, Type: page.Type, Link: describedBy(url), Body: body, ETag: page.ETag}
+	body = append(append(body, ','), bytes.TrimPrefix(page, []byte("{"))...)
+	return cache.NewContent(cached.Status, cached.Type, describedBy(url), body, cached.Source)
 }
 
 // A repeatedListing answers a repeated request for a listing.
@@ -183,12 +216,12 @@ type repeatedListing struct {
 
 func (m *repeatedListing) Replay(rec *record.Record, a *respond.Response) bool {
 	p := m.progress()
-	if p.Block < m.minBlock {
+	if p.Block < m.minBlock || p.Store != m.listing.Store {
 		return false
 	}
 	query := m.query(m.listing, p)
 	res, ok := m.cache.Fresh(query, rec.Start, record.LaneMayServe)
-	if !ok || m.isMisdated(res.Entry, &query, p) || m.covers(m.minBlock, res, &query, p) != nil {
+	if !ok || !m.isCurrent(res.Entry, &query, p, rec.Start) || m.covers(m.minBlock, res, &query, p) != nil {
 		return false
 	}
 	m.answer(a, rec, res, &query, p, m.schemaURL, rec.Start)

@@ -45,7 +45,6 @@ type finder interface {
 // A watch provides the store's progress for every request. It is implemented by *store.Watch.
 type watch interface {
 	Mark() *store.Mark                                   // returns nil until it is known
-	Counted(generation int64) (block int64)              // returns the last block counted in a generation; 0 if unknown
 	Await(ctx context.Context, block int64) (late error) // waits until the store has counted a block or ctx ends
 }
 
@@ -122,28 +121,17 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if err != nil {
 		return err
 	}
+	l = l.in(progress.Store)
 	query := h.query(l, progress)
 	if rec.LaneSlot != nil {
 		rec.Replayer = &repeatedListing{h, l, minBlock, h.schemaURL(r, PageSchema)}
 	}
-	res, isHit := h.cache.Fresh(query, time.Now(), nil)
-	isMisdated := isHit && h.isMisdated(res.Entry, &query, progress)
-	if isMisdated {
-		query.MaxHeight = res.Entry.Height - 1 // replaces the page
+	if !h.stack.Admission.IsMany(&rec.Client) {
+		query.Client = rec.Client.Name()
 	}
-	if !isHit || isMisdated {
-		if !h.stack.Admission.IsMany(&rec.Client) {
-			query.Client = rec.Client.Name()
-		}
-		found, err := h.cache.Get(ctx, query, h.origin(l))
-		switch {
-		case err == nil:
-			res = found
-		case isMisdated:
-			res.Outcome, res.Err = cache.StaleError, err
-		default:
-			return err
-		}
+	res, err := h.find(ctx, l, query, progress)
+	if err != nil {
+		return err
 	}
 	if err := h.covers(minBlock, res, &query, progress); err != nil {
 		return err
@@ -162,5 +150,6 @@ func (h *Handler) plan(r *http.Request) (web.Plan, error) {
 	if err != nil {
 		return web.Plan{}, err
 	}
-	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + l.String(), Origin: "the store", Query: h.query(l, h.progress())}, nil
+	p := h.progress()
+	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + l.String(), Origin: "the store", Query: h.query(l.in(p.Store), p)}, nil
 }

@@ -1,6 +1,7 @@
 package collections
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,9 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/gin-gonic/gin"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -36,11 +40,10 @@ type fakeStore struct {
 	degraded  bool
 	err       error
 	delay     time.Duration // of List
-	lag       int64         // generations that a page is behind the mark
+	page      *store.Mark   // state that pages are from; nil means mark
 }
 
-func (s *fakeStore) Mark() *store.Mark              { return s.mark }
-func (s *fakeStore) Counted(generation int64) int64 { return 10 * generation }
+func (s *fakeStore) Mark() *store.Mark { return s.mark }
 func (s *fakeStore) Await(ctx context.Context, block int64) error {
 	isCounted := func() bool { return s.mark != nil && s.mark.Cursor.Block >= block }
 	if !isCounted() && s.next != nil {
@@ -57,13 +60,21 @@ func (s *fakeStore) List(_ context.Context, q store.Query) (store.Page, error) {
 	s.queries = append(s.queries, q)
 	items := []store.Collection{{Address: "0xAb00000000000000000000000000000000000000", AssetCount: 7, Metadata: json.RawMessage(`{"own":1}`)}}
 	page := store.Page{Items: items[:min(1, s.total)], Total: s.total}
-	if s.mark != nil {
-		page.Generation = s.mark.Generation - s.lag
+	if at := cmp.Or(s.page, s.mark); at != nil {
+		page.Generation, page.Revision, page.Block = at.Generation, at.Revision, at.Cursor.Block
 	}
 	return page, s.err
 }
 func (s *fakeStore) Lookup(context.Context, []string) (map[string]json.RawMessage, bool) {
 	return map[string]json.RawMessage{"0xab00000000000000000000000000000000000000": s.described}, s.degraded
+}
+
+// markOf returns the mark of a store whose content depends on generation and block.
+func markOf(id string, generation, block int64) *store.Mark {
+	return &store.Mark{
+		Store: id, Generation: generation, Revision: fmt.Sprint(id, generation, block), Total: 1,
+		Cursor: ledger.Cursor{Chain: 1, Block: block, Time: time.Now()},
+	}
 }
 
 // newLister returns a function that sends requests to a handler.
@@ -243,7 +254,7 @@ func TestMetadataOfProviderReplacesThatOfStore(t *testing.T) {
 func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mark := func(generation, block int64) *store.Mark {
-			return &store.Mark{Generation: generation, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: block, Time: time.Now().Add(-3 * time.Second)}}
+			return markOf("a", generation, block)
 		}
 		s := &fakeStore{total: 1, mark: mark(5, 50)}
 		ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})
@@ -297,11 +308,11 @@ func TestPageBelowRequestedBlockIsNeverServed(t *testing.T) {
 		"the store fails":         {func(s *fakeStore) { s.err = unreachable }, http.StatusBadGateway},
 		"the store is overloaded": {func(s *fakeStore) { s.err = store.Busy(unreachable) }, http.StatusServiceUnavailable},
 		"the store is slow":       {func(s *fakeStore) { s.delay = time.Hour }, http.StatusGatewayTimeout},
-		"a standby database lags": {func(s *fakeStore) { s.lag = 1 }, http.StatusServiceUnavailable},
+		"a standby database lags": {func(s *fakeStore) { s.page = markOf("a", 5, 50) }, http.StatusServiceUnavailable},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			mark := func(generation int64) *store.Mark {
-				return &store.Mark{Generation: generation, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 10 * generation, Time: time.Now()}}
+				return markOf("a", generation, 10*generation)
 			}
 			s := &fakeStore{total: 1, mark: mark(5)}
 			policy := cache.Policy{Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
@@ -326,25 +337,84 @@ func TestPageBelowRequestedBlockIsNeverServed(t *testing.T) {
 }
 
 func TestPageOfReplacedStoreIsReadAgain(t *testing.T) {
-	s := &fakeStore{total: 1, mark: &store.Mark{Generation: 5000, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 50}}}
+	s := &fakeStore{total: 1, mark: markOf("a", 5, 50)}
 	ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})
 	ask("POST", "{}")
-	s.total, s.mark = 2, &store.Mark{Generation: 5, Total: 2, Cursor: ledger.Cursor{Chain: 1, Block: 50}}
+	s.total, s.mark = 2, markOf("b", 5, 50)
 	expect.Contains(t, ask("POST", "{}").Body.String(), `"total":2`, "page of the new store")
+}
+
+// Two replicas share a Redis, and one of them restarts after the failover.
+func TestPageOfLostTransactionsIsReadAgain(t *testing.T) {
+	server := miniredis.RunT(t)
+	replica := func(s *fakeStore) func(method, body string, headers ...string) *httptest.ResponseRecorder {
+		client := goredis.NewClient(&goredis.Options{Addr: server.Addr()})
+		t.Cleanup(func() { _ = client.Close() })
+		c := expect.Value(cache.New(cache.Options{Shared: expect.Value(redis.New(client, redis.Options{}))(t)}))(t)
+		t.Cleanup(func() { _ = c.Close() })
+		c.SetNamespace("chain")
+		return newListerOf(t, Options{Store: s, Watch: s, NoAuth: true}, c)
+	}
+	s := &fakeStore{total: 1, mark: markOf("a", 100, 700)}
+	running := replica(s)
+	check := func(ask func(method, body string, headers ...string) *httptest.ResponseRecorder, when, total, block string) {
+		t.Helper()
+		w := ask("POST", "{}")
+		if !strings.Contains(w.Body.String(), `"total":`+total) || w.Header().Get("X-Evm-Block") != block {
+			t.Errorf("page %s = %s at block %s, want total %s at block %s", when, w.Body, w.Header().Get("X-Evm-Block"), total, block)
+		}
+	}
+	check(running, "before the failover", "1", "700")
+	time.Sleep(maxLag)
+	s.total, s.mark = 2, markOf("a", 94, 694)
+	restarted := replica(s)
+	check(restarted, "after the failover, of a new replica", "2", "694")
+	check(running, "after the failover", "2", "694")
+	s.total, s.mark = 3, markOf("a", 100, 699)
+	check(running, "of the same generation", "3", "699")
+	s.mark = markOf("a", 100, 701)
+	s.mark.Revision = markOf("a", 100, 699).Revision
+	reads := len(s.queries)
+	check(running, "after a block without events", "3", "701")
+	check(replica(s), "of another replica", "3", "701")
+	expect.Equal(t, len(s.queries), reads, "reads of the store")
+}
+
+func TestPageNamesBlockOfItsOwnState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeStore{total: 1, mark: markOf("a", 5, 50), page: markOf("a", 6, 60)} // the mark is not known yet
+		ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})
+		for range 3 {
+			expect.Equal(t, ask("POST", "{}").Header().Get("X-Evm-Block"), "60", "X-Evm-Block")
+		}
+		expect.Equal(t, len(s.queries), 1, "reads of the store")
+		s.mark = markOf("a", 6, 60)
+		expect.Equal(t, ask("POST", "{}").Header().Get("X-Evm-Block"), "60", "X-Evm-Block when the mark is known")
+		expect.Equal(t, len(s.queries), 1, "reads of the store")
+	})
+}
+
+func TestPagesOfUnknownStoreAreNotShared(t *testing.T) {
+	h := &Handler{o: Options{}.WithDefaults()}
+	l := defaultRequest().listing()
+	unknown, known := h.query(l.in(""), progress{}), h.query(l.in("https://h/api/v4"), progress{Store: "https://h/api/v4"})
+	if unknown.Policy.Keep != 0 || known.Policy.Keep == 0 || !strings.HasSuffix(known.Key, "/https://h/api/v4") || !strings.HasPrefix(known.Key, unknown.Key) {
+		t.Errorf("queries of an unknown and a known store = %+v, %+v", unknown, known)
+	}
 }
 
 func TestOutdatedPageOfReplicaWhoseClockIsAheadIsReadAgain(t *testing.T) {
 	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
-	s := &fakeStore{total: 2, mark: &store.Mark{Generation: 6, Total: 2, Cursor: ledger.Cursor{Chain: 1, Block: 60}}}
+	s := &fakeStore{total: 2, mark: markOf("a", 6, 60)}
 	ask := newListerOf(t, Options{Store: s, Watch: s, NoAuth: true}, c)
 	ahead := time.Now().Add(10 * time.Minute)
 	minutes := ahead.Unix() / 60
 	page := func(generation int64) *cache.Entry {
-		content := cache.NewContent(http.StatusOK, "application/json", "", []byte(`{"total":1}`), 1)
-		return &cache.Entry{Content: content, Height: generation + minutes, ReadAt: ahead}
+		body := fmt.Appendf(nil, "%d %d %s\n{\"total\":1}", generation, 10*generation, markOf("a", generation, 10*generation).Revision)
+		return &cache.Entry{Content: cache.NewContent(http.StatusOK, "application/json", "", body, 1), Height: generation + minutes, ReadAt: ahead}
 	}
-	key := defaultRequest().listing().Key
+	key := defaultRequest().listing().in("a").Key
 	c.Save(t.Context(), map[string]*cache.Entry{key: page(6)}, 0)
 	expect.Contains(t, ask("POST", "{}").Body.String(), `"total":1`, "page of the store's generation")
 	c.Save(t.Context(), map[string]*cache.Entry{key: page(5)}, 0)
@@ -361,7 +431,7 @@ func TestOutdatedPageOfReplicaWhoseClockIsAheadIsReadAgain(t *testing.T) {
 
 func TestRequestWaitsForRequiredBlock(t *testing.T) {
 	mark := func(block int64) *store.Mark {
-		return &store.Mark{Generation: block / 10, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: block, Time: time.Now()}}
+		return markOf("a", block/10, block)
 	}
 	s := &fakeStore{total: 1, mark: mark(50), next: mark(60)}
 	ask := newLister(t, Options{Store: s, Watch: s, NoAuth: true})

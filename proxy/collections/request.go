@@ -100,6 +100,15 @@ type listing struct {
 	store.Query
 	Nothing bool   // the filters exclude everything, so the store is not read
 	Key     string // key in the cache
+	Store   string // the store in the key; "" if unknown
+}
+
+// in returns the listing of a store. Stores that share a cache have separate keys.
+func (l listing) in(store string) listing {
+	if store != "" && !l.Nothing {
+		l.Key, l.Store = l.Key+"/"+store, store
+	}
+	return l
 }
 
 func (r listRequest) listing() listing {

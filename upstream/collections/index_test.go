@@ -74,7 +74,8 @@ func TestTalliesAddUp(t *testing.T) {
 		expect.NoDiff(t, page.Items, want, "collections")
 		expect.Equal(t, page.Total, 2, "total")
 		m := expect.Value(s.Mark(t.Context()))(t)
-		expect.Equal(t, m.Generation, page.Generation, "generation of the mark")
+		state, of := [3]any{m.Generation, m.Revision, m.Cursor.Block}, [3]any{page.Generation, page.Revision, page.Block}
+		expect.Equal(t, state, of, "generation, revision and block of the mark")
 		expect.Equal(t, m.Cursor, cursorAt(20), "cursor of the mark")
 	})
 }
@@ -96,7 +97,6 @@ func TestWatchFollowsTheStore(t *testing.T) {
 		defer cancel()
 		expect.NoError(t, w.Await(ctx, block))
 		expect.Equal(t, w.Mark().Cursor, prev, "cursor of the mark")
-		expect.Equal(t, w.Counted(w.Mark().Generation), block, "counted block")
 	}
 }
 
@@ -165,6 +165,7 @@ func TestEmptyTallyMovesOnlyCursor(t *testing.T) {
 		s := open(t, url, collections.Options{})
 		before := list(t, s, collections.Query{})
 		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{Cursor: cursorAt(5)}))
+		before.Block = 5
 		expect.NoDiff(t, list(t, s, collections.Query{}), before, "page")
 		expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(5), "cursor")
 	})
@@ -345,6 +346,7 @@ func TestStoreStepsBackOverBlocksWithoutEvents(t *testing.T) {
 		expect.ErrorIs(t, s.StepBack(t.Context(), cursorAt(12), cursorAt(10)), ledger.ErrCursorMoved, "StepBack from another block than the store's")
 		before := list(t, s, collections.Query{})
 		expect.NoError(t, s.StepBack(t.Context(), cursorAt(13), cursorAt(11)))
+		before.Block = 11
 		expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(11), "cursor of the mark")
 		expect.NoDiff(t, list(t, s, collections.Query{}), before, "page")
 		wantTrail(11, 10)

@@ -61,9 +61,10 @@ type Page struct {
 	Items []Collection // never nil
 	Total int64        // number of matching collections on all pages
 
-	// Generation is the store's change counter, consistent with the items. It increases with every change. 0 means
-	// unknown.
+	// The state of the store that the items are from, as in Mark. Zero if another server fills the store.
 	Generation int64
+	Revision   string
+	Block      int64
 }
 
 // Ranged reports whether the query limits the asset count.

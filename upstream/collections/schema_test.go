@@ -207,11 +207,61 @@ func TestRepeatedGenerationAfterFailoverHasItsOwnTotals(t *testing.T) {
 		load(t, s, some(10))
 		last := list(t, s, ranged).Generation
 		d.execute(t, d.clear)
-		d.execute(t, fmt.Sprintf("UPDATE collections_state SET generation = %d", last-1))
-		expect.Equal(t, list(t, s, ranged).Total, 0, "total at an earlier generation")
 		d.execute(t, fmt.Sprintf("UPDATE collections_state SET generation = %d", last))
 		expect.Equal(t, list(t, s, ranged).Total, 0, "total at the last generation with other rows")
 	})
+}
+
+func TestEachChangeOfContentHasItsOwnRevision(t *testing.T) {
+	testEachDatabase(t, func(t *testing.T, d database) {
+		s := open(t, d.url, collections.Options{})
+		seen := map[string]string{}
+		isNew := func(after string) {
+			t.Helper()
+			m := expect.Value(s.Mark(t.Context()))(t)
+			if by, known := seen[m.Revision]; known || m.Revision == "" {
+				t.Errorf("revision after %s = %q, as after %s; want a new one", after, m.Revision, by)
+			}
+			seen[m.Revision] = after
+			expect.Equal(t, list(t, s, collections.Query{}).Revision, m.Revision, "revision of a page after %s", after)
+		}
+		isNew("the creation")
+		load(t, s, some(3))
+		isNew("an import")
+		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
+		isNew("a tally")
+		generation := list(t, s, collections.Query{}).Generation
+		rebuildTo(t, s, 20)
+		isNew("a rebuild")
+		d.execute(t, fmt.Sprintf("UPDATE collections_state SET generation = %d", generation))
+		isNew("a generation that occurs again")
+		d.execute(t, d.clear)
+		isNew("a change by another program")
+		before := expect.Value(s.Mark(t.Context()))(t)
+		expect.NoError(t, s.Apply(t.Context(), cursorAt(20), emptyTo(21)))
+		after := expect.Value(s.Mark(t.Context()))(t)
+		if after.Revision != before.Revision || after.Store != before.Store || after.Store == "" {
+			t.Errorf("mark after a block without events = %+v, want the revision and store of %+v", after, before)
+		}
+	})
+}
+
+func TestEachStoreHasItsOwnID(t *testing.T) {
+	testEachDriver(t, func(t *testing.T, f fixture) {
+		ids := map[string]bool{}
+		for _, s := range []*collections.Store{f.store, open(t, "sqlite::memory:", collections.Options{})} {
+			m, err := s.Mark(t.Context())
+			if err != nil && !errors.Is(err, collections.ErrNotIndexed) {
+				t.Fatal(err)
+			}
+			ids[m.Store] = true
+		}
+		if ids[""] || len(ids) != 2 {
+			t.Errorf("ids of two stores = %v, want two", ids)
+		}
+	})
+	m, _ := open(t, "https://host.invalid/api/v4//", collections.Options{}).Mark(t.Context())
+	expect.Equal(t, m.Store, "https://host.invalid/api/v4", "id of the store of another server")
 }
 
 func TestFailedImportKeepsForeignTables(t *testing.T) {

@@ -51,7 +51,7 @@ type Driver interface {
 	List(ctx context.Context, q Query) (Page, error)
 	// Load inserts or replaces all collections of the sequence, or none. The last one of each address counts.
 	Load(ctx context.Context, all iter.Seq2[Collection, error]) error
-	// Mark returns the progress, or ErrNotIndexed if another server fills the store.
+	// Mark returns the progress. If another server fills the store, it returns only Mark.Store, and ErrNotIndexed.
 	Mark(ctx context.Context) (Mark, error)
 	Ping(ctx context.Context) error
 	Close() error

@@ -3,8 +3,6 @@ package collections
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +14,9 @@ import (
 
 // A Mark is the progress of a store.
 type Mark struct {
-	Generation int64         // as in Page
+	Store      string        // identifies the store: a random text, or the base URL of another server
+	Generation int64         // counts the changes of the content; a store that was restored or replaced may count them again
+	Revision   string        // identifies the content: a random text that differs after each change
 	Total      int64         // number of collections
 	Cursor     ledger.Cursor // last counted block; zero if none
 }
@@ -32,9 +32,6 @@ type Watch struct {
 	store *Store
 	mark  atomic.Pointer[Mark]          // nil until known
 	moved atomic.Pointer[chan struct{}] // closed, and replaced, when the mark has changed
-
-	mu      sync.Mutex
-	history []Mark // the last mark of each of the latest generations, in their order
 }
 
 // NewWatch returns a Watch and registers its metrics.
@@ -49,14 +46,13 @@ func NewWatch(store *Store, registry prometheus.Registerer) *Watch {
 const watchInterval = 500 * time.Millisecond
 
 // Run polls the store until ctx ends. While the store does not respond, the last mark remains. The mark of a store that
-// follows no chain is zero.
+// another server fills has only Store.
 func (w *Watch) Run(ctx context.Context) {
 	for more := true; more; more = upstream.Sleep(ctx, watchInterval) == nil {
 		m, err := w.store.Mark(ctx)
 		if err != nil && !errors.Is(err, ErrNotIndexed) {
 			continue // an outage is logged
 		}
-		w.add(m)
 		if before := w.mark.Swap(&m); before == nil || *before != m {
 			moved := make(chan struct{})
 			close(*w.moved.Swap(&moved))
@@ -100,36 +96,4 @@ func (w *Watch) Collect(samples chan<- prometheus.Metric) {
 		samples <- prometheus.MustNewConstMetric(blockDesc, prometheus.GaugeValue, float64(m.Cursor.Block))
 		samples <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, time.Since(m.Cursor.Time).Seconds())
 	}
-}
-
-// maxHistory is the number of generations that a Watch remembers.
-const maxHistory = 1024
-
-// add adds a mark. A lower generation than before means that the store was replaced.
-func (w *Watch) add(m Mark) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	last := len(w.history) - 1
-	if last >= 0 && m.Generation < w.history[last].Generation {
-		w.history, last = nil, -1
-	}
-	if last >= 0 && m.Generation == w.history[last].Generation {
-		w.history[last] = m
-		return
-	}
-	if w.history = append(w.history, m); len(w.history) > maxHistory {
-		w.history = slices.Delete(w.history, 0, len(w.history)-maxHistory)
-	}
-}
-
-// Counted returns the last block known to be counted in a generation, or 0. The history has about a thousand generations.
-func (w *Watch) Counted(generation int64) (block int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, m := range slices.Backward(w.history) {
-		if m.Generation <= generation {
-			return m.Cursor.Block
-		}
-	}
-	return 0
 }

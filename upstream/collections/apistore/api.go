@@ -148,7 +148,7 @@ func (*httpStore) Load(context.Context, iter.Seq2[collections.Collection, error]
 	return collections.ErrReadOnly
 }
 
-// Mark fails, because the API does not show the progress of an indexer.
-func (*httpStore) Mark(context.Context) (m collections.Mark, err error) {
-	return m, collections.ErrNotIndexed
+// Mark returns only the base URL, and ErrNotIndexed, because the API does not show the progress of an indexer.
+func (s *httpStore) Mark(context.Context) (collections.Mark, error) {
+	return collections.Mark{Store: strings.TrimSuffix(s.endpoint, "/collections")}, collections.ErrNotIndexed
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// pageFormat reads a page in one statement, so that its items, its total and its generation are consistent. It reads the
+// pageFormat reads a page in one statement, so that its items, its total and the state of the store are consistent. It reads the
 // keys from an index alone and then looks up only the rows of the page, which keeps large offsets cheap. An empty page is one
 // row without an address.
 const pageFormat = `WITH %spage AS (
 	SELECT key FROM %s WHERE %s ORDER BY %s, key LIMIT %d OFFSET %d)
-SELECT s.generation, %s, COALESCE(c.address, ''),
+SELECT s.generation, s.revision, COALESCE(i.block, 0), %s, COALESCE(c.address, ''),
 	COALESCE(c.asset_count, 0), COALESCE(c.licenses_count, 0),
 	COALESCE(c.raised_dispute_count, 0), COALESCE(c.cancelled_dispute_count, 0),
 	COALESCE(c.judged_dispute_count, 0), COALESCE(c.resolved_dispute_count, 0),
 	c.created_at, c.updated_at
-FROM collections_state s LEFT JOIN (page JOIN collections c ON c.key = page.key) ON true
+FROM collections_state s LEFT JOIN index_cursor i ON true LEFT JOIN (page JOIN collections c ON c.key = page.key) ON true
 WHERE s.id = 1
 ORDER BY c.%s, c.key`
 
@@ -35,9 +35,9 @@ type statement struct {
 	inKeys string // the condition that a key is in the list in parameter 1; "" for all addresses
 	index  string // SQLite: the index to use; "" lets the planner choose
 
-	// total is the number of matches at generation, if counted.
-	total, generation int64
-	counted           bool
+	// total is the number of matches at revision, if it is known.
+	total    int64
+	revision string
 }
 
 func (s statement) sql() string {
@@ -87,10 +87,10 @@ func (s statement) totalSQL(table string) string {
 		return "s.total"
 	}
 	count := fmt.Sprintf("(SELECT count(*) FROM %s WHERE %s)", table, where(s.Query))
-	if !s.counted {
+	if s.revision == "" {
 		return count
 	}
-	return fmt.Sprintf("CASE WHEN s.generation = %d THEN %d ELSE %s END", s.generation, s.total, count)
+	return fmt.Sprintf("CASE WHEN s.revision = $1 THEN %d ELSE %s END", s.total, count)
 }
 
 func (s *store) List(ctx context.Context, q collections.Query) (page collections.Page, err error) {
@@ -115,11 +115,14 @@ func (s *store) page(ctx context.Context, q collections.Query) (collections.Page
 		if err := s.plan(ctx, &stmt); err != nil {
 			return collections.Page{}, err
 		}
+		if stmt.revision != "" {
+			args = append(args[:len(args):len(args)], stmt.revision)
+		}
 	}
 	page := collections.Page{Items: []collections.Collection{}}
 	err := s.query(ctx, stmt.sql(), args, func(row *sql.Rows) error { return scanItem(row, &page) })
 	if err == nil && ranged {
-		s.totals.put(where(q), page.Generation, page.Total)
+		s.totals.put(where(q), page.Revision, page.Total)
 	}
 	return page, err
 }
@@ -129,18 +132,17 @@ func (s *store) page(ctx context.Context, q collections.Query) (collections.Page
 const sortable = 10_000
 
 // plan sets the total of a range of asset counts, if known, and the index. SQLite cannot estimate the number of matches, so
-// plan counts them once per generation. The count decides between walking the order and sorting the range.
+// plan counts them once per revision. The count decides between walking the order and sorting the range.
 func (s *store) plan(ctx context.Context, stmt *statement) error {
-	stmt.generation, stmt.total, stmt.counted = s.totals.get(where(stmt.Query))
+	stmt.revision, stmt.total = s.totals.get(where(stmt.Query))
 	if !s.hinted {
 		return nil
 	}
-	if !stmt.counted {
-		row := s.readers.QueryRowContext(ctx, "SELECT generation, "+stmt.totalSQL("collections")+" FROM collections_state")
-		if err := row.Scan(&stmt.generation, &stmt.total); err != nil {
+	if stmt.revision == "" {
+		row := s.readers.QueryRowContext(ctx, "SELECT revision, "+stmt.totalSQL("collections")+" FROM collections_state")
+		if err := row.Scan(&stmt.revision, &stmt.total); err != nil {
 			return err
 		}
-		stmt.counted = true
 	}
 	_, stmt.index = order(stmt.Query)
 	if stmt.OrderBy != collections.AssetCount && stmt.total <= sortable {
@@ -152,7 +154,7 @@ func (s *store) plan(ctx context.Context, stmt *statement) error {
 func scanItem(row *sql.Rows, page *collections.Page) error {
 	var c collections.Collection
 	var created, updated stamp
-	err := row.Scan(&page.Generation, &page.Total, &c.Address, &c.AssetCount, &c.LicensesCount,
+	err := row.Scan(&page.Generation, &page.Revision, &page.Block, &page.Total, &c.Address, &c.AssetCount, &c.LicensesCount,
 		&c.RaisedDisputeCount, &c.CancelledDisputeCount, &c.JudgedDisputeCount, &c.ResolvedDisputeCount, &created, &updated)
 	if err == nil && c.Address != "" {
 		c.CreatedAt, c.UpdatedAt = created.Time, updated.Time
@@ -164,28 +166,30 @@ func scanItem(row *sql.Rows, page *collections.Page) error {
 // maxTotals is the maximum number of cached ranges. Clients use few.
 const maxTotals = 1000
 
-// totals caches the number of collections in ranges of asset counts at one generation, by condition. Without it, every page
+// totals caches the number of collections in ranges of asset counts at one revision, by condition. Without it, every page
 // of a listing would count the whole range.
 type totals struct {
-	mu         sync.Mutex
-	generation int64
-	counted    map[string]int64
+	mu       sync.Mutex
+	revision string
+	counted  map[string]int64
 }
 
-// get returns the total of a range and its generation, which the caller must compare.
-func (t *totals) get(condition string) (generation, total int64, ok bool) {
+// get returns the total of a range and its revision, which the caller must compare. An empty revision means unknown.
+func (t *totals) get(condition string) (revision string, total int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	total, ok = t.counted[condition]
-	return t.generation, total, ok
+	total, ok := t.counted[condition]
+	if !ok {
+		return "", 0
+	}
+	return t.revision, total
 }
 
-func (t *totals) put(condition string, generation, total int64) {
+func (t *totals) put(condition, revision string, total int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// After a failover to a standby that lacks transactions, generations occur again with other rows.
-	if generation != t.generation || len(t.counted) >= maxTotals {
-		t.generation, t.counted = generation, map[string]int64{}
+	if revision != t.revision || len(t.counted) >= maxTotals {
+		t.revision, t.counted = revision, map[string]int64{}
 	}
 	t.counted[condition] = total
 }

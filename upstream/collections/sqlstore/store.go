@@ -145,7 +145,7 @@ func (s *store) Ping(ctx context.Context) error {
 	})
 }
 
-const selectMark = `SELECT s.generation, s.total, COALESCE(c.chain_id, 0), COALESCE(c.block, 0), c.hash, c.time, c.contracts, COALESCE(c.incomplete, false)
+const selectMark = `SELECT s.store, s.generation, s.revision, s.total, COALESCE(c.chain_id, 0), COALESCE(c.block, 0), c.hash, c.time, c.contracts, COALESCE(c.incomplete, false)
 FROM collections_state s LEFT JOIN index_cursor c ON true`
 
 func (s *store) Mark(ctx context.Context) (m collections.Mark, err error) {
@@ -153,7 +153,7 @@ func (s *store) Mark(ctx context.Context) (m collections.Mark, err error) {
 	var at stamp
 	err = s.read(ctx, func() error {
 		row := s.readers.QueryRowContext(ctx, selectMark)
-		return row.Scan(&m.Generation, &m.Total, &m.Cursor.Chain, &m.Cursor.Block, &hash, &at, &contracts, &m.Cursor.Incomplete)
+		return row.Scan(&m.Store, &m.Generation, &m.Revision, &m.Total, &m.Cursor.Chain, &m.Cursor.Block, &hash, &at, &contracts, &m.Cursor.Incomplete)
 	})
 	if err != nil {
 		return collections.Mark{}, err
