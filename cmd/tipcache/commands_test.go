@@ -244,6 +244,15 @@ func TestCheckNamesAddressesWithoutContract(t *testing.T) {
 	}
 }
 
+func TestImportReportsIgnoredMetadata(t *testing.T) {
+	const lines = `{"collectionAddress":"0xAbC0000000000000000000000000000000000001","assetCount":1,"licensesCount":2,"raisedDisputeCount":3,` +
+		`"cancelledDisputeCount":4,"judgedDisputeCount":5,"resolvedDisputeCount":6,"createdAt":"2026-01-01T00:00:00Z",` +
+		`"updatedAt":"2026-01-02T03:04:05Z","collectionMetadata":{"name":"x"}}`
+	out := expect.Value(runCommand(t, "import", writeFile(t, "c.jsonl", lines), "--store", "sqlite::memory:"))(t)
+	expect.Contains(t, out, "imported 1 collections", "output")
+	expect.Contains(t, out, "ignored the collectionMetadata of 1 lines", "output")
+}
+
 func TestImportLogsCreationOfSchema(t *testing.T) {
 	store := sqliteURL(t)
 	for i, want := range []bool{true, false} { // the second import finds the schema

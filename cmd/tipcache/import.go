@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"log/slog"
 	"os"
 	"time"
@@ -49,9 +49,9 @@ func runImport(ctx context.Context, settings *settingFlags, path string, force b
 	if err != nil {
 		return err
 	}
-	n, outcome := 0, "nothing was imported"
+	n, ignored, outcome := 0, 0, "nothing was imported"
 	if err = checkNotIndexed(ctx, store); err == nil || force {
-		n, err = importFrom(ctx, store, in, log)
+		n, err = importFrom(ctx, store, collections.ReadJSONL(in, &ignored), log)
 		if kind := upstream.KindOf(err); isInterrupted(ctx, err) || kind == upstream.Unreachable || kind == upstream.Timeout {
 			outcome = "either everything or nothing was imported, so repeat the import"
 		}
@@ -63,6 +63,9 @@ func runImport(ctx context.Context, settings *settingFlags, path string, force b
 		return errors.Join(fmt.Errorf("import %s: %s: %w", path, outcome, err), store.Close())
 	}
 	fmt.Fprintf(std.out, "imported %d collections into %s\n", n, store.Name())
+	if ignored > 0 {
+		fmt.Fprintf(std.out, "ignored the collectionMetadata of %d lines: a store has none, serve reads it from metadata.provider\n", ignored)
+	}
 	return store.Close()
 }
 
@@ -78,10 +81,10 @@ func checkNotIndexed(ctx context.Context, store *collections.Store) error {
 	return err
 }
 
-func importFrom(ctx context.Context, store *collections.Store, in io.Reader, log *slog.Logger) (int, error) {
+func importFrom(ctx context.Context, store *collections.Store, all iter.Seq2[collections.Collection, error], log *slog.Logger) (int, error) {
 	n, next := 0, time.Now().Add(progressInterval)
 	return store.Import(ctx, func(yield func(collections.Collection, error) bool) {
-		for c, err := range collections.ReadJSONL(in) {
+		for c, err := range all {
 			if n++; time.Now().After(next) {
 				log.Info("importing", "collections", n)
 				next = time.Now().Add(progressInterval)

@@ -27,7 +27,7 @@ type Collection struct {
 	JudgedDisputeCount    int64     `json:"judgedDisputeCount" doc:"Number of decided disputes."`
 	UpdatedAt             time.Time `json:"updatedAt" doc:"Time of the last change."`        // of the block; UTC, microseconds
 	CreatedAt             time.Time `json:"createdAt" doc:"Time of the first registration."` // of the block; UTC, microseconds
-	// Metadata is nil in a store, except that of the http driver. Import ignores it.
+	// Metadata is nil in a store, except that of the http driver.
 	Metadata json.RawMessage `json:"collectionMetadata" doc:"Metadata of the collection. Empty if none is known."`
 }
 
@@ -37,16 +37,27 @@ var fields = [...]string{
 	"judgedDisputeCount", "resolvedDisputeCount", "createdAt", "updatedAt", "collectionMetadata",
 }
 
-// targets returns pointers to the fields, nil for the metadata.
+// targets returns pointers to the fields.
 func (c *Collection) targets() [len(fields)]any {
 	return [...]any{
 		&c.Address, &c.AssetCount, &c.LicensesCount, &c.RaisedDisputeCount, &c.CancelledDisputeCount,
-		&c.JudgedDisputeCount, &c.ResolvedDisputeCount, &c.CreatedAt, &c.UpdatedAt, nil,
+		&c.JudgedDisputeCount, &c.ResolvedDisputeCount, &c.CreatedAt, &c.UpdatedAt, &c.Metadata,
 	}
 }
 
-// check returns an error for an invalid collection. The error begins with the documented name of the field.
+// check returns an error for a collection that cannot be stored. The error begins with the documented name of the field.
 func (c *Collection) check() error {
+	if err := c.checkFields(); err != nil {
+		return err
+	}
+	if c.CreatedAt.After(c.UpdatedAt) {
+		return errors.New("createdAt: must not be after updatedAt")
+	}
+	return nil
+}
+
+// checkFields checks each field by itself.
+func (c *Collection) checkFields() error {
 	if !IsAddress(c.Address) {
 		return errors.New("collectionAddress: must be 0x and 40 hexadecimal digits")
 	}
@@ -58,11 +69,8 @@ func (c *Collection) check() error {
 	if c.CreatedAt.IsZero() || c.UpdatedAt.IsZero() {
 		return errors.New("createdAt, updatedAt: must be set")
 	}
-	if !IsTime(c.CreatedAt) || !IsTime(c.UpdatedAt) {
+	if !isTime(c.CreatedAt) || !isTime(c.UpdatedAt) {
 		return errors.New("createdAt, updatedAt: must be in the years 1 to 9999 in UTC")
-	}
-	if c.CreatedAt.After(c.UpdatedAt) {
-		return errors.New("createdAt: must not be after updatedAt")
 	}
 	return nil
 }
@@ -73,8 +81,8 @@ func (c *Collection) Key() string { return strings.ToLower(c.Address) }
 // IsAddress reports whether a text is 0x and 40 hex digits.
 func IsAddress(s string) bool { return ledger.ReadHex(new(ledger.Address)[:], s) }
 
-// IsTime reports whether a time is in the years 1 to 9999 in UTC, so that JSON and all databases can represent it.
-func IsTime(t time.Time) bool {
+// isTime reports whether a time is in the years 1 to 9999 in UTC, so that JSON and all databases can represent it.
+func isTime(t time.Time) bool {
 	year := t.UTC().Year()
 	return year >= 1 && year <= 9999
 }

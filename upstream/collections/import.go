@@ -24,12 +24,13 @@ const maxProblems = 20
 // byteOrderMark is ignored before the first line. Some editors add it.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// ReadJSONL reads one collection per line: a JSON object with each of the documented fields exactly once. It ignores
-// collectionMetadata, so that a store's responses can be imported, and rejects any other field. It skips blank lines.
+// ReadJSONL reads one collection per line: a JSON object with each of the documented fields exactly once, and no other field.
+// It skips blank lines. A store's responses can be imported, but not their collectionMetadata, because stores have none: ReadJSONL
+// adds the number of those that are not empty to ignored.
 //
 // After an invalid line it yields no more collections but reads the rest. The sequence then ends with an error that joins up
 // to 20 errors such as "line 17: assetCount: must not be negative".
-func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
+func ReadJSONL(r io.Reader, ignored *int) iter.Seq2[Collection, error] {
 	return func(yield func(Collection, error) bool) {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(make([]byte, 0, 64<<10), maxLine+len("\r\n"))
@@ -45,6 +46,10 @@ func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
 				continue
 			}
 			c, err := parseLine(line)
+			if len(c.Metadata) > len("{}") {
+				*ignored++
+			}
+			c.Metadata = nil // is part of the line, whose memory is reused
 			if err != nil {
 				problems = append(problems, fmt.Errorf("line %d: %w", number, err))
 			} else if len(problems) == 0 && !yield(c, nil) {
@@ -64,20 +69,38 @@ func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
 }
 
 func parseLine(line []byte) (c Collection, err error) {
-	object := gjson.ParseBytes(line)
-	switch {
-	case !json.Valid(line):
+	if !json.Valid(line) {
 		return c, errors.New("not valid JSON")
-	case !object.IsObject():
+	}
+	object := gjson.ParseBytes(line)
+	if !object.IsObject() {
 		return c, errors.New("not a JSON object")
 	}
+	object.ForEach(func(name, _ gjson.Result) bool {
+		if !slices.Contains(fields[:], name.String()) {
+			err = fmt.Errorf("%.40q: unknown field", name.String())
+		}
+		return err == nil
+	})
+	if err == nil {
+		c, err = Parse(object)
+	}
+	if err != nil {
+		return Collection{}, err
+	}
+	return c, c.check()
+}
+
+// Parse reads a collection from a JSON object with each of the documented fields exactly once, except collectionMetadata, which may
+// be missing. It ignores other fields. Metadata is nil if it is null or missing, and otherwise a part of the object. The error
+// names the field, but never its value.
+func Parse(object gjson.Result) (c Collection, err error) {
 	targets := c.targets()
 	var seen [len(fields)]bool
 	object.ForEach(func(name, value gjson.Result) bool {
 		i := slices.Index(fields[:], name.String())
 		switch {
 		case i < 0:
-			err = fmt.Errorf("%.40q: unknown field", name.String())
 		case seen[i]:
 			err = fmt.Errorf("%s: given twice", fields[i])
 		default:
@@ -90,11 +113,11 @@ func parseLine(line []byte) (c Collection, err error) {
 		return Collection{}, err
 	}
 	for i, name := range fields {
-		if !seen[i] && targets[i] != nil {
+		if !seen[i] && targets[i] != any(&c.Metadata) {
 			return Collection{}, fmt.Errorf("%s: missing", name)
 		}
 	}
-	return c, c.check()
+	return c, c.checkFields()
 }
 
 func parseField(name string, value gjson.Result, target any) error {
@@ -116,6 +139,10 @@ func parseField(name string, value gjson.Result, target any) error {
 			return fmt.Errorf("%s: must be a time such as 2026-01-02T15:04:05Z", name)
 		}
 		*target = t.UTC().Truncate(time.Microsecond)
+	case *json.RawMessage:
+		if value.Type != gjson.Null {
+			*target = json.RawMessage(value.Raw)
+		}
 	}
 	return nil
 }

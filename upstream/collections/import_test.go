@@ -19,7 +19,7 @@ const line = `{"collectionAddress":"0xAbC0000000000000000000000000000000000001",
 	`"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-02T03:04:05.123456789+02:00"}`
 
 func read(r io.Reader) (all []collections.Collection, err error) {
-	for c, err := range collections.ReadJSONL(r) {
+	for c, err := range collections.ReadJSONL(r, new(int)) {
 		if err != nil {
 			return all, err
 		}
@@ -96,8 +96,23 @@ func TestReadJSONLReportsLineOfReadError(t *testing.T) {
 	}
 }
 
+func TestReadJSONLCountsIgnoredMetadata(t *testing.T) {
+	var input strings.Builder
+	for _, metadata := range []string{`{"name":"x"}`, `{}`, `null`, `{"symbol":"y"}`} {
+		input.WriteString(strings.Replace(line, `{`, `{"collectionMetadata":`+metadata+`,`, 1) + "\n")
+	}
+	input.WriteString(line)
+	n, ignored := 0, 0
+	for c, err := range collections.ReadJSONL(strings.NewReader(input.String()), &ignored) {
+		if n++; err != nil || c.Metadata != nil {
+			t.Errorf("collection %d = %+v, %v, want one without metadata", n, c, err)
+		}
+	}
+	expect.Equal(t, [2]int{n, ignored}, [2]int{5, 2}, "collections and ignored metadata")
+}
+
 func TestReadJSONLStopsAfterBreak(t *testing.T) {
-	for range collections.ReadJSONL(strings.NewReader(line + "\n" + line)) {
+	for range collections.ReadJSONL(strings.NewReader(line+"\n"+line), new(int)) {
 		break
 	}
 }
@@ -131,7 +146,7 @@ func TestReadJSONLReportsFirst20ProblemsTogether(t *testing.T) {
 		}
 		read := 0
 		var last error
-		for _, err := range collections.ReadJSONL(strings.NewReader(text.String())) {
+		for _, err := range collections.ReadJSONL(strings.NewReader(text.String()), new(int)) {
 			if last = err; err == nil {
 				read++
 			}

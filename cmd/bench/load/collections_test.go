@@ -16,7 +16,7 @@ func TestWrittenCollectionsCanBeImported(t *testing.T) {
 	f := expect.Value(os.Open(path))(t)
 	defer f.Close()
 	n := 0
-	for _, err := range collections.ReadJSONL(f) {
+	for _, err := range collections.ReadJSONL(f, new(int)) {
 		expect.NoError(t, err)
 		n++
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -16,45 +17,62 @@ import (
 	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
-// parsePage decodes a response with at most limit items. It counts them first, because empty collections need much more memory than
+// parsePage decodes the response to a query. It counts the items first, because empty collections need much more memory than
 // their text.
-func parsePage(body []byte, limit int) (page collections.Page, err error) {
+func parsePage(body []byte, q collections.Query) (page collections.Page, err error) {
 	if !jsontext.Valid(body) {
 		return page, errors.New("response is not a page: invalid JSON")
 	}
-	data, total := gjson.GetBytes(body, "data"), gjson.GetBytes(body, "pagination.total")
-	if !data.IsArray() || total.Type != gjson.Number || total.Int() < 0 {
+	data := gjson.GetBytes(body, "data")
+	total, err := strconv.ParseInt(gjson.GetBytes(body, "pagination.total").Raw, 10, 64)
+	if !data.IsArray() || err != nil || total < 0 {
 		return page, errors.New("response has no data or no valid pagination.total")
 	}
 	n := 0
-	if data.ForEach(func(_, _ gjson.Result) bool { n++; return true }); n > limit {
-		return page, fmt.Errorf("response has %d collections, want at most %d", n, limit)
+	data.ForEach(func(_, _ gjson.Result) bool { n++; return true })
+	if err := checkCount(n, total, q); err != nil {
+		return page, err
 	}
-	page = collections.Page{Items: make([]collections.Collection, 0, limit), Total: total.Int()}
+	page = collections.Page{Items: make([]collections.Collection, 0, n), Total: total}
+	seen := make(map[string]bool, n)
 	data.ForEach(func(_, item gjson.Result) bool {
 		var c collections.Collection
-		if c, err = parseItem(item.Raw); err == nil {
-			page.Items = append(page.Items, c)
+		if c, err = parseItem(item); err == nil && seen[c.Key()] {
+			err = fmt.Errorf("%s is on the page twice", c.Address)
 		}
-		return err == nil
+		if err != nil {
+			err = fmt.Errorf("collection %d of the response: %w", len(page.Items)+1, err)
+			return false
+		}
+		seen[c.Key()] = true
+		page.Items = append(page.Items, c)
+		return true
 	})
 	return page, err
 }
 
-func parseItem(text string) (c collections.Collection, err error) {
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return c, fmt.Errorf("collection of the response: %w", err)
-	}
+// checkCount returns an error unless a page of n items can be part of a listing with a total.
+func checkCount(n int, total int64, q collections.Query) error {
+	end := int64(q.Offset) + int64(n)
 	switch {
-	case !collections.IsAddress(c.Address):
-		return c, errors.New("a collection of the response has no address")
-	case !collections.IsTime(c.CreatedAt) || !collections.IsTime(c.UpdatedAt):
-		return c, fmt.Errorf("times of %s are not in the years 1 to 9999", c.Address)
+	case n > q.Limit:
+		return fmt.Errorf("response has %d collections, want at most %d", n, q.Limit)
+	case n > 0 && total < end, n < q.Limit && total > end:
+		return fmt.Errorf("response has %d collections from %d on, which contradicts its total of %d", n, q.Offset, total)
+	}
+	return nil
+}
+
+func parseItem(item gjson.Result) (c collections.Collection, err error) {
+	if !item.IsObject() {
+		return c, errors.New("not a JSON object")
+	}
+	if c, err = collections.Parse(item); err != nil {
+		return c, err
 	}
 	if c.Metadata, err = parseMetadata(c.Metadata); err != nil {
 		return c, fmt.Errorf("metadata of %s: %w", c.Address, err)
 	}
-	c.CreatedAt, c.UpdatedAt = c.CreatedAt.UTC().Truncate(time.Microsecond), c.UpdatedAt.UTC().Truncate(time.Microsecond)
 	return c, nil
 }
 

@@ -84,7 +84,7 @@ func (s *httpStore) fetch(ctx context.Context, q collections.Query) (collections
 	case res.StatusCode != http.StatusOK:
 		return collections.Page{}, s.refusal(res, body)
 	}
-	page, err := parsePage(body, q.Limit)
+	page, err := parsePage(body, q)
 	if err != nil {
 		return collections.Page{}, collections.Unusable(err)
 	}

@@ -18,8 +18,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-const somePage = `{"data":[{"collectionAddress":"0xAbc0000000000000000000000000000000000001","assetCount":7,"createdAt":"2025-01-02T03:04:05Z",` +
-	`"updatedAt":"2025-01-02T04:04:05.5+01:00","unknown":[]}],"pagination":{"total":1}}`
+const somePage = `{"data":[` + someItem + `],"pagination":{"total":4}}`
+
+const someItem = `{"collectionAddress":"0xAbc0000000000000000000000000000000000001","assetCount":7,"licensesCount":1,"raisedDisputeCount":2,` +
+	`"cancelledDisputeCount":3,"judgedDisputeCount":4,"resolvedDisputeCount":5,"createdAt":"2025-01-02T03:04:05Z",` +
+	`"updatedAt":"2025-01-02T04:04:05.5+01:00","unknown":[]}`
 
 // open returns the driver for a server with a handler.
 func open(t *testing.T, o collections.Options, handler http.HandlerFunc) collections.Driver {
@@ -36,6 +39,7 @@ func TestListReturnsPageOrClassifiedError(t *testing.T) {
 	metadata := func(value string) string {
 		return strings.Replace(somePage, `"assetCount"`, `"collectionMetadata":`+value+`,"assetCount"`, 1)
 	}
+	with := func(old, new string) string { return strings.Replace(somePage, old, new, 1) }
 	header := func(name, value string) map[string]string { return map[string]string{name: value} }
 	for name, tt := range map[string]struct {
 		status int // 0 aborts the response
@@ -52,8 +56,19 @@ func TestListReturnsPageOrClassifiedError(t *testing.T) {
 		"no pagination":              {200, nil, `{"data":[]}`, upstream.BadAnswer, 0, "pagination.total"},
 		"no total":                   {200, nil, `{"data":[],"pagination":{}}`, upstream.BadAnswer, 0, "pagination.total"},
 		"negative total":             {200, nil, `{"data":[],"pagination":{"total":-1}}`, upstream.BadAnswer, 0, "pagination.total"},
-		"invalid address":            {200, nil, strings.Replace(somePage, "0xAbc", "0x", 1), upstream.BadAnswer, 0, "has no address"},
-		"no address":                 {200, nil, `{"data":[{}],"pagination":{"total":1}}`, upstream.BadAnswer, 0, "has no address"},
+		"total is a fraction":        {200, nil, with(`"total":4`, `"total":4.5`), upstream.BadAnswer, 0, "pagination.total"},
+		"total below the items":      {200, nil, with(`"total":4`, `"total":3`), upstream.BadAnswer, 0, "contradicts its total of 3"},
+		"total above the last item":  {200, nil, with(`"total":4`, `"total":5`), upstream.BadAnswer, 0, "contradicts its total of 5"},
+		"empty page before the end":  {200, nil, `{"data":[],"pagination":{"total":4}}`, upstream.BadAnswer, 0, "contradicts its total of 4"},
+		"a collection twice":         {200, nil, with(someItem+`],"pagination":{"total":4`, someItem+","+strings.Replace(someItem, "0xAbc", "0xaBC", 1)+`],"pagination":{"total":5`), upstream.BadAnswer, 0, "on the page twice"},
+		"invalid address":            {200, nil, with("0xAbc", "0x"), upstream.BadAnswer, 0, "collectionAddress: must be"},
+		"not an object":              {200, nil, with(someItem, "7"), upstream.BadAnswer, 0, "not a JSON object"},
+		"no fields":                  {200, nil, with(someItem, "{}"), upstream.BadAnswer, 0, "missing"},
+		"missing count":              {200, nil, with(`"judgedDisputeCount":4,`, ""), upstream.BadAnswer, 0, "judgedDisputeCount: missing"},
+		"missing time":               {200, nil, with(`"createdAt":"2025-01-02T03:04:05Z",`, ""), upstream.BadAnswer, 0, "createdAt: missing"},
+		"null count":                 {200, nil, with(`"assetCount":7`, `"assetCount":null`), upstream.BadAnswer, 0, "assetCount: must be an integer"},
+		"negative count":             {200, nil, with(`"assetCount":7`, `"assetCount":-7`), upstream.BadAnswer, 0, "assetCount: must not be negative"},
+		"year 1":                     {200, nil, with("2025-01-02T03:04:05Z", "0001-01-01T00:00:00Z"), upstream.BadAnswer, 0, "must be set"},
 		"year 10000":                 {200, nil, strings.Replace(somePage, "2025-01-02T04:04:05.5+01:00", "9999-12-31T23:59:59-01:00", 1), upstream.BadAnswer, 0, "years 1 to 9999"},
 		"metadata is a list":         {200, nil, metadata("[]"), upstream.BadAnswer, 0, "metadata"},
 		"more items than the limit":  {200, nil, `{"data":[{},{},{}],"pagination":{"total":3}}`, upstream.BadAnswer, 0, "3 collections, want at most 2"},
@@ -99,7 +114,7 @@ func TestListReturnsPageOrClassifiedError(t *testing.T) {
 			}
 			expect.NoError(t, err)
 			updated := time.Date(2025, 1, 2, 3, 4, 5, 5e8, time.UTC)
-			if tt.kind != 0 || len(page.Items) != 1 || page.Items[0].AssetCount != 7 || page.Items[0].UpdatedAt != updated || page.Total != 1 {
+			if tt.kind != 0 || len(page.Items) != 1 || page.Items[0].AssetCount != 7 || page.Items[0].UpdatedAt != updated || page.Total != 4 {
 				t.Errorf("List = %+v, nil, want one collection with 7 assets updated at %v, or an error of kind %v", page, updated, tt.kind)
 			}
 		})
@@ -127,7 +142,7 @@ func TestMetadataHasDocumentedFormAndSize(t *testing.T) {
 		driver := open(t, collections.Options{}, func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(somePage, `"assetCount"`, `"collectionMetadata":`+sent+`,"assetCount"`, 1))
 		})
-		page := expect.Value(driver.List(t.Context(), collections.Query{Limit: 1}))(t)
+		page := expect.Value(driver.List(t.Context(), collections.Query{Limit: 1, Offset: 3}))(t)
 		expect.Equal(t, string(page.Items[0].Metadata), want, "metadata of %.60s", sent)
 	}
 }

@@ -53,8 +53,12 @@ func (s *store) prepareSchema(ctx context.Context) error {
 		}
 		s.migrate(ctx, w, before)
 	})
-	if w.err == nil && before < schemaVersion {
-		s.log.Info("changed the store's schema", "store", s.name, "from", before, "to", schemaVersion)
+	switch {
+	case w.err != nil || before >= schemaVersion:
+	case before == 0:
+		s.log.Info("created the store's schema", "store", s.name, "version", schemaVersion)
+	default:
+		s.log.Info("changed the store's schema", "store", s.name, "version", schemaVersion, "before", before)
 	}
 	return w.err
 }
