@@ -42,7 +42,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
 		case f.pruned != nil && !f.awaits(e): // it does not delay the refusal
-		case e.serverOf(f.request).isOpen():
+		case e.serverOf(f.request).isOpen(), f.request.Invoke != nil && e.grpc.lag.hides(f.request.sentHeight(height)):
 			f.broken = true
 		case serves == unknownChain:
 			f.broken = f.broken || e.grpc.maySoonBeKnown(f.pool.options.patience)
@@ -80,7 +80,7 @@ func (e *endpoint) serves(r Request, chain string) identity {
 	if r.Invoke == nil || e.grpc == nil {
 		return ownChain
 	}
-	switch named := e.grpc.chain.Load(); {
+	switch named := e.grpc.chainID(); {
 	case named == nil:
 		return unknownChain
 	case *named == chain:
@@ -126,7 +126,7 @@ func (v *view) reach(height int64, interval time.Duration) reach {
 // reach, waiting requests, latency, requests in flight.
 func (e *endpoint) rank(v view, reached reach, r Request) [6]int {
 	failed := 0
-	if e.serverOf(r).failedLately() || r.Call != nil && v.CometDown {
+	if e.serverOf(r).failedLately() || r.Call != nil && v.CometDown || r.Invoke != nil && e.grpc.lag.hides(math.MaxInt64) {
 		failed = 1
 	}
 	if e.name == r.Avoid {

@@ -170,6 +170,9 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 	case errors.Is(r.err, errTipRefused) && time.Now().After(f.deadline): // until then it counts as lagging, see the next case
 		f.done, f.failure = append(f.done, r.endpoint), r.err
 		return false
+	case exists && f.isBehindItsNode(r):
+		f.done, f.failure = append(f.done, r.endpoint), errGRPCBehind
+		return false
 	case errors.Is(r.err, upstream.ErrBehind), r.is(FutureHeight) && exists:
 		f.lagging = append(f.lagging, r.endpoint)
 		return false
@@ -191,6 +194,22 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 	default:
 		return true
 	}
+}
+
+// isBehindItsNode reports whether a gRPC server has been refusing blocks that REST or RPC of the same node serve. It may be another
+// server than the name of its address stands for now, so it is reconnected.
+func (f *fetch) isBehindItsNode(r result) bool {
+	switch {
+	case f.request.Invoke == nil || r.answer == nil || r.is(Pruned):
+		return false
+	case !r.is(FutureHeight):
+		r.endpoint.grpc.lag.end(r.answer.Height)
+		return false
+	case r.endpoint.snapshot().Height < r.height || !r.endpoint.grpc.lag.record(r.height):
+		return false
+	}
+	r.endpoint.grpc.reconnect()
+	return true
 }
 
 // wantsHeight reports whether an answer without a height should be read again at a known height.

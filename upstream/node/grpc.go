@@ -10,12 +10,12 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/encoding/gzip" // for nodes that compress
@@ -29,20 +29,24 @@ import (
 
 // A grpcClient calls one node's gRPC server. It is used after the server has named the chain on the connection.
 type grpcClient struct {
-	conn    *grpc.ClientConn
-	log     *slog.Logger
-	outage  *upstream.Outage
-	maxBody int64
-	memory  *account.Part // budget of responses; nil means no limit
-	replies replySizes
-	base    *url.URL          // of streams
-	headers http.Header       // of every call
-	hide    *strings.Replacer // redacts their values
-	streams *http.Transport
-	life    context.Context        //nolint:containedctx // of streams
-	end     context.CancelFunc     // ends life
-	chain   atomic.Pointer[string] // the server's chain; nil if unknown
-	problem atomic.Pointer[error]  // why the chain is unknown; nil if there was no error
+	current  atomic.Pointer[grpcConn]
+	options  []grpc.DialOption
+	stale    chan struct{} // has a value if the connection should be replaced before its age
+	maxAge   time.Duration
+	timeout  time.Duration // of a request
+	retiring sync.WaitGroup
+	log      *slog.Logger
+	outage   *upstream.Outage
+	maxBody  int64
+	memory   *account.Part // budget of responses; nil means no limit
+	replies  replySizes
+	base     *url.URL              // of streams
+	headers  http.Header           // of every call
+	hide     *strings.Replacer     // redacts their values
+	life     context.Context       //nolint:containedctx // of streams
+	end      context.CancelFunc    // ends life
+	problem  atomic.Pointer[error] // why the chain is unknown; nil if there was no error
+	lag      grpcLag
 
 	unknownSince atomic.Int64 // when the chain became unknown, Unix time in nanoseconds
 }
@@ -66,28 +70,33 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 	if base.Scheme == "https" {
 		creds = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
 	}
-	retry := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: 2 * breakerOpen}
-	conn, err := grpc.NewClient(base.Host,
-		grpc.WithTransportCredentials(creds), grpc.WithKeepaliveParams(pings), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
-		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: min(o.Timeout, maxDial)}),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Bytes{})))
+	retry, dial := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: 2 * breakerOpen}, min(o.Timeout, maxDial)
+	life, end := context.WithCancel(context.Background())
+	c := &grpcClient{
+		options: []grpc.DialOption{
+			grpc.WithTransportCredentials(creds), grpc.WithKeepaliveParams(pings), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
+			grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: dial}),
+			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Bytes{})),
+		},
+		stale: make(chan struct{}, 1), maxAge: o.maxAge, timeout: o.Timeout, life: life, end: end,
+		base: base, headers: configured.Headers, hide: upstream.NewRedactor(base, upstream.HeaderValues(configured.Headers)...),
+		log: o.Logger.With("node", name), maxBody: o.maxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
+	}
+	c.unknownSince.Store(time.Now().UnixNano())
+	first, err := c.connect()
 	if err != nil {
 		return nil, errors.New("invalid gRPC address") // err contains the address, which may hold a key
 	}
-	life, end := context.WithCancel(context.Background())
-	c := &grpcClient{
-		base: base, headers: configured.Headers, hide: upstream.NewRedactor(base, upstream.HeaderValues(configured.Headers)...), streams: streamTransport(min(o.Timeout, maxDial)), life: life, end: end,
-		conn: conn, log: o.Logger.With("node", name), maxBody: o.maxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
-	}
-	c.unknownSince.Store(time.Now().UnixNano())
+	c.current.Store(first)
 	return c, nil
 }
 
+// close ends all streams and closes the connections.
 func (c *grpcClient) close() {
 	c.end()
-	c.streams.CloseIdleConnections()
-	_ = c.conn.Close()
+	c.retiring.Wait()
+	c.current.Load().close()
 }
 
 // ParseTarget parses the address of a gRPC server: host:port with an optional http://, or https:// for TLS. Its errors do not
@@ -101,53 +110,6 @@ func ParseTarget(address string) (*url.URL, error) {
 		return nil, errors.New("expected host:port, http://host:port, or https://host:port for TLS")
 	}
 	return u, nil
-}
-
-func (c *grpcClient) forget() {
-	if c.chain.Swap(nil) != nil {
-		c.unknownSince.Store(time.Now().UnixNano())
-	}
-}
-
-// follow reads the server's chain on each new connection, until ctx ends.
-func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) bool) {
-	for ctx.Err() == nil {
-		state := c.conn.GetState()
-		if state != connectivity.Ready {
-			c.forget()
-		}
-		switch {
-		case state == connectivity.Idle:
-			c.conn.Connect()
-		case state == connectivity.TransientFailure:
-			learn(ctx) // fails at once with the reason
-		case state == connectivity.Ready && c.chain.Load() == nil && !learn(ctx):
-			_ = upstream.Sleep(ctx, time.Second)
-			continue
-		}
-		c.conn.WaitForStateChange(ctx, state)
-	}
-}
-
-// learn reads the server's chain once, at a height, because a node that has just started cannot read its latest block.
-// expected is the expected chain, or "".
-func (c *grpcClient) learn(ctx context.Context, height int64, expected string) bool {
-	within, cancel := context.WithTimeout(ctx, probeEvery)
-	defer cancel()
-	chain, err := chainOf(c.outgoing(within, height), c.conn)
-	if ctx.Err() == nil {
-		c.outage.Record(err)
-	}
-	if err != nil {
-		c.problem.Store(&err)
-		return false
-	}
-	if expected != "" && chain != expected {
-		c.log.Error("gRPC server of a node serves another chain, not using it", "chain", chain, "expected", expected)
-	}
-	c.problem.Store(nil)
-	c.chain.Store(&chain)
-	return true
 }
 
 // heightKey is the metadata key of the height, in requests and responses.
@@ -169,9 +131,9 @@ func (c *grpcClient) outgoing(ctx context.Context, height int64) context.Context
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
-func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error) {
+func chainOf(ctx context.Context, conn grpc.ClientConnInterface, options ...grpc.CallOption) (string, error) {
 	var nothing, reply []byte
-	if err := conn.Invoke(ctx, "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo", &nothing, &reply); err != nil {
+	if err := conn.Invoke(ctx, "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo", &nothing, &reply, options...); err != nil {
 		return "", err
 	}
 	info, _ := protofield.Bytes(reply, 1) // default_node_info
@@ -202,5 +164,5 @@ func CheckGRPC(ctx context.Context, e Endpoint) (chainID string, err error) {
 		return "", err
 	}
 	defer c.close()
-	return chainOf(c.outgoing(ctx, 0), c.conn)
+	return chainOf(c.outgoing(ctx, 0), c.current.Load())
 }

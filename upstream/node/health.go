@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -141,10 +142,12 @@ func (e *endpoint) grpcState(chainID string) string {
 	if e.grpc == nil {
 		return stateOff
 	}
-	chain, problem := e.grpc.chain.Load(), e.grpc.problem.Load()
+	chain, problem := e.grpc.chainID(), e.grpc.problem.Load()
 	switch {
 	case chain != nil && *chain != chainID:
 		return fmt.Sprintf("serves chain %q instead of %q", *chain, chainID)
+	case chain != nil && e.grpc.lag.hides(math.MaxInt64):
+		return "is behind the node's other servers"
 	case chain != nil:
 		return stateOK
 	case problem != nil:

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
+	"github.com/tipcache/tipcache/upstream/transport"
 )
 
 // Options configure a Pool. Zero values select the defaults.
@@ -29,6 +30,7 @@ type Options struct {
 	maxBody  int64         // maximum size of a response in bytes; default 64 MiB, changed only by tests
 	InFlight int           // maximum number of concurrent requests per endpoint; 0 adapts it to the endpoint's capacity
 	retry    time.Duration // between two probes of a server after a failed request; default 1s, changed only by tests
+	maxAge   time.Duration // when gRPC connections are replaced; default transport.DefaultMaxAge, changed only by tests
 	patience time.Duration // how long a new or silent node counts as one that may have a pruned height; default 10 min, changed only by tests
 	Queue    time.Duration // how long a foreground request waits for its turn; default 2s
 
@@ -62,6 +64,7 @@ type Endpoint struct {
 func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.retry = cmp.Or(o.retry, time.Second)
+	o.maxAge = cmp.Or(o.maxAge, transport.DefaultMaxAge)
 	o.patience = cmp.Or(o.patience, 10*time.Minute)
 	o.maxBody = cmp.Or(o.maxBody, 64<<20)
 	o.Queue = cmp.Or(o.Queue, 2*time.Second)
@@ -181,6 +184,9 @@ func (p *Pool) follow(ctx context.Context, e *endpoint) {
 			return ok
 		}
 		probes.Go(func() { e.grpc.follow(ctx, learn) })
+		probes.Go(func() {
+			e.grpc.renew(ctx, func() (int64, string) { return e.newest(p.Tip()), p.ChainID() })
+		})
 		probes.Go(func() { p.probeFailing(ctx, e.grpcServer, func(ctx context.Context) { learn(ctx) }) })
 	}
 }

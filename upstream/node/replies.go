@@ -27,12 +27,13 @@ func (c *grpcClient) invoke(ctx context.Context, r *Invocation, once bool, optio
 		limit = max(limit, writeReply, 2*int64(len(r.Message))) // a decoded transaction is about as long as an encoded one
 	}
 	limit = min(limit, c.maxBody, max(streamWindow, c.memory.Free(c.maxBody)/2)) // leaves memory for other calls
+	conn := c.current.Load()
 	for reserved := int64(0); ; {
 		if err := held.Take(int(limit - reserved)); err != nil {
 			return nil, noMemory(err)
 		}
 		reserved = limit
-		err = c.conn.Invoke(ctx, r.Method, &r.Message, &reply, append(options, grpc.MaxCallRecvMsgSize(int(limit)))...)
+		err = conn.Invoke(ctx, r.Method, &r.Message, &reply, append(options, grpc.MaxCallRecvMsgSize(int(limit)))...)
 		size := max(refusedSize(err, min(2*limit, c.maxBody)), int64(len(reply)))
 		if size > c.maxBody {
 			return reply, err

@@ -92,10 +92,11 @@ func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
 	if due, ok := ctx.Deadline(); ok {
 		r.Header.Set("Grpc-Timeout", encodeTimeout(time.Until(due)+timeoutSlack))
 	}
+	streams := c.current.Load().streams
 	s := &Stream{ctx: ctx, cancel: cancel, send: send, held: c.memory.Open("", true), maxBody: c.maxBody, hide: c.hide, opened: make(chan struct{})}
 	go func() { // ends with the context at the latest
 		defer close(s.opened)
-		s.response, s.err = c.streams.RoundTrip(r) //nolint:bodyclose // Close does
+		s.response, s.err = streams.RoundTrip(r) //nolint:bodyclose // Close does
 	}()
 	return s
 }

@@ -25,6 +25,9 @@ var (
 	errWrongChain = errors.New("serves another chain")
 	errTipRefused = errors.New("refuses to read the newest block")
 
+	// errGRPCBehind does not wrap upstream.ErrBehind, because the node can serve the request by RPC.
+	errGRPCBehind = badAnswer(errors.New("its gRPC server is behind its other servers"))
+
 	errRefusedByParent = errors.New("refused by another tipcache")
 
 	// errUndetermined prevents reads before the dialect is known, because responses could be misread.

@@ -25,11 +25,12 @@ type conn struct {
 	head     int64     // remaining bytes of a response head; negative means no limit
 	answered bool      // a byte of the response has arrived
 	since    time.Time // when it became idle
+	last     time.Time // when it becomes too old for another request
 }
 
 // newConn returns a connection. raw is c without TLS.
 func newConn(t *Transport, c, raw net.Conn) *conn {
-	n := &conn{Conn: c, owner: t}
+	n := &conn{Conn: c, owner: t, last: time.Now().Add(Age(t.maxAge))}
 	n.abort = func() { _ = n.SetDeadline(past) }
 	n.probe.init(raw)
 	n.reader, n.writer = bufio.NewReader(n), bufio.NewWriter(n.Conn)
@@ -113,8 +114,8 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("too many interim responses")
 }
 
-// A body is the body of a response. When it has been read to its end, the connection becomes idle. If it is closed before,
-// the connection is closed as well.
+// A body is the body of a response. When it has been read to its end, the connection becomes idle, or is closed if it is too old.
+// If the body is closed before, the connection is closed as well.
 type body struct {
 	io.ReadCloser
 
@@ -154,7 +155,7 @@ func (b *body) end(complete bool) {
 		return
 	}
 	b.conn = nil
-	if b.stop() && complete && !b.last && c.reader.Buffered() == 0 {
+	if b.stop() && complete && !b.last && c.reader.Buffered() == 0 && time.Now().Before(c.last) {
 		c.owner.idle.put(c)
 		return
 	}

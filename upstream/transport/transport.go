@@ -7,9 +7,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -20,7 +22,16 @@ type Options struct {
 	Dial    time.Duration // timeout for connecting, including the TLS handshake
 	Idle    time.Duration // idle connections are closed after this time
 	MaxIdle int           // maximum number of idle connections
+	MaxAge  time.Duration // see Age; default DefaultMaxAge
 }
+
+// DefaultMaxAge is the usual age at which a connection to a node is replaced. A new connection resolves the name again, which may
+// have moved to another address while the old one still accepts requests.
+const DefaultMaxAge = 5 * time.Minute
+
+// Age returns the age at which a connection begins no more requests: maxAge and up to a quarter more, at random, so that
+// connections opened together are not replaced together.
+func Age(maxAge time.Duration) time.Duration { return maxAge + rand.N(maxAge/4+1) }
 
 const (
 	// maxHead is the maximum size of a response head in bytes.
@@ -37,15 +48,22 @@ type Transport struct {
 	tls     *tls.Config
 	dialer  net.Dialer
 	idle    idle
-	long    *http.Transport
+	maxAge  time.Duration
 	proxied bool
+
+	mu      sync.Mutex
+	long    *http.Transport // replaced at replace
+	replace time.Time
 }
 
 // New returns a transport to the server at a base URL, whose scheme is http or https.
 func New(base *url.URL, o Options) *Transport {
+	maxAge := cmp.Or(o.MaxAge, DefaultMaxAge)
 	t := &Transport{
-		dialer: net.Dialer{Timeout: o.Dial},
-		idle:   idle{maxConns: o.MaxIdle, timeout: o.Idle},
+		maxAge:  maxAge,
+		replace: time.Now().Add(Age(maxAge)),
+		dialer:  net.Dialer{Timeout: o.Dial},
+		idle:    idle{maxConns: o.MaxIdle, timeout: o.Idle},
 		long: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: o.Dial}).DialContext,
@@ -72,7 +90,7 @@ func New(base *url.URL, o Options) *Transport {
 // others, because the server may have read the request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.proxied || r.ContentLength > maxSent || r.ContentLength < 0 || r.Header.Get("Upgrade") != "" {
-		return t.long.RoundTrip(r)
+		return t.currentLong().RoundTrip(r)
 	}
 	for c := t.idle.take(); ; c = nil {
 		reused := c != nil
@@ -109,9 +127,24 @@ func again(r *http.Request) (*http.Request, error) {
 	return &repeated, err
 }
 
+// currentLong returns the http.Transport, and replaces an old one, because http.Transport reuses a busy connection without end.
+// Requests in flight end on the connections of the old one.
+func (t *Transport) currentLong() *http.Transport {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := time.Now(); !now.Before(t.replace) {
+		old := t.long
+		t.long, t.replace = old.Clone(), now.Add(Age(t.maxAge))
+		defer old.CloseIdleConnections()
+	}
+	return t.long
+}
+
 // CloseIdleConnections closes idle connections.
 func (t *Transport) CloseIdleConnections() {
 	t.idle.closeAll()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.long.CloseIdleConnections()
 }
 
