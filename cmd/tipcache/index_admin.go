@@ -19,13 +19,13 @@ func (r *indexRun) listen(ctx context.Context, group *errgroup.Group, address st
 	if address == "none" {
 		return nil
 	}
-	l, err := service.ListenAdmin(ctx, address, r.log)
+	l, err := admin.Listen(ctx, address, r.log)
 	if err != nil {
 		return err
 	}
 	metrics := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return r.shown.Load().registry.Gather() })
 	pages := admin.New(admin.Options{Gatherer: metrics, Ready: r.ready, Version: parts.Version()})
-	server := service.NewAdminServer(pages, r.log)
+	server := pages.NewServer(parts.ServerLog(r.log))
 	group.Go(func() error {
 		pages.Run(ctx)
 		return server.Close()

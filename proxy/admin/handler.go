@@ -1,7 +1,7 @@
 // Package admin serves operators and their machines: health and readiness of the
 // process, its metrics and profiles, and a status page.
 //
-//   - handler.go mounts the paths;
+//   - server.go has the listener and its limits, and handler.go mounts the paths;
 //   - guard.go checks the token and the Host;
 //   - sample.go samples the metrics (families.go) and keeps the samples of the last ten minutes;
 //   - stream.go sends them to the page as lines of JSON;
@@ -43,9 +43,10 @@ type Handler struct {
 	token   atomic.Pointer[[sha256.Size]byte] // digest of the required token; nil means none
 	samples *sampler
 
-	watching atomic.Int32 // number of open streams
-	ended    chan struct{}
-	end      func()
+	places places // of requests except those for machinePaths
+	longs  places // of long requests
+	ended  chan struct{}
+	end    func()
 }
 
 // New returns a handler. It requires no token until SetToken sets one.
@@ -58,7 +59,7 @@ func New(o Options) *Handler {
 	})
 	mux.HandleFunc("GET /readyz", h.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError}))
-	mux.HandleFunc("GET /status/stream", h.stream)
+	mux.HandleFunc("GET /status/stream", h.long(h.stream))
 	mux.HandleFunc("GET /{$}", servePage)
 	files, _ := pages.ReadDir("page") // embedded, so it cannot fail
 	for _, f := range files {
@@ -69,19 +70,15 @@ func New(o Options) *Handler {
 		mux.HandleFunc(pattern, call)
 	}
 	if o.Profiles {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/", h.long(pprof.Index))
 		mux.HandleFunc("/debug/pprof/cmdline", http.NotFound) // it may hold a secret
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/profile", h.long(pprof.Profile))
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("/debug/pprof/trace", h.long(pprof.Trace))
 	}
 	h.guarded = http.NewCrossOriginProtection().Handler(h.guard(mux))
 	return h
 }
-
-// ServeHTTP serves requests that the guard admits. Pages of other origins may not change anything, with or
-// without a token.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.guarded.ServeHTTP(w, r) }
 
 // Run takes samples until ctx ends or Close is called.
 func (h *Handler) Run(ctx context.Context) {
@@ -99,8 +96,7 @@ func (h *Handler) Run(ctx context.Context) {
 	}
 }
 
-// Close ends Run and the streams. Register it with [http.Server.RegisterOnShutdown], because Shutdown waits
-// for the streams.
+// Close ends Run and the streams.
 func (h *Handler) Close() { h.end() }
 
 // readyTimeout is the timeout for the check of all parts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,14 +33,25 @@ func newHandler(gatherer prometheus.Gatherer) *admin.Handler {
 func start(t *testing.T) (*admin.Handler, string) {
 	t.Helper()
 	h := newHandler(prometheus.NewRegistry())
-	server := httptest.NewUnstartedServer(h)
-	server.Config.RegisterOnShutdown(h.Close)
-	server.Start()
+	return h, "http://" + serve(t, h)
+}
+
+// serve serves a handler at the returned address.
+func serve(t *testing.T, h *admin.Handler) string {
+	t.Helper()
+	l := expect.Value(admin.Listen(t.Context(), "127.0.0.1:0", slog.New(slog.DiscardHandler)))(t)
+	server, done := h.NewServer(nil), make(chan struct{})
+	go func() {
+		_ = server.Serve(l)
+		close(done)
+	}()
 	t.Cleanup(func() {
-		_ = server.Config.Shutdown(context.WithoutCancel(t.Context()))
-		server.Close()
+		http.DefaultClient.CloseIdleConnections()
+		h.Close()
+		_ = server.Close()
+		<-done
 	})
-	return h, server.URL
+	return l.Addr().String()
 }
 
 // request sends a request with pairs of header names and values.
@@ -263,23 +275,4 @@ func TestStreamEndsWhenItsTokenIsReplaced(t *testing.T) {
 		<-ended
 		expect.Equal(t, w.Code, http.StatusOK, "status of the stream")
 	})
-}
-
-func TestStreamsAreLimited(t *testing.T) {
-	h, url := start(t)
-	go h.Run(t.Context())
-	open := func() *http.Response {
-		resp := expect.Value(http.Get(url + "/status/stream"))(t)
-		t.Cleanup(func() { _ = resp.Body.Close() })
-		return resp
-	}
-	for i := range 32 {
-		if resp := open(); resp.StatusCode != http.StatusOK {
-			t.Fatalf("status of stream %d = %d, want 200", i+1, resp.StatusCode)
-		}
-	}
-	resp := open()
-	if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "too many pages") {
-		t.Errorf("stream 33 = %d %s, %v; want 503 with the reason", resp.StatusCode, body, err)
-	}
 }

@@ -230,6 +230,18 @@ func (c *Conn) Abort() error {
 	return c.socket.Close()
 }
 
+// Hold makes the connection count as one with a request in progress until release is called. c may be nil.
+func (c *Conn) Hold() (release func()) {
+	if c == nil {
+		return func() {}
+	}
+	c.calls.Add(1)
+	return func() {
+		c.MarkActive(time.Now())
+		c.calls.Add(-1)
+	}
+}
+
 // Write buffers p if buffering is on and p fits. Otherwise it sends the buffer and p.
 func (c *Conn) Write(p []byte) (int, error) {
 	b := c.buffer

@@ -16,7 +16,7 @@ type socket struct {
 	active  atomic.Int64 // last activity, Unix time in nanoseconds
 	writing atomic.Int64 // start of the current write, Unix time in nanoseconds; 0 without a write
 	busy    atomic.Bool  // net/http is serving a request, or the connection is hijacked
-	calls   atomic.Int64 // gRPC calls in progress, or with unsent messages
+	calls   atomic.Int64 // gRPC calls in progress or with unsent messages, and holds
 	streams streams
 
 	responses responses

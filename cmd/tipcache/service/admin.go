@@ -2,7 +2,6 @@ package service
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -18,7 +17,7 @@ const explainTimeout = 5 * time.Second
 
 // explain serves GET /admin/explain?url=/staking/params, &height= and &body=.
 func (s *Service) explain(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
+	ctx, cancel := admin.Extend(w, r, explainTimeout)
 	defer cancel()
 	query := r.URL.Query()
 	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: query.Get("url"), Height: query.Get("height"), Body: query.Get("body")})
@@ -68,7 +67,7 @@ func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), purgeTimeout)
+	ctx, cancel := admin.Extend(w, r, purgeTimeout)
 	defer cancel()
 	var done cache.Purged
 	for _, sel := range selections {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -49,34 +48,12 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	if s.cfg.Admin == "none" {
 		return nil
 	}
-	if s.admin, err = ListenAdmin(ctx, s.cfg.Admin, s.log); err != nil {
+	if s.admin, err = admin.Listen(ctx, s.cfg.Admin, s.log); err != nil {
 		return err
 	}
 	s.Addresses.Admin = s.admin.Addr().String()
 	s.closeListener(s.admin)
 	return nil
-}
-
-// adminConnections is the maximum number of connections of an admin listener.
-const adminConnections = 128
-
-// ListenAdmin opens an admin listener for a server of NewAdminServer, which handles TLS.
-func ListenAdmin(ctx context.Context, address string, log *slog.Logger) (net.Listener, error) {
-	l, err := listener.Listen(ctx, address, listener.Options{Most: adminConnections, Logger: log.With("listener", "admin")})
-	if err != nil {
-		return nil, fmt.Errorf("admin: %w", err)
-	}
-	return l, nil
-}
-
-// NewAdminServer returns the server of an admin listener. Its Shutdown closes pages.
-func NewAdminServer(pages *admin.Handler, log *slog.Logger) *http.Server {
-	server := &http.Server{
-		Handler: pages, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: parts.ServerLog(log),
-		ConnContext: conn.Context, ConnState: conn.State,
-	}
-	server.RegisterOnShutdown(pages.Close)
-	return server
 }
 
 // listenForClients opens a listener, which Close closes. Loopback and trusted proxies may have any number of connections. A nil

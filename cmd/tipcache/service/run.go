@@ -29,7 +29,7 @@ const (
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {
 	public := s.newServer(s.proxy)
-	admin := NewAdminServer(s.adminPages, s.log)
+	admin := s.adminPages.NewServer(parts.ServerLog(s.log))
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // until the end of the drain
