@@ -188,5 +188,5 @@ type Audit struct {
 // Tracing sends OpenTelemetry traces.
 type Tracing struct {
 	Endpoint string  `yaml:"endpoint" secret:"true" doc:"OTLP/HTTP URL of the trace collector, such as http://127.0.0.1:4318/v1/traces. OTEL_EXPORTER_OTLP_HEADERS adds headers. Empty disables traces."`
-	Ratio    float64 `yaml:"ratio" must:"from 0 to 1" doc:"Share of the requests that are traced, 0 to 1. If a request has a traceparent header, that header decides."`
+	Ratio    float64 `yaml:"ratio" must:"from 0 to 1" doc:"Share of the requests that are traced, 0 to 1. For requests from http.trusted_proxies, the flag of their traceparent header decides instead. A span has a link to the traceparent of any other client."`
 }

@@ -100,6 +100,7 @@ func TestTraceReachesUpstreams(t *testing.T) {
 		r := startRunning(t, d, func(cfg *config.Config) {
 			cfg.Chain.Nodes, cfg.Metadata.Provider = []string{nodeURL}, "alchemy:"+providerURL+"/nft/v3/key"
 			cfg.Tracing = config.Tracing{Endpoint: c.URL, Ratio: 0}
+			cfg.HTTP.TrustedProxies = []string{"127.0.0.1/32"}
 		})
 		r.get(r.base+"/staking/params", parent...)
 		r.get(r.base+"/staking/params", parent...)
@@ -175,5 +176,20 @@ func TestCredentialsOfCollectorLeaveOtherHeaders(t *testing.T) {
 				t.Errorf("error in the log = %s, want no credentials", failure)
 			}
 		})
+	}
+}
+
+func TestStrangersDoNotDecideWhatIsTraced(t *testing.T) {
+	t.Parallel()
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	c := startCollector(t, "")
+	t.Run("running", func(t *testing.T) { // the service sends the spans at its end
+		r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), func(cfg *config.Config) {
+			cfg.Tracing = config.Tracing{Endpoint: c.URL, Ratio: 0}
+		})
+		r.get(r.base+"/staking/params", "Traceparent", "00-"+trace+"-b7ad6b7169203331-01").expectStatus(t, http.StatusOK)
+	})
+	if got := c.paths(); slices.Contains(got, "staking_params") {
+		t.Errorf("spans = %q, want none of the request", got)
 	}
 }

@@ -113,6 +113,8 @@ type Options struct {
 	Logger       *slog.Logger          // its level applies to the access log
 	Registerer   prometheus.Registerer // nil registers no metrics
 	Tracing      trace.TracerProvider  // nil disables traces
+
+	FromProxy func(*http.Request) bool // reports whether a trusted proxy sent a request; nil means never
 }
 
 // RequestID returns the id in the headers of a request if it is safe, and a new one otherwise. An id is no secret.

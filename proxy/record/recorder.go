@@ -106,14 +106,22 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// Begin returns the request with its span in the context, if it is traced. The span belongs to the trace of the
-// request's traceparent, if any.
+// Begin returns the request with its span in the context, if it is traced. The span belongs to the trace of a trusted
+// proxy's traceparent. The traceparent of another client is only a link of the span: neither its flag nor its trace id,
+// from which the sampler computes, may decide what is exported.
 func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
 	if r.tracer == nil {
 		return request
 	}
-	ctx := propagation.TraceContext{}.Extract(request.Context(), propagation.HeaderCarrier(request.Header))
-	ctx, rec.span = r.tracer.Start(ctx, rec.Route, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(rec.Start))
+	o := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(rec.Start)}
+	ctx := request.Context()
+	sent := propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(request.Header))
+	if r.o.FromProxy != nil && r.o.FromProxy(request) {
+		ctx = sent
+	} else if of := trace.SpanContextFromContext(sent); of.IsValid() {
+		o = append(o, trace.WithLinks(trace.Link{SpanContext: of.WithTraceState(trace.TraceState{})}))
+	}
+	ctx, rec.span = r.tracer.Start(ctx, rec.Route, o...)
 	return request.WithContext(ctx)
 }
 

@@ -87,13 +87,14 @@ func New(o Options, bodies *cache.Cache) *Stack {
 		cors:      cors,
 		o:         o,
 		Admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),
-		Recorder: record.New(record.Options{
-			AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing,
-		}),
 	}
 	s.Admission.SetKeys(o.Keys)
 	s.Admission.Limits.Store(&o.Limits)
 	s.Clients = session.NewClients(s.Admission, o.SessionCookie)
+	s.Recorder = record.New(record.Options{
+		AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing,
+		FromProxy: s.IsFromProxy,
+	})
 	var memory *account.Account
 	if bodies != nil {
 		memory = bodies.Account()
