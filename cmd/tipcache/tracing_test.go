@@ -193,3 +193,34 @@ func TestStrangersDoNotDecideWhatIsTraced(t *testing.T) {
 		t.Errorf("spans = %q, want none of the request", got)
 	}
 }
+
+func TestInvalidVariablesOfOpenTelemetryAreLoggedWithoutTheirValues(t *testing.T) {
+	t.Parallel()
+	serve := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--node", "none", "--store", "sqlite::memory:", "--collections-auth", "none"}
+	traced := "TIPCACHE_TRACING_ENDPOINT=http://127.0.0.1:1"
+	check := func(p *program, want ...string) {
+		text := p.output.String()
+		records(t, text)
+		for _, part := range want {
+			expect.Contains(t, text, part, "log")
+		}
+		if strings.Contains(text, "secret") {
+			t.Errorf("log = %s, want no values of variables", text)
+		}
+	}
+	p := startProgram(t, []string{
+		traced,
+		"OTEL_EXPORTER_OTLP_HEADERS=Authorization Bearer secret-1,Authorization=secret-2%zz,secret 3=x",
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS=secret-4",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://user:secret-5@127.0.0.1:port",
+		"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=secret-6",
+		"OTEL_TRACES_SAMPLER=unknown",
+		"OTEL_RESOURCE_ATTRIBUTES=a=secret-8%zz",
+	}, serve...)
+	p.admin() // listens
+	p.kill()
+	check(p, "parse headers", "escape header value", "parse url", "parse duration", "unsupported sampler", "invalid URL escape")
+	p = startProgram(t, []string{traced, "OTEL_RESOURCE_ATTRIBUTES=secret-9"}, serve...)
+	p.waitForEnd()
+	check(p, "OTEL_RESOURCE_ATTRIBUTES: expected NAME=VALUE")
+}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -38,8 +40,8 @@ func (s *Service) openTracing(ctx context.Context) error {
 	}
 	about, err := resource.New(ctx, resource.WithFromEnv(), resource.WithAttributes(
 		attribute.String("service.name", "tipcache"), attribute.String("service.version", parts.Version())))
-	if err != nil {
-		return err
+	if err != nil { // err may contain a secret
+		return errors.New("OTEL_RESOURCE_ATTRIBUTES: expected NAME=VALUE, separated by commas")
 	}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter, sdktrace.WithExportTimeout(exportTimeout)),
@@ -80,9 +82,32 @@ func newExporter(ctx context.Context, cfg config.Tracing, transport http.RoundTr
 		transport = authorized{transport, u.User.Username(), password}
 	}
 	e := &exporter{log: log, hide: upstream.NewRedactor(u, headerSecrets(os.Environ())...)}
+	logToUs(log, e.hide)
 	e.SpanExporter, err = otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()),
 		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: exportTimeout}))
 	return e, err
+}
+
+// logToUs makes OpenTelemetry log here instead of on stderr.
+func logToUs(log *slog.Logger, hide *strings.Replacer) {
+	otel.SetLogger(logr.FromSlogHandler(withoutValues{log.Handler()}))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Warn("OpenTelemetry reported an error", "error", hide.Replace(err.Error()))
+	}))
+}
+
+// withoutValues logs the errors of OpenTelemetry without their attributes: these repeat malformed environment variables,
+// which may hold secrets.
+type withoutValues struct{ slog.Handler }
+
+func (h withoutValues) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelError && h.Handler.Enabled(ctx, level)
+}
+
+func (h withoutValues) Handle(ctx context.Context, r slog.Record) error {
+	line := slog.NewRecord(r.Time, slog.LevelWarn, "OpenTelemetry ignored a malformed OTEL_ variable", 0)
+	line.AddAttrs(slog.String("problem", r.Message))
+	return h.Handler.Handle(ctx, line)
 }
 
 // authorized adds credentials to requests. WithHeaders of the exporter would drop the headers that
