@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,13 +13,21 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// servingWarnings returns a warning if nothing is served, or gRPC without a node's gRPC.
+// publicNetworks are the names in index.network of the public networks, by chain.id.
+var publicNetworks = map[string]string{"story-1": "story", "devnet-1": "aeneid"}
+
+// servingWarnings returns a warning if nothing is served, if gRPC is served without a node's gRPC, or if the collections belong
+// to another chain than the nodes.
 func (c Config) servingWarnings() (warnings []error) {
 	if c.ServesNothing() {
 		warnings = append(warnings, Problem{Key: "chain.nodes", Text: "no node is configured, and collections are not served"})
 	}
 	if c.GRPC.Listen != "" && !c.ReadsGRPC() {
 		warnings = append(warnings, Problem{Key: "grpc.listen", Text: "without chain.grpc, only reads of state and methods of the RPC are served"})
+	}
+	network := strings.Join(c.Index.Network, " ")
+	if want := publicNetworks[c.Chain.ID]; want != "" && want != network && slices.Contains(slices.Collect(maps.Values(publicNetworks)), network) && c.NeedsStore() {
+		warnings = append(warnings, Problem{Key: "index.network", Text: fmt.Sprintf("%s is the network of another chain than chain.id (%s), whose network is %s", network, c.Chain.ID, want)})
 	}
 	return warnings
 }
