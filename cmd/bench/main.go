@@ -7,7 +7,6 @@
 //	go run ./cmd/bench faults set-back    responses to clients during faults; see faults -h
 //	go run ./cmd/bench faults -random -seed 7 -for 10m
 //	go run ./cmd/bench memory h2-headers  memory of a replica under attack; see memory -h
-//	go run ./cmd/bench mutants -n 100     changes of the code that no test notices; see mutants -h
 //
 // It starts the tools on the PATH on free ports of 127.0.0.1, and ends them. RESULTS.md has the results.
 package main
@@ -24,7 +23,6 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/faults"
 	"github.com/tipcache/tipcache/cmd/bench/load"
-	"github.com/tipcache/tipcache/cmd/bench/mutants"
 	"github.com/tipcache/tipcache/cmd/bench/parent"
 	"github.com/tipcache/tipcache/cmd/bench/peers"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -50,7 +48,6 @@ var parts = []rig.Part{
 var commands = map[string]func(ctx context.Context, args []string) error{
 	"faults":          faults.Faults,
 	"memory":          faults.Memory,
-	"mutants":         mutants.Command,
 	peers.BareCommand: peers.RunBare,
 }
 
@@ -90,7 +87,7 @@ func run(ctx context.Context, args []string) error {
 		return json.Unmarshal([]byte("["+list+"]"), &o.Connections)
 	})
 	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers, keys, misses and renewals that match the `pattern`")
-	introduction := "bench [flags] [part ...]\nbench faults [flags] [scenario ...]\nbench memory [flags] [attack ...]\nbench mutants [flags]\n\nParts, all of them unless named:"
+	introduction := "bench [flags] [part ...]\nbench faults [flags] [scenario ...]\nbench memory [flags] [attack ...]\n\nParts, all of them unless named:"
 	for _, p := range parts {
 		introduction += fmt.Sprintf("\n  %-12s %s", p.Name, p.About)
 	}
