@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -65,6 +66,42 @@ func TestEquivalentCallsShareOneRead(t *testing.T) {
 	}
 	clients.Wait()
 	expect.Equal(t, n.countCalls("abci_query"), 1, "node requests")
+}
+
+func TestCallInEachFormSharesOneRead(t *testing.T) {
+	n := newRecordedNode(t)
+	n.setAnswer(`abci_query{"data":"4142","height":"14","path":"/a.b.Query/C"}`, `"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"14","codespace":""}}`)
+	n.setAnswer(`tx{"hash":"QUI="}`, `"result":{"hash":"4142"}`)
+	server, _ := newHandler(t, n, rpc.Options{})
+	for _, form := range []string{`data="AB"`, `data=0x4142`, `data=0X4142`, `data="\u0041B"`, `path=0x2f612e622e51756572792f43&data="AB"&height="14"`} {
+		query := url.Values{"path": {`"/a.b.Query/C"`}, "height": {"14"}}
+		for name, values := range expect.Value(url.ParseQuery(form))(t) {
+			query[name] = values
+		}
+		resp, body := get(t, server.URL+"/abci_query?"+query.Encode())
+		expect.Response(t, form, resp.StatusCode, body, http.StatusOK, `"value":"Cg=="`)
+	}
+	_, body := post(t, server.URL, `{"id":1,"method":"abci_query","params":{"path":"/a.b.Query/C","data":"4142","height":"\u00314"}}`)
+	expect.Contains(t, body, `"value":"Cg=="`, "answer by POST")
+	expect.Equal(t, n.countCalls("abci_query"), 1, "node requests of abci_query")
+	for _, hash := range []string{`"AB"`, "0x4142"} {
+		resp, body := get(t, server.URL+"/tx?hash="+url.QueryEscape(hash))
+		expect.Response(t, hash, resp.StatusCode, body, http.StatusOK, `"hash":"4142"`)
+	}
+	expect.Equal(t, n.countCalls("tx"), 1, "node requests of tx")
+}
+
+func TestQueryOfURIComesBeforeItsForm(t *testing.T) {
+	n := newRecordedNode(t)
+	server, _ := newHandler(t, n, rpc.Options{})
+	for target, want := range map[string]string{"/header?height=5": `"height":"5"`, "/header?height=": `"height":"746"`, "/header": `"height":"746"`} {
+		r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+target, strings.NewReader("height=746")))(t)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		resp := expect.Value(http.DefaultClient.Do(r))(t)
+		body := string(expect.Value(io.ReadAll(resp.Body))(t))
+		resp.Body.Close()
+		expect.Contains(t, body, want, "header of %s", target)
+	}
 }
 
 func TestProofAtNewestBlockIsReadOnceForAllFormsOfItsHeight(t *testing.T) {

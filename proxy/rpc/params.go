@@ -49,12 +49,18 @@ func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
 			return true
 		})
 	}
+	return a, m.canonicalize(a)
+}
+
+// canonicalize brings the values of all parameters into their canonical form, for calls in any form. It returns false if the node
+// might parse one differently or refuse it.
+func (m *method) canonicalize(a arguments) (ok bool) {
 	for i, p := range m.params {
 		if a[i], ok = p.kind.canonicalize(a[i]); !ok {
-			return nil, false
+			return false
 		}
 	}
-	return a, true
+	return true
 }
 
 // wholeNumber matches an integer in canonical form. Other forms are passed to the node unchanged and not cached.
@@ -74,6 +80,9 @@ func (k kind) canonicalize(value json.RawMessage) (canonical json.RawMessage, ok
 	case k == flag:
 		return value, string(value) == "true"
 	case k == integer:
+		if !wholeNumber.Match(value) {
+			value = json.RawMessage(`"` + unquoted(value) + `"`) // without escapes
+		}
 		return value, wholeNumber.Match(value)
 	}
 	if _, ok := plain(value); ok && k == text {

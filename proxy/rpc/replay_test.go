@@ -83,7 +83,7 @@ func (n *recordedNode) record(x exchange) {
 			values = form
 		}
 		method, params := strings.TrimPrefix(u.Path, "/"), paramsOfURI(u.Path, values)
-		if _, known := n.calls[callKey(method, params)]; !known && x.Status == http.StatusOK {
+		if _, known := n.calls[callKey(method, params)]; !known && (x.Status == http.StatusOK || strings.Contains(x.Answer, "-32603")) { // the node could read the parameters
 			n.answer(method, params, x.Answer)
 		}
 		return
@@ -134,6 +134,9 @@ func paramsOfURI(path string, values url.Values) any {
 	params := map[string]any{}
 	for name := range values {
 		value := values.Get(name)
+		if quoted, isBytes := strings.CutPrefix(value, `"`); isBytes && (name == "data" || name == "hash") {
+			value = fmt.Sprintf("0x%x", strings.TrimSuffix(quoted, `"`))
+		}
 		switch binary, isHex := strings.CutPrefix(value, "0x"); {
 		case isHex && path == "/block_by_hash" || isHex && path == "/tx":
 			b, _ := hex.DecodeString(binary)

@@ -4,7 +4,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -15,37 +18,57 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// readForm parses the parameters of a URI, the first value of each name, as the node does. It returns false if the
-// node might parse them differently or refuse them.
-func (m *method) readForm(r *http.Request) (a arguments, ok bool) {
+// readForm parses the parameters of a URI. It returns false if the node might parse them differently or refuse them.
+func (m *method) readForm(given url.Values) (a arguments, ok bool) {
 	a = make(arguments, len(m.params))
 	for i, p := range m.params {
-		value := r.FormValue(p.name)
-		if value == "" {
-			continue
-		}
-		if a[i], ok = p.kind.parse(value); !ok {
-			return nil, false
+		if value := given.Get(p.name); value != "" {
+			if a[i], ok = p.kind.json(value); !ok {
+				return nil, false
+			}
 		}
 	}
-	return a, true
+	return a, m.canonicalize(a)
 }
 
-func (k kind) parse(value string) (json.RawMessage, bool) {
-	switch k {
-	case integer:
-		return k.canonicalize(json.RawMessage(`"` + strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`) + `"`))
-	case hexBytes, b64Bytes:
-		digits, ok := strings.CutPrefix(value, "0x")
-		b, err := hex.DecodeString(digits)
-		return k.encode(b), ok && err == nil
-	case raw:
-		return nil, false
+// json returns the value of a URI as a call by POST would have it. Nodes accept 0x and hex digits for bytes and texts, a quoted text
+// also for bytes, bare digits for integers, and otherwise JSON.
+func (k kind) json(value string) (json.RawMessage, bool) {
+	isBytes := k == hexBytes || k == b64Bytes
+	digits, isHex := strings.CutPrefix(value, "0x")
+	if !isHex {
+		digits, isHex = strings.CutPrefix(value, "0X")
 	}
-	if !json.Valid([]byte(value)) { // canonicalize does not validate: "a","height":"5" would add a parameter to the call
-		return nil, false
+	b, err := hex.DecodeString(digits)
+	switch {
+	case isHex && k == text && err == nil && utf8.Valid(b):
+		quoted, err := json.Marshal(string(b))
+		return quoted, err == nil
+	case isHex:
+		return k.encode(b), isBytes && err == nil
+	case isBytes && strings.HasPrefix(value, `"`) && strings.HasSuffix(value, `"`):
+		var s string
+		err := json.Unmarshal([]byte(value), &s)
+		return k.encode([]byte(s)), err == nil
+	case k == integer && bareInteger.MatchString(value):
+		return json.RawMessage(`"` + value + `"`), true
+	default:
+		return json.RawMessage(value), k != raw && !isBytes && json.Valid([]byte(value)) // "a","height":"5" would add a parameter to the call
 	}
-	return k.canonicalize(json.RawMessage(value))
+}
+
+var bareInteger = regexp.MustCompile(`^-?[0-9]+$`)
+
+// formOf returns the parameters of a URI. As for nodes, those of the query come before those of a form in the body.
+func formOf(r *http.Request) url.Values {
+	_ = r.FormValue("") // parses the body
+	given := r.URL.Query()
+	for name, values := range r.PostForm {
+		if given.Get(name) == "" {
+			given[name] = values
+		}
+	}
+	return given
 }
 
 func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) error {
@@ -81,12 +104,12 @@ func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendi
 		k.target = "/" + m.name + "?" + strings.ReplaceAll(r.URL.RawQuery, " ", "%20") // HTTP/2 permits spaces
 		return k
 	}
-	var ok bool
-	if k.a, ok = m.readForm(r); m.waits {
-		k.wait = r.Form[waitParameter]
+	given, ok := formOf(r), false
+	if k.a, ok = m.readForm(given); m.waits {
+		k.wait = given[waitParameter]
 	}
 	if !ok {
-		k.a, k.target = make(arguments, len(m.params)), "/"+m.name+"?"+r.Form.Encode()
+		k.a, k.target = make(arguments, len(m.params)), "/"+m.name+"?"+given.Encode()
 	}
 	return k
 }
