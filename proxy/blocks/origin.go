@@ -132,7 +132,8 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 		at := *answer
 		at.Height, answer = tip, &at
 	}
-	if err = checkAnswer(answer, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().ServesPastExpires(before.Stamp())); err != nil {
+	chosen := q.Pinned == 0 && q.Kind.Class != Block // the query of a block names it
+	if err = checkAnswer(answer, err, chosen, before != nil && q.Kind.policy.Load().ServesPastExpires(before.Stamp())); err != nil {
 		return nil, err
 	}
 	entry, err := q.Origin.Entry(answer, before)
