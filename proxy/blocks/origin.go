@@ -139,6 +139,9 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 	entry, err := q.Origin.Entry(answer, before)
 	if err == nil {
 		entry.ReadAt = entry.ReadAt.Add(-answer.Age)
+		if answer.Unkept {
+			entry.Expires = entry.ReadAt
+		}
 	}
 	return entry, err
 }
@@ -164,9 +167,9 @@ func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (
 
 // checkAnswer returns the error that the cache receives, or nil if the node answered. A node that refuses a height
 // chosen by us is behind: an entry of any age is better than its answer. If an entry can be served (hasEntry), a
-// node's report that it failed is an error as well.
+// node's report that it failed is an error as well, and so is an answer that speaks only of the node.
 func checkAnswer(a *node.Answer, err error, chosen, hasEntry bool) error {
-	if err == nil && a.Reason == node.Other && hasEntry {
+	if err == nil && (a.Reason == node.Other || a.Unkept) && hasEntry {
 		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node failed", Err: fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)}
 	}
 	if err == nil && chosen && (a.Reason == node.FutureHeight || a.Reason == node.Pruned) {
@@ -214,7 +217,7 @@ func Lasts(a *node.Answer) bool {
 	case node.Other, node.Ambiguous, node.Rejected, node.Pruned, node.FutureHeight:
 		return false
 	default:
-		return true
+		return !a.Unkept
 	}
 }
 
@@ -245,7 +248,7 @@ const BrokenLife = time.Second
 // Expiry returns when an answer about the state expires in addition to its policy; zero for no such time. negative is
 // the lifetime of a negative answer that the state does not explain.
 func Expiry(a *node.Answer, now time.Time, tip node.Tip, negative time.Duration) time.Time {
-	if a.Internal { // perhaps not part of the state
+	if a.Brief && a.Reason == node.Refused {
 		return now.Add(negative)
 	}
 	switch a.Reason {

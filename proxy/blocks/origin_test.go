@@ -80,6 +80,32 @@ func TestEntryOutlastsAnswersOfNodesThatFail(t *testing.T) {
 	}
 }
 
+func TestAnswerThatSpeaksOfTheNodeIsNotKept(t *testing.T) {
+	for _, pinned := range []int64{0, 90} {
+		withFrontend(t, func(t *testing.T, d *frontend) {
+			limit := node.Answer{Status: http.StatusInternalServerError, Reason: node.Refused, Unkept: true, Height: max(pinned, 100), Body: []byte("limit")}
+			expect.Equal(t, blocks.Lasts(&limit), false, "Lasts")
+			origin := &answerRead{read{d.nodes}, limit}
+			q := func() *blocks.Query {
+				return &blocks.Query{Key: "test/limit", Kind: d.kind, Origin: origin, Heights: blocks.Heights{Pinned: pinned}}
+			}
+			for range 2 {
+				a := expect.Value(d.answer(t, q()))(t)
+				expect.NoDiff(t, []string{a.Outcome.String(), string(a.Entry.Body)}, []string{"miss", "limit"}, "outcome and body at height %d", pinned)
+			}
+			origin.answer = node.Answer{Status: http.StatusOK, Height: max(pinned, 100), Body: []byte("good")}
+			a := expect.Value(d.answer(t, q()))(t)
+			expect.Equal(t, string(a.Entry.Body), "good", "body once the node answers")
+			if pinned == 0 {
+				d.nodes.grow(10)
+				origin.answer = limit
+				a = expect.Value(d.answer(t, q()))(t)
+				expect.NoDiff(t, []string{a.Outcome.String(), string(a.Entry.Body)}, []string{"stale_error", "good"}, "outcome and body with an older answer")
+			}
+		})
+	}
+}
+
 func TestOnlyStateOutlastsFailures(t *testing.T) {
 	for class, want := range map[blocks.Class]string{blocks.Params: "stale_error", blocks.Live: "stale_error", blocks.Unknown: ""} {
 		withFrontend(t, func(t *testing.T, d *frontend) {

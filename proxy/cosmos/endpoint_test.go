@@ -342,7 +342,7 @@ func TestFailuresAreMarkedAndExpireSoon(t *testing.T) {
 	}{
 		"a value":                               {node.Answer{NodeStatus: 200, Reason: node.OK, Height: 90}, false, state},
 		"a refusal with the state's codespace":  {node.Answer{NodeStatus: 400, Reason: node.Refused, Codec: "sdk", Height: 90}, false, state},
-		"an internal error at a height":         {node.Answer{NodeStatus: 500, Reason: node.Refused, Codec: "sdk", Height: 90, Internal: true}, false, negative},
+		"an internal error at a height":         {node.Answer{NodeStatus: 500, Reason: node.Refused, Codec: "sdk", Height: 90, Brief: true}, false, negative},
 		"a refusal that may not be the state's": {node.Answer{NodeStatus: 400, Reason: node.Refused}, false, 4 * time.Second},
 		"a future height":                       {node.Answer{NodeStatus: 400, Reason: node.FutureHeight}, false, time.Second},
 		"an ambiguous 400":                      {node.Answer{NodeStatus: 400, Reason: node.Ambiguous}, false, negative},
@@ -422,7 +422,7 @@ func TestInternalErrorNamesItsBlockUntilItExpires(t *testing.T) {
 		answer   node.Answer
 		noHeight bool
 	}{
-		"at a height":     {node.Answer{NodeStatus: 500, Reason: node.Refused, Codec: "sdk", Height: 90, Internal: true}, false},
+		"at a height":     {node.Answer{NodeStatus: 500, Reason: node.Refused, Codec: "sdk", Height: 90, Brief: true}, false},
 		"without height":  {node.Answer{NodeStatus: 500, Reason: node.Ambiguous}, true},
 		"a future height": {node.Answer{NodeStatus: 500, Reason: node.FutureHeight, Height: 900}, true},
 	} {

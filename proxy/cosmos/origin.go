@@ -50,7 +50,7 @@ func (ep *endpoint) Entry(_ *dialect.RowQuery, a *node.Answer, prev *cache.Entry
 func failed(a *node.Answer) bool {
 	switch a.NodeStatus {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
+		return !a.Unkept && !a.Brief
 	}
 	return a.Reason == node.Other || a.Reason == node.Ambiguous && a.NodeStatus >= http.StatusInternalServerError
 }

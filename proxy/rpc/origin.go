@@ -50,7 +50,7 @@ func (k *call) params(height int64) json.RawMessage {
 func (k *call) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e := k.reader.NewEntry(a)
 	e.Expires = k.expiry(a, e.ReadAt, k.reader.Nodes.Tip())
-	blocks.SetContent(e, before, statusOf(a), respond.JSON, a.Body, true)
+	blocks.SetContent(e, before, statusOf(a), respond.JSON, a.Body, !a.Unkept)
 	return e, nil
 }
 

@@ -55,7 +55,7 @@ func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Tr
 	for _, transport := range transports {
 		a, err := v.reader.Nodes.Fetch(ctx, q.over(r, transport))
 		switch {
-		case err == nil && a.Reason == node.Other:
+		case err == nil && (a.Reason == node.Other || a.Unkept):
 			failed = cmp.Or(failed, a)
 		case err == nil:
 			return a, nil

@@ -45,7 +45,7 @@ func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, er
 			typ, body = node.MessageType, value
 		}
 	}
-	if blocks.SetContent(e, before, StatusOf(a), typ, body, a.Reason != node.Other) {
+	if blocks.SetContent(e, before, StatusOf(a), typ, body, a.Reason != node.Other && !a.Unkept) {
 		e.Failed = a.Reason == node.Other
 	}
 	return e, nil

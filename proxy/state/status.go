@@ -92,16 +92,7 @@ func statusFrom(codespace string, code int64, log string, ran bool) *status.Stat
 		text = strings.TrimSuffix(log, described[code])
 	}
 	if parts := statusText.FindStringSubmatch(text); parts != nil {
-		return status.New(codeOf(parts[1]), parts[2])
+		return status.New(node.CodeNamed(parts[1]), parts[2])
 	}
 	return status.New(codes.Unknown, text)
-}
-
-func codeOf(name string) codes.Code {
-	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
-		if c.String() == name {
-			return c
-		}
-	}
-	return codes.Unknown
 }

@@ -178,7 +178,7 @@ func TestAnswersExpireByTheirReason(t *testing.T) {
 			t.Errorf("%s: expires after %s with status %d, want %s, %d", reason, expires.Sub(now), state.StatusOf(&node.Answer{Reason: reason}), want.lifetime, want.status)
 		}
 	}
-	panicked := blocks.Expiry(&node.Answer{Reason: node.Refused, Internal: true}, now, node.Tip{Interval: 4 * time.Second}, 3*time.Second)
+	panicked := blocks.Expiry(&node.Answer{Reason: node.Refused, Brief: true}, now, node.Tip{Interval: 4 * time.Second}, 3*time.Second)
 	expect.Equal(t, panicked.Sub(now), 3*time.Second, "lifetime of an internal error")
 }
 

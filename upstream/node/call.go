@@ -121,7 +121,7 @@ func (a *Answer) readState(result []byte, asked int64) {
 	default:
 		a.Reason = BadInput
 	}
-	a.Text = text
+	a.Text, a.Doubt = text, doubtOfLog(members[3].String(), code, text)
 }
 
 // isFromComet reports whether a JSON-RPC error comes from CometBFT and not from a server in front of it. Such servers also
@@ -149,6 +149,9 @@ func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, e
 	var known bool
 	if a.Reason, known = classify(cometRPC, text, 0); !known || (a.Reason == FutureHeight || a.Reason == Pruned) && (block == 0 || block > tip) {
 		a.Reason = BadInput
+	}
+	if noIndex.MatchString(text) {
+		a.Doubt = unproven
 	}
 	return a, nil
 }

@@ -44,7 +44,7 @@ func readCosmos(r *http.Response, body []byte, _ int64) (*Answer, bool) {
 	}
 	a.Text = gjson.GetBytes(body, "message").String()
 	a.Reason = cosmosReason(r.StatusCode, code, a.Height)
-	a.Internal = a.Reason == Refused && code == codes.Internal
+	a.Code, a.Doubt = code, doubtOf(code, a.Text)
 	return a, true
 }
 

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -240,19 +239,5 @@ func TestHeightsAreFollowedAlthoughNodeInfoFails(t *testing.T) {
 				t.Errorf("requests for the refused path = %d, want 1", asked.Load())
 			}
 		})
-	}
-}
-
-func TestInternalErrorAtAHeightIsMarked(t *testing.T) {
-	for _, tt := range []struct {
-		code   int
-		height string // "" for none
-		want   bool
-	}{{13, "90", true}, {13, "", false}, {2, "90", false}, {5, "90", false}} {
-		r := &http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{metadataHeader: {tt.height}}}
-		a, ok := readCosmos(r, fmt.Appendf(nil, `{"code":%d,"message":"panic","details":[]}`, tt.code), 0)
-		if !ok || a.Internal != tt.want {
-			t.Errorf("code %d at height %q = %+v, %t, want Internal %t", tt.code, tt.height, a, ok, tt.want)
-		}
 	}
 }

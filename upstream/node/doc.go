@@ -10,9 +10,10 @@
 //  3. AtTip is replaced by a height when the request leaves the queue.
 //  4. The endpoint (endpoint.go) sends it to one of the node's servers: REST (client.go), CometBFT's RPC (call.go)
 //     or gRPC (grpc.go, invoke.go, stream.go). Each is behind a circuit breaker of its own (server.go). story.go
-//     and cosmos.go interpret REST responses. One table (texts.go) maps the texts of errors to reasons.
-//  5. If the endpoint does not respond, has pruned the height or lags, the request goes to another
-//     endpoint. If no endpoint reaches the newest block, the newest block of an endpoint is read.
+//     and cosmos.go interpret REST responses. One table (texts.go) maps the texts of errors to reasons,
+//     and one (doubt.go) says which errors of an SDK node speak only of this node.
+//  5. If the endpoint does not respond, has pruned the height or lags, or if another one may say something else, the request
+//     goes to another endpoint. If no endpoint reaches the newest block, the newest block of an endpoint is read.
 //     unanswered.go holds the errors for requests that no endpoint could answer.
 //
 // An endpoint can be another tipcache, a parent (parent.go). dialect.go determines which REST API the nodes

@@ -31,7 +31,7 @@ func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
 		wait = min(wait, time.Until(end)/2)
 	}
 	f := &fetch{pool: p, request: r, pause: firstPause, deadline: time.Now().Add(wait)}
-	answer, err := f.run(ctx)
+	answer, err := f.settle(f.run(ctx))
 	if err != nil && f.heightless != nil {
 		return f.heightless, nil
 	}
@@ -51,7 +51,7 @@ func (f *fetch) run(ctx context.Context) (*Answer, error) {
 		if f.tryLowerHeight(hope) {
 			continue
 		}
-		if !hope || f.failure != nil || f.pruned != nil {
+		if !hope || f.failure != nil || f.pruned != nil || f.doubtful != nil {
 			return f.exhausted()
 		}
 		if err := f.wait(ctx, moved); err != nil {
@@ -71,6 +71,7 @@ type fetch struct {
 	failure    error   // of the endpoint that failed last
 	mayHave    bool    // an endpoint that failed may have the height that others have pruned; see awaits
 	pruned     *Answer // refusal of an endpoint that has pruned the height
+	doubtful   *Answer // answer that another node may contradict; see settle
 	heightless *Answer // answer without a height, received while no tip was known
 	broken     bool    // an endpoint was skipped because its breaker is open or its chain has not been known for a while
 	far        bool    // an endpoint was skipped because it is too far behind
@@ -109,7 +110,7 @@ func (f *fetch) heightAt(e *endpoint) int64 {
 func (f *fetch) tryLowerHeight(hope bool) bool {
 	soon := hope && f.failure == nil && !f.pool.Tip().CatchingUp
 	switch {
-	case f.request.Height != AtTip,
+	case f.request.Height != AtTip, f.doubtful != nil,
 		f.newest == 0,                         // no endpoint was skipped because it lags
 		f.lower > 0 && f.newest >= f.lower,    // a height that low was tried
 		soon && time.Now().Before(f.deadline): // an endpoint may reach the tip
@@ -181,6 +182,9 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 		return false
 	case f.request.isSentOnce() && !r.unsent(): // it may have been executed
 		return true
+	case r.answer.isDoubtful() && f.doubtful == nil:
+		f.done, f.doubtful = append(f.done, r.endpoint), r.answer
+		return false
 	case f.wantsHeight(r) && f.pool.PollNow(ctx, r.endpoint.blocks): // the tip is known now
 		f.heightless = r.answer
 		return false

@@ -300,7 +300,7 @@ func TestGRPCStatusesAreClassified(t *testing.T) {
 	}{
 		{codes.NotFound, "account not found", true, 50, Answer{Reason: Refused, Type: StatusType, Height: 50}},
 		{codes.Unavailable, "a handler's own", true, 50, Answer{Reason: Refused, Type: StatusType, Height: 50}},
-		{codes.Internal, "Value missing for key", true, 50, Answer{Reason: Refused, Type: StatusType, Height: 50, Internal: true}},
+		{codes.Internal, "Value missing for key", true, 50, Answer{Reason: Refused, Type: StatusType, Height: 50}},
 		{codes.Unknown, "codespace sdk code 18: invalid request: failed to load state at height 7; version does not exist", false, 7, Answer{Reason: Pruned, Type: UnrunType, Height: 7}},
 		{codes.Unknown, "codespace sdk code 26: invalid height: cannot query with height in the future", false, 200, Answer{Reason: FutureHeight, Type: UnrunType, Height: 200}},
 		{codes.Unknown, "context did not contain latest block height in either check state or finalize block state (100)", false, 50, Answer{Reason: Other, Type: UnrunType}},
@@ -308,8 +308,8 @@ func TestGRPCStatusesAreClassified(t *testing.T) {
 	} {
 		n.refuse(c.code, c.text, c.handled)
 		a := expect.Value(invoke(t, p, aMethod, c.at))(t)
-		if a.Reason != c.want.Reason || a.Type != c.want.Type || a.Height != c.want.Height || a.Internal != c.want.Internal {
-			t.Errorf("answer for %q = %v, type %q, height %d, Internal %t; want %v, %q, %d, %t", c.text, a.Reason, a.Type, a.Height, a.Internal, c.want.Reason, c.want.Type, c.want.Height, c.want.Internal)
+		if a.Reason != c.want.Reason || a.Type != c.want.Type || a.Height != c.want.Height {
+			t.Errorf("answer for %q = %v, type %q, height %d; want %v, %q, %d", c.text, a.Reason, a.Type, a.Height, c.want.Reason, c.want.Type, c.want.Height)
 		}
 	}
 	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {

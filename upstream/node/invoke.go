@@ -80,7 +80,7 @@ func (e *endpoint) gatewayStatus(st *status.Status, md metadata.MD) error {
 		return upstream.Silence(nodeName, context.DeadlineExceeded)
 	case len(md) == 0:
 		return upstream.Silence(nodeName, errors.New(st.Message()))
-	case known, code == codes.InvalidArgument, code == codes.Unimplemented, code == codes.Unknown, code == codes.Internal:
+	case known, sizeLimit.MatchString(st.Message()), code == codes.InvalidArgument, code == codes.Unimplemented, code == codes.Unknown, code == codes.Internal:
 		return nil
 	}
 	var retry time.Duration
@@ -103,9 +103,9 @@ func refusedInvocation(st *status.Status, stated, asked int64) (*Answer, error) 
 	if err != nil {
 		return nil, badAnswer(err)
 	}
-	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Type: UnrunType, Body: body, Text: text, Height: stated}
+	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Type: UnrunType, Body: body, Text: text, Height: stated, Code: st.Code(), Doubt: doubtOf(st.Code(), text)}
 	if stated > 0 {
-		a.Type, a.Reason, a.Internal = StatusType, Refused, st.Code() == codes.Internal
+		a.Type, a.Reason = StatusType, Refused
 		return a, nil
 	}
 	reason, known := classify(grpcUnrun, text, asked)

@@ -3,6 +3,8 @@ package node
 import (
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
@@ -92,8 +94,11 @@ type Answer struct {
 	NoPath     bool          // the node does not have the path of a request of cost Unknown
 	Cached     bool          // another tipcache sent it, perhaps from its cache, so it proves no height
 	Age        time.Duration // time since it was read, if Cached
-	Internal   bool          // Cosmos only, if Reason is Refused: the gRPC code is Internal, perhaps after a panic of the node
+	Unkept     bool          // it must not be cached: it speaks of the node and not of the request or the state, or nodes contradict each other
+	Brief      bool          // it is cached only briefly: only the nodes' agreement shows that it is part of the state
 	NodeWorks  bool          // Story only, if Reason is Other: a probe can read this height, so the request may have caused the failure
+	Doubt      Doubt         // of a refusal: whether another node may say something else
+	Code       codes.Code    // of a refusal of an SDK node by REST or gRPC
 }
 
 // Reason classifies an answer.

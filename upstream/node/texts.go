@@ -53,7 +53,7 @@ var errorTexts = []struct {
 	{cometRPC, regexp.MustCompile(`^mempool is |^broadcast confirmation not received|^timed out waiting for tx|^error on broadcastTxCommit|^max_subscription`), BadInput},
 	{cometRPC, regexp.MustCompile(`^genesis response is large|^there are \d+ chunks|^service configuration error, `), BadInput},
 
-	{grpcUnrun, regexp.MustCompile(`^grpc: error unmarshalling request: |^grpc: received message larger than max`), BadInput},
+	{grpcUnrun, regexp.MustCompile(`^grpc: error unmarshalling request: `), BadInput},
 
 	{storyREST, regexp.MustCompile(`illegal base64 data`), BadInput},    // a raw page key, at a node of Base64Keys
 	{storyREST, regexp.MustCompile("decode `"), BadInput},               // a parameter of the wrong type

@@ -38,6 +38,8 @@ var (
 // it has refused it. Endpoints that have not responded for a long time do not count; see awaits.
 func (f *fetch) exhausted() (*Answer, error) {
 	switch {
+	case f.doubtful != nil:
+		return f.doubtful, nil
 	case f.pruned != nil && !f.broken && !f.far && !f.mayHave:
 		return f.refusal(), nil
 	case f.failure != nil:
