@@ -95,7 +95,7 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 		return float64(len(l.slots))
 	})
 	if o.Memory != nil {
-		out := &outgoing{listener: l, memory: o.Memory, log: rate.Sometimes{Interval: time.Minute}}
+		out := &outgoing{listener: l, memory: o.Memory, log: rate.Sometimes{Interval: time.Minute}, logEvents: rate.Sometimes{Interval: time.Minute}}
 		l.works.Go(out.run)
 	}
 	if o.TLS != nil || o.Proxies != nil {

@@ -1,7 +1,6 @@
 package listener
 
 import (
-	"net/netip"
 	"time"
 	"unsafe"
 
@@ -20,12 +19,14 @@ type outgoing struct {
 	memory   *account.Account
 	reserved int64
 	log      rate.Sometimes // bounds the lines about closed connections
+
+	logEvents rate.Sometimes // bounds the lines about ended event streams
 }
 
 const outgoingCheck = 250 * time.Millisecond
 
 func (o *outgoing) run() {
-	defer o.memory.AddHolders(o.holders)()
+	defer o.memory.AddHolders(account.Unread, o.holders)()
 	defer o.reserve(0)
 	ticker := time.NewTicker(outgoingCheck)
 	defer ticker.Stop()
@@ -33,10 +34,12 @@ func (o *outgoing) run() {
 		select {
 		case <-ticker.C:
 			if sum := o.unread(); !o.reserve(sum) {
-				o.memory.Reclaim(sum - o.reserved)
+				o.memory.Reclaim(account.Unread, sum-o.reserved)
 			}
-		case n := <-o.memory.Short():
-			o.memory.Reclaim(n)
+		case n := <-o.memory.Short(account.Unread):
+			o.memory.Reclaim(account.Unread, n)
+		case n := <-o.memory.Short(account.Events):
+			o.endFollowers(n)
 		case <-o.listener.ended.Done():
 			return
 		}
@@ -75,9 +78,9 @@ func (o *outgoing) holders() (all []account.Holder) {
 	defer l.mu.Unlock()
 	for s := range l.slots {
 		since, stalled := s.conn.Stalled()
-		h := account.Holder{Client: s.client, Bytes: s.conn.StreamBytes(stalled), Since: now, Close: func() { o.close(s) }}
-		if l.o.Exempt(s.conn.Address()) {
-			h.Client = netip.Addr{}
+		h := account.Holder{Bytes: s.conn.StreamBytes(stalled), Since: now, Close: func() { o.close(s) }}
+		if s.client.IsValid() && !l.o.Exempt(s.conn.Address()) {
+			h.Client = s.client.String()
 		}
 		if stalled {
 			h.Since = since
@@ -99,4 +102,13 @@ func (o *outgoing) close(s *slot) {
 	o.log.Do(func() {
 		o.listener.o.Logger.Warn("memory is short, closing connections", "reserved", o.memory.Used(), "limit", o.memory.Limit(), "first_client", s.client)
 	})
+}
+
+// endFollowers ends event streams, polls and WebSockets after a refusal of n bytes for events.
+func (o *outgoing) endFollowers(n int64) {
+	if ended := o.memory.Reclaim(account.Events, n); ended > 0 {
+		o.logEvents.Do(func() {
+			o.listener.o.Logger.Warn("memory for events is short, ending event streams and WebSockets", "ended", ended)
+		})
+	}
 }

@@ -57,13 +57,12 @@ func (cl *client) serve(r *http.Request, rec *record.Record, sources []Source) e
 	return nil
 }
 
-// subscribe subscribes the client to every source. It fails if the budget allows no more topics, or if an option is
-// malformed.
+// subscribe subscribes the client to every source. It fails if there is no memory for a topic, or if an option is malformed.
 func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	ts := &cl.h.topics
 	all := make([]source, len(sources), len(sources)+1)
 	for i := range sources {
-		all[i] = ts.feedSource(sources[i].Feed)
+		all[i] = feedSource(sources[i].Feed)
 	}
 	switch blocks := web.RemovedParameters(r).Get(BlocksParameter); blocks {
 	case "", "0", "false":
@@ -78,9 +77,11 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	cl.subs = make([]subscription, len(all))
 	for i := range all {
 		s := &cl.subs[i]
-		if s.topic = ts.subscribe(all[i], &cl.follower, s); s.topic == nil {
-			return errFull
+		t, err := ts.subscribe(all[i], &cl.follower, s)
+		if err != nil {
+			return refusal(err, errFull)
 		}
+		s.topic = t
 		if cl.blockEvents.wanted {
 			s.framed.Add(1)
 			cl.blockEvents.blocks = s
@@ -115,7 +116,7 @@ func (cl *client) leave() {
 	}
 }
 
-// run writes events until the client disconnects or is refused, a write fails, or the server drains. One channel
+// run writes events until the client disconnects or is refused, a write fails, memory is short, or the server drains. One channel
 // carries all wake-ups: a select over several channels, including a ticker's, would cost as much as the rest of an
 // event except its system call.
 func (cl *client) run(ctx context.Context) {
@@ -126,7 +127,7 @@ func (cl *client) run(ctx context.Context) {
 	defer cl.waitTimer.Stop()
 	_ = http.NewResponseController(cl.w).SetReadDeadline(time.Time{}) // it was set for the request header
 	for range cl.woken {
-		last := cl.h.drained.Load() || !cl.admitted()
+		last := cl.h.drained.Load() || cl.ended.Load() || !cl.admitted()
 		if ctx.Err() != nil || cl.send(ctx, last) != nil || last {
 			return
 		}

@@ -25,10 +25,10 @@ type event struct {
 	rendered atomic.Pointer[rendering] // the latest rendering
 
 	// Of an answer only. Topics hold it, and clients while they write it.
-	budget     *account.Account
-	held       atomic.Int64 // number of holders; never rises again after reaching 0
-	mu         sync.Mutex   // held during compression
-	compressed []byte       // data as deflate blocks; nil if not compressed yet or over the budget
+	memory     *account.Hold // nil for failures and blocks
+	held       atomic.Int64  // number of holders; never rises again after reaching 0
+	mu         sync.Mutex    // held during compression
+	compressed []byte        // data as deflate blocks; nil if not compressed yet, or without memory for it
 }
 
 // rendering is an event as sent to the clients that follow it under one path.
@@ -36,7 +36,7 @@ type rendering struct {
 	path  string // "" for a stream of a single path
 	plain pieces
 	once  sync.Once
-	coded *pieces // in gzip; set by once; nil beyond the memory budget
+	coded *pieces // in gzip; set by once; nil without memory for it
 }
 
 // pieces are written one after another. The data of a small event is part of before, so that it takes one write.
@@ -116,7 +116,7 @@ func (e *event) frame(path string) (head, tail []byte) {
 	return fmt.Appendf(head, `{"path":%s,"height":%s,"answer":`, quoted, cmp.Or(e.height, "0")), []byte("}\n\n")
 }
 
-// inGzip returns the event as deflate blocks, or nil if the memory budget has no room for them. The data is compressed
+// inGzip returns the event as deflate blocks, or nil if there is no memory for them. The data is compressed
 // once for all paths.
 func (r *rendering) inGzip(e *event) *pieces {
 	r.once.Do(func() {

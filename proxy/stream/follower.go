@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 )
@@ -13,6 +14,10 @@ import (
 type follower struct {
 	h     *Handler
 	woken chan struct{} // holds one token while there may be something to do
+	ended atomic.Bool   // the server ends the stream or poll, because memory is short
+
+	client string // name of the client in whose share the memory counts
+	isMany bool   // the client may be many clients, and has no share
 
 	findLimiter func() (*web.Limiter, error) // returns the client to charge, under the current keys and limits
 	reload      int64                        // value of Handler.reloads at the last admission
@@ -31,9 +36,10 @@ type subscription struct {
 	failure digest
 }
 
-// init prepares a follower whose request is paid for. Call admit next.
-func (f *follower) init(h *Handler, findLimiter func() (*web.Limiter, error)) {
+// init prepares a follower for a client whose request is paid for. Call admit next.
+func (f *follower) init(h *Handler, c *limits.Client, findLimiter func() (*web.Limiter, error)) {
 	f.h, f.woken, f.findLimiter, f.reload = h, make(chan struct{}, 1), findLimiter, h.reloads.Load()
+	f.client, f.isMany = c.Name(), h.stack.Admission.IsMany(c)
 	f.reserved.Store(true)
 }
 
@@ -58,6 +64,12 @@ func (f *follower) admitted() bool {
 
 // notify wakes the follower.
 func (f *follower) notify() { upstream.Wake(f.woken) }
+
+// end ends the stream or poll. The client may repeat the request.
+func (f *follower) end() {
+	f.ended.Store(true)
+	f.notify()
+}
 
 // spend charges the follower for an event or a read and returns 0. If its limits do not allow that, it returns the
 // time to wait.

@@ -26,6 +26,7 @@ package stream
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -99,7 +100,8 @@ type Handler struct {
 // New returns a Handler with the defaults filled in.
 func New(o Options, stack *web.Stack) *Handler {
 	h := &Handler{o: o.WithDefaults(), stack: stack, clients: map[string]int{}}
-	h.topics = topics{heights: o.Heights, log: stack.Logger(), budget: o.Budget, byKey: map[string]*topic{}}
+	h.topics = topics{heights: o.Heights, log: stack.Logger(), memory: o.Budget.Events(), byKey: map[string]*topic{}}
+	o.Budget.AddHolders(account.Events, h.topics.holders)
 	stack.Gauge("streams", "Open event streams and waiting polls.", func() float64 {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -143,7 +145,7 @@ type Source struct {
 func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds func(r *http.Request) ([]Source, error)) error {
 	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: respond.WantsGzip(c.Request.Header["Accept-Encoding"])}}
 	operations := []string{access}
-	cl.init(h, func() (*web.Limiter, error) { return h.stack.Limiter(c.Request, rec, operations...) })
+	cl.init(h, &rec.Client, func() (*web.Limiter, error) { return h.stack.Limiter(c.Request, rec, operations...) })
 	cl.writeTime = h.o.Write
 	if c.Request.ProtoMajor == 2 {
 		// net/http resets an HTTP/2 stream at its write deadline, even if nothing is being written. At least half of
@@ -184,6 +186,14 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 // the connection, and stop the bodies of other requests.
 func discardBody(r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // until the server's ReadTimeout at the latest
+}
+
+// refusal returns the failure for a topic that has no memory: errClientFull if the client has used its share, and full otherwise.
+func refusal(err error, full *failure.Failure) error {
+	if errors.Is(err, account.ErrShare) {
+		return errClientFull
+	}
+	return full
 }
 
 var errFull = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}

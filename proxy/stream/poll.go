@@ -89,12 +89,12 @@ func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Reco
 	}
 	defer leave()
 	discardBody(r)
-	p.init(h, func() (*web.Limiter, error) { return h.stack.Limiter(r, rec, access) })
+	p.init(h, &rec.Client, func() (*web.Limiter, error) { return h.stack.Limiter(r, rec, access) })
 	if err := p.admit(); err != nil {
 		return err
 	}
-	if p.topic = h.topics.subscribe(h.topics.feedSource(feed), &p.follower, &p.subscription); p.topic == nil {
-		return errManyPolls
+	if p.topic, err = h.topics.subscribe(feedSource(feed), &p.follower, &p.subscription); err != nil {
+		return refusal(err, errManyPolls)
 	}
 	defer h.topics.unsubscribe(p.topic, &p.follower)
 	if err := p.wait(r.Context()); err != nil {
@@ -140,6 +140,8 @@ func (p *poll) wait(ctx context.Context) error {
 			return ctx.Err()
 		case !p.admitted():
 			return p.admit()
+		case p.ended.Load():
+			return errManyPolls
 		case p.h.drained.Load() || p.ready(ctx):
 			return nil
 		case !time.Now().Before(end):

@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -38,7 +39,7 @@ type service struct {
 	handler http.Handler
 }
 
-// budget is an account of 1 GiB, part of which a test may reserve.
+// budget is an account, of 1 GiB by default, part of which a test may reserve.
 type budget struct {
 	*account.Account
 	away int64
@@ -68,7 +69,7 @@ func inBubbleWith(t *testing.T, o stream.Options, w web.Options, test func(s *se
 
 func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	t.Helper()
-	c, memory := newChain(), &budget{Account: account.New(1<<30, nil)}
+	c, memory := newChain(), &budget{Account: cmp.Or(o.Budget, account.New(1<<30, nil))}
 	o.Heights, o.Budget = c, memory.Account
 	w.Registerer = prometheus.NewPedanticRegistry()
 	bodies := expect.Value(cache.New(cache.Options{Account: memory.Account}))(t)

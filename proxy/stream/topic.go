@@ -27,7 +27,7 @@ const retryInterval = time.Second
 type topics struct {
 	heights heights
 	log     *slog.Logger
-	budget  *account.Account
+	memory  *account.Part
 	mu      sync.Mutex
 	byKey   map[string]*topic
 }
@@ -40,7 +40,9 @@ type topic struct {
 	framed     atomic.Int32 // subscribers with block events
 	pollsAhead atomic.Int32 // polls whose client has a later block than the answer; each read wakes them
 
+	memory      *account.Hold               // of the topic without its answers
 	subscribers map[*follower]*subscription // guarded by topics.mu
+	payer       *follower                   // in whose client's share the memory counts; guarded by topics.mu
 	cancel      context.CancelFunc
 	done        chan struct{}
 }
@@ -53,12 +55,12 @@ type source struct {
 	indexed bool          // its answers are from the nodes' index
 	free    bool          // reads count against no client's limits
 	// read returns the current answer on behalf of a client. before is the last one, nil if unknown. With an error, the
-	// answer may be before, nil, or an older one. read holds a new answer for the caller.
+	// answer may be before, nil, or an older one.
 	read func(ctx context.Context, before *event, client string) (topicState, error)
 }
 
 // feedSource returns the source of a feed's answers.
-func (ts *topics) feedSource(f web.Feed) source {
+func feedSource(f web.Feed) source {
 	return source{key: "answer " + f.Key, fresh: f.Fresh, undated: f.Undated, indexed: f.Indexed, read: func(ctx context.Context, before *event, client string) (topicState, error) {
 		res, pinned, err := f.Read(ctx, client)
 		now := topicState{answer: before, pinned: pinned}
@@ -70,11 +72,7 @@ func (ts *topics) feedSource(f web.Feed) source {
 			now.item = e
 		}
 		if before == nil || before.tag != tag {
-			changed := &event{height: strconv.FormatInt(e.Height, 10), tag: tag, digest: digestOf(f.ComparedBody(e.Body)), data: oneLine(e.Body)}
-			if err := changed.reserve(ts.budget); err != nil {
-				return now, err
-			}
-			now.answer = changed
+			now.answer = &event{height: strconv.FormatInt(e.Height, 10), tag: tag, digest: digestOf(f.ComparedBody(e.Body)), data: oneLine(e.Body)}
 		}
 		return now, res.Err
 	}}
@@ -102,17 +100,19 @@ type topicState struct {
 	failure *event       // error of the last read; nil if it succeeded
 }
 
-// subscribe adds a follower to the topic of a source. It returns nil if the budget allows no further topic.
-func (ts *topics) subscribe(s source, f *follower, sub *subscription) *topic {
+// subscribe adds a follower to the topic of a source. It fails with account.ErrShare or account.ErrFull if there is no memory
+// for a new topic.
+func (ts *topics) subscribe(s source, f *follower, sub *subscription) (*topic, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.byKey[s.key]
 	if t == nil {
-		if !ts.budget.Reserve(account.Events, s.weight()) {
-			return nil
+		memory := ts.open(f)
+		if err := memory.Start(s.weight()); err != nil {
+			return nil, err
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		t = &topic{source: s, heights: ts.heights, subscribers: map[*follower]*subscription{}, cancel: cancel, done: make(chan struct{})}
+		t = &topic{source: s, heights: ts.heights, memory: memory, payer: f, subscribers: map[*follower]*subscription{}, cancel: cancel, done: make(chan struct{})}
 		t.state.Store(&topicState{})
 		ts.byKey[s.key] = t
 		go func() {
@@ -121,11 +121,8 @@ func (ts *topics) subscribe(s source, f *follower, sub *subscription) *topic {
 		}()
 	}
 	t.subscribers[f] = sub
-	return t
+	return t, nil
 }
-
-// weight returns the bytes to reserve for a topic, whose key is stored twice.
-func (s *source) weight() int64 { return topicWeight + 2*int64(len(s.key)) }
 
 // unsubscribe removes a follower. Removing the last one ends the topic and waits for its goroutine.
 func (ts *topics) unsubscribe(t *topic, f *follower) {
@@ -134,6 +131,11 @@ func (ts *topics) unsubscribe(t *topic, f *follower) {
 	last := len(t.subscribers) == 0 && ts.byKey[t.key] == t
 	if last {
 		delete(ts.byKey, t.key)
+	} else if t.payer == f {
+		for t.payer = range t.subscribers {
+			break
+		}
+		t.charge()
 	}
 	ts.mu.Unlock()
 	if last {
@@ -142,7 +144,7 @@ func (ts *topics) unsubscribe(t *topic, f *follower) {
 		n := t.state.Load()
 		n.answer.release()
 		n.past.release()
-		ts.budget.Release(account.Events, t.weight())
+		t.memory.Close()
 	}
 }
 
@@ -210,6 +212,15 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 		*next, err = t.read(ctx, before.answer, client)
 		return err
 	})
+	if next.answer != nil && next.answer != before.answer && !t.free {
+		replaced := old.answer
+		if framed {
+			replaced = old.past.event
+		}
+		if full := ts.reserve(t, next.answer, replaced); full != nil {
+			next.answer, err = before.answer, full
+		}
+	}
 	if next.epoch = epoch; err != nil {
 		next.height, next.failure = before.height, failureEvent(err)
 	}
@@ -217,6 +228,7 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 	t.state.Store(next) // even if the compared part is unchanged: the rest, such as the next page key, may differ
 	if next.answer != old.answer {
 		old.answer.release()
+		ts.settle(t)
 	}
 	same := next.answer.equals(old.answer) && next.failure.equals(old.failure)
 	if ctx.Err() == nil && (!same || framed || t.pollsAhead.Load() > 0) {

@@ -3,7 +3,8 @@
 // fast lane.
 //
 // account.go counts bytes against one limit. The cache shrinks to make room for them. part.go divides the account into
-// parts in which each client has a share. body.go reads a body. reclaim.go closes connections when memory is short.
+// parts in which each client has a share. body.go reads a body. reclaim.go closes connections and ends event streams when memory
+// is short.
 package account
 
 import (
@@ -22,7 +23,7 @@ const (
 	Unread               // responses that clients have not read
 	Requests             // request bodies
 	Upstream             // bodies of upstreams, while they are read, and data of execution clients until it is stored
-	Events               // answers held by event streams, and unread events of WebSockets
+	Events               // topics and answers of event streams and polls, subscriptions and unread events of WebSockets
 	Lane                 // requests remembered by the fast lane
 	kinds
 )
@@ -40,15 +41,17 @@ type Account struct {
 	refused [kinds]prometheus.Counter
 	follow  func(used int64)
 
-	upstream  *Part
-	reclaimer reclaimer
+	upstream, events *Part
+
+	connections, followers reclaimer // close connections, and event streams with WebSockets
 }
 
 // New returns an account of limit bytes. A nil registerer registers no metrics.
 func New(limit int64, r prometheus.Registerer) *Account {
-	a := &Account{limit: limit, reclaimer: reclaimer{short: make(chan int64, 1), sources: map[*func() []Holder]struct{}{}}}
+	a := &Account{limit: limit, connections: newReclaimer(), followers: newReclaimer()}
 	most := limit / 4 * 3
 	a.upstream = a.Part(Upstream, most, most)
+	a.events = a.Part(Events, limit/4, limit/16)
 	f := promauto.With(r)
 	f.NewGauge(prometheus.GaugeOpts{
 		Name: "tipcache_memory_reserved_limit_bytes", Help: "Maximum of tipcache_memory_reserved_bytes, in bytes: half of cache.memory.",
@@ -101,21 +104,20 @@ func (a *Account) Reserve(k Kind, n int64) bool {
 	}
 	if a.used.Add(n) > a.limitOf(k) && n > 0 {
 		a.used.Add(-n)
-		a.refuse(k, n)
+		a.countRefusal(k)
+		if k == Streams || k == Unread || k == Events {
+			a.connections.wake(n)
+		}
 		return false
 	}
 	a.changed(k, n)
 	return true
 }
 
-// refuse counts a refusal. If closing connections can free memory of kind k, it signals Short.
-func (a *Account) refuse(k Kind, n int64) {
-	if a == nil {
-		return
-	}
-	a.refused[k].Inc()
-	if k == Streams || k == Unread {
-		a.reclaimer.wake(n)
+// countRefusal counts a refusal in the metrics.
+func (a *Account) countRefusal(k Kind) {
+	if a != nil {
+		a.refused[k].Inc()
 	}
 }
 

@@ -229,3 +229,59 @@ func TestRefusalsAndTheLimitAreMetrics(t *testing.T) {
 		expect.Equal(t, expect.Metric(t, r, name), want, "%s", name)
 	}
 }
+
+func TestNewTopicsLeaveMemoryForEvents(t *testing.T) {
+	p := account.New(4000, nil).Events() // 1000, with shares of 250
+	one, other, many := p.Open("one", false), p.Open("other", false), p.Open("", true)
+	for i, step := range []struct {
+		do   func(n int) error
+		n    int
+		want error
+	}{
+		{one.Start, 375, nil}, // three quarters of a half
+		{one.Start, 1, account.ErrShare},
+		{one.Take, 125, nil},
+		{one.Take, 2, account.ErrShare},
+		{other.Start, 187, nil}, // three quarters of a share
+		{other.Start, 1, account.ErrShare},
+		{other.Take, 63, nil},
+		{other.Take, 1, account.ErrShare},
+		{func(n int) error { return other.Replace(n, 100) }, 100, nil},
+		{many.Start, 1, account.ErrFull}, // three quarters of the part are in use
+		{many.Take, 150, nil},
+		{many.Take, 1, account.ErrFull},
+	} {
+		expect.ErrorIs(t, step.do(step.n), step.want, "step %d: reservation of %d", i, step.n)
+	}
+}
+
+func TestMovedBytesCountAgainstTheOtherClient(t *testing.T) {
+	a := account.New(4000, nil)
+	p := a.Events()
+	moved, one, other := p.Open("one", false), p.Open("one", false), p.Open("other", false)
+	expect.NoError(t, p.Open("", true).Take(600))
+	expect.NoError(t, moved.Take(250))
+	expect.ErrorIs(t, one.Take(1), account.ErrShare, "reservation")
+	moved.Move("other", false)
+	expect.NoError(t, one.Take(100))
+	expect.ErrorIs(t, other.Take(1), account.ErrShare, "reservation")
+	expect.Equal(t, moved.Bytes(), 250, "Bytes")
+	moved.Close()
+	expect.NoError(t, other.Take(1))
+	one.Close()
+	other.Close()
+	expect.Equal(t, a.Used(), 600, "Used")
+}
+
+func TestSharedBytesCountOnlyAgainstTheShare(t *testing.T) {
+	a := account.New(4000, nil)
+	p := a.Events()
+	shared, own := p.OpenShared("one", false), p.Open("one", false)
+	expect.NoError(t, p.Open("", true).Take(600))
+	expect.NoError(t, shared.Take(200))
+	expect.Equal(t, a.Used(), 600, "Used")
+	expect.ErrorIs(t, own.Take(100), account.ErrShare, "reservation")
+	shared.Close()
+	expect.NoError(t, own.Take(100))
+	expect.Equal(t, a.Used(), 700, "Used")
+}

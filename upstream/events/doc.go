@@ -12,4 +12,7 @@
 //
 // The subscription has a connection of its own, separate from package heights' connection to the same node, because a block
 // of several megabytes would delay the headers behind it. It is open only while a client subscribes.
+//
+// Subscriptions and unread events (subscriber.go, queue.go) use the part of the account for events, in which each client has a
+// share.
 package events

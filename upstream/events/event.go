@@ -45,7 +45,7 @@ type Event struct {
 	once sync.Once
 	data []byte
 
-	weight  int64 // memory of an unread event, in bytes
+	weight  int // memory of an unread event, in bytes
 	mu      sync.Mutex
 	holders int
 	held    *account.Hold
@@ -64,7 +64,7 @@ func (e *Event) hold(memory *account.Part) bool {
 	bytes := messageWeight
 	if e.holders == 0 {
 		e.held = memory.Open("", true)
-		bytes += int(e.weight)
+		bytes += e.weight
 	}
 	if e.held.Take(bytes) != nil {
 		return false

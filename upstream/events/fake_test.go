@@ -327,7 +327,7 @@ type listener struct {
 func (w *world) listen(queries ...string) *listener {
 	w.t.Helper()
 	l := &listener{awake: make(chan struct{}, 1)}
-	l.Subscriber = w.feed.Subscriber(5, func() { l.awake <- struct{}{} })
+	l.Subscriber = w.feed.Subscriber(events.Client{Limit: 5, Wake: func() { l.awake <- struct{}{} }})
 	for _, q := range queries {
 		expect.NoError(w.t, l.Subscribe(q, q))
 	}

@@ -21,7 +21,7 @@ type Options struct {
 	Nodes      func() []Node // returns the current nodes in order of preference
 	Heights    Heights
 	Queue      int                   // maximum number of unread events per subscription; 0 means 1000
-	Memory     *account.Account      // for subscriptions and unread events. Events use at most a quarter, those of one subscriber an eighth. nil: no limit
+	Memory     *account.Account      // for subscriptions and unread events; nil means no limit
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil disables metrics
 }
@@ -82,9 +82,9 @@ func New(o Options) *Feed {
 	o.Queue = cmp.Or(o.Queue, 1000)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	f := &Feed{o: o, metrics: newMetrics(o.Registerer)}
-	f.hub = &hub{log: o.Logger, groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, changed: make(chan struct{}, 1)}
+	f.hub = &hub{memory: o.Memory.Events(), log: o.Logger, groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, changed: make(chan struct{}, 1)}
 	if o.Memory != nil {
-		f.hub.memory = o.Memory.Part(account.Events, o.Memory.Limit()/4, 0)
+		o.Memory.AddHolders(account.Events, f.hub.holders)
 	}
 	return f
 }

@@ -168,7 +168,7 @@ func TestClientThatSubscribesAgainAndAgainStopsNoEvents(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
-		toggling := w.feed.Subscriber(5, func() {})
+		toggling := w.feed.Subscriber(events.Client{Limit: 5, Wake: func() {}})
 		for range 500 {
 			expect.NoError(t, toggling.Subscribe("tm.event='NewRoundStep'", nil))
 			time.Sleep(5 * time.Millisecond)
@@ -559,20 +559,20 @@ func TestBlockThatNoNodeProvidesHoldsBackOthersForAWhileOnly(t *testing.T) {
 	}
 }
 
-func TestSlowSubscriberUsesAnEighthOfMemory(t *testing.T) {
+func TestOneSlowClientUsesHalfOfTheMemoryForEvents(t *testing.T) {
 	memory := account.New(1<<20, nil)
 	inBubble(t, 1, events.Options{Memory: memory}, func(t *testing.T, w *world) {
-		slow, fast := &listener{Subscriber: w.feed.Subscriber(5, func() {})}, w.listen(blocks)
+		slow, fast := &listener{Subscriber: w.feed.Subscriber(events.Client{Limit: 5, Wake: func() {}})}, w.listen(blocks)
 		expect.NoError(t, slow.Subscribe(blocks, "slow"))
 		w.mu.Lock()
-		w.size = 40 << 10
+		w.size = 34 << 10
 		w.mu.Unlock()
 		for h := int64(101); h <= 104; h++ {
 			synctest.Wait()
 			w.nodes[0].announce(h)
 			w.move(h, 0)
 			synctest.Wait()
-			if kept := memory.Used() > (h-100)*40<<10; kept != (h < 104) {
+			if kept := memory.Used() > (h-100)*34<<10; kept != (h < 104) {
 				t.Errorf("after block %d, %d bytes are reserved, want the unread events: %t", h, memory.Used(), !kept)
 			}
 		}
@@ -583,14 +583,16 @@ func TestSlowSubscriberUsesAnEighthOfMemory(t *testing.T) {
 }
 
 func TestUnreadEventsUseTheirPartOfMemory(t *testing.T) {
-	memory := account.New(1<<20, nil)
+	memory := account.New(3<<19, nil)
 	inBubble(t, 1, events.Options{Memory: memory}, func(t *testing.T, w *world) {
 		fast := w.listen(blocks)
 		want, most, slow := "", int64(0), []*listener{}
 		for h := int64(101); h <= 112; h++ {
-			s := &listener{Subscriber: w.feed.Subscriber(5, func() {})} // each keeps another transaction unread
+			s := &listener{Subscriber: w.feed.Subscriber(events.Client{Name: fmt.Sprint(h), Limit: 5, Wake: func() {}})} // each keeps another transaction unread
 			expect.NoError(t, s.Subscribe(fmt.Sprintf("tx.height=%d", h), "slow"))
 			slow = append(slow, s)
+		}
+		for h := int64(101); h <= 112; h++ {
 			w.mu.Lock()
 			w.txs[h], w.results[raw(h, 0)] = 1, `{"code":0,"log":"`+strings.Repeat("x", 40<<10)+`"}`
 			w.mu.Unlock()
@@ -601,7 +603,7 @@ func TestUnreadEventsUseTheirPartOfMemory(t *testing.T) {
 			synctest.Wait()
 			most = max(most, memory.Used())
 		}
-		if part := memory.Limit()/4 + 13*(20<<10); most < 200<<10 || most > part { // with the subscriptions
+		if part := memory.Limit() / 4; most < 200<<10 || most > part {
 			t.Errorf("reserved bytes = %d at most, want up to %d", most, part)
 		}
 		w.expect(fast, want[2:])
@@ -623,7 +625,7 @@ func TestUnreadEventsUseTheirPartOfMemory(t *testing.T) {
 
 func TestEventLargerThanTheMemoryCancelsNoSubscription(t *testing.T) {
 	inBubble(t, 1, events.Options{Memory: account.New(1<<20, nil)}, func(t *testing.T, w *world) {
-		slow := &listener{Subscriber: w.feed.Subscriber(5, func() {})}
+		slow := &listener{Subscriber: w.feed.Subscriber(events.Client{Limit: 5, Wake: func() {}})}
 		expect.NoError(t, slow.Subscribe("tx.height=101", "slow"))
 		w.mu.Lock()
 		w.txs[101], w.txs[102], w.results[raw(102, 0)] = 1, 1, `{"code":0,"log":"`+strings.Repeat("x", 300<<10)+`"}`
@@ -642,9 +644,9 @@ func TestEventLargerThanTheMemoryCancelsNoSubscription(t *testing.T) {
 }
 
 func TestSubscriptionsAreReserved(t *testing.T) {
-	memory := account.New(100<<10, nil)
+	memory := account.New(896<<10, nil)
 	inBubble(t, 1, events.Options{Memory: memory}, func(t *testing.T, w *world) {
-		s := w.feed.Subscriber(20, func() {})
+		s := w.feed.Subscriber(events.Client{Limit: 20, Wake: func() {}})
 		for i := range 20 {
 			err := s.Subscribe(strings.Repeat("a<1 AND ", 60)+fmt.Sprintf("b=%d", i), nil)
 			if full := i >= 2; (err != nil) != full {
@@ -659,7 +661,7 @@ func TestSubscriptionsAreReserved(t *testing.T) {
 func TestSlowSubscriptionEndsWithError(t *testing.T) {
 	inBubble(t, 1, events.Options{Queue: 3}, func(t *testing.T, w *world) {
 		slow := &listener{}
-		slow.Subscriber = w.feed.Subscriber(5, func() {})
+		slow.Subscriber = w.feed.Subscriber(events.Client{Limit: 5, Wake: func() {}})
 		fast := w.listen(blocks)
 		for _, q := range []string{blocks, "tm.event='Tx'"} {
 			expect.NoError(t, slow.Subscribe(q, q))
@@ -684,7 +686,7 @@ func TestUnreadSubscriptionCountsUntilItsEnd(t *testing.T) {
 		"unsubscribe_all": (*events.Subscriber).UnsubscribeAll,
 	} {
 		inBubble(t, 1, events.Options{Queue: 3}, func(t *testing.T, w *world) {
-			slow := &listener{Subscriber: w.feed.Subscriber(1, func() {})}
+			slow := &listener{Subscriber: w.feed.Subscriber(events.Client{Limit: 1, Wake: func() {}})}
 			expect.NoError(t, slow.Subscribe(blocks, "first"))
 			announce := func(from int64) {
 				for h := from; h < from+5; h++ {
@@ -713,7 +715,7 @@ func TestUnreadSubscriptionCountsUntilItsEnd(t *testing.T) {
 
 func TestSubscriptionErrorsEqualTheNodes(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
-		s := w.feed.Subscriber(2, func() {})
+		s := w.feed.Subscriber(events.Client{Limit: 2, Wake: func() {}})
 		for _, step := range []struct{ call, query, refusal string }{
 			{"subscribe", "a.b=5", ""},
 			{"subscribe", " a.b = 5", "already subscribed"},

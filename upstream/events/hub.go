@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"sync"
@@ -14,7 +15,7 @@ import (
 // value is offered only events with this value. The hub evaluates cheap queries. Subscribers evaluate costly ones, so that they
 // delay no other subscriber.
 type hub struct {
-	memory *account.Part // of unread events; nil has no limit
+	memory *account.Part // of subscriptions and unread events; nil has no limit
 	log    *slog.Logger
 
 	mu        sync.Mutex
@@ -115,7 +116,7 @@ func (h *hub) publish(e *Event) (offered int) {
 	h.number++
 	h.budget = maxHubCost
 	size := e.Tags.Size()
-	e.weight = int64(len(e.value) + 2*size + eventWeight) // Data replaces value, and copies the tags
+	e.weight = len(e.value) + 2*size + eventWeight // Data replaces value, and copies the tags
 	if h.makeRoom(e) {
 		defer e.release()
 	}
@@ -136,19 +137,12 @@ func (h *hub) publish(e *Event) (offered int) {
 // makeRoom holds an event while it is published, and leaves memory for a message to each subscription. If the memory is used
 // up, it cancels the subscriptions of the subscribers with the most unread events first, unless that cannot be enough.
 func (h *hub) makeRoom(e *Event) (held bool) {
-	needed := e.weight + messageWeight*(1+h.members)
+	needed := int64(e.weight) + messageWeight*(1+h.members)
 	if !h.memory.Fits(needed) {
 		return false
 	}
 	for h.memory.Free(needed) < needed || !e.hold(h.memory) {
-		heaviest, most := (*Subscriber)(nil), int64(0)
-		for _, g := range h.groups {
-			for s := range g.members {
-				if bytes := s.owner.unread(); bytes > most {
-					heaviest, most = s.owner, bytes
-				}
-			}
-		}
+		heaviest := h.heaviest()
 		if heaviest == nil {
 			return false
 		}
@@ -157,6 +151,59 @@ func (h *hub) makeRoom(e *Event) (held bool) {
 		}
 	}
 	return true
+}
+
+// heaviest returns the subscriber with the most unread events of the client with the most; nil if no client has any.
+func (h *hub) heaviest() (heaviest *Subscriber) {
+	sums, all := map[string]int64{}, h.subscribers()
+	unread := make([]int64, len(all))
+	for i, s := range all {
+		if unread[i] = s.unreadBytes(); !s.IsMany {
+			sums[s.Name] += unread[i]
+		}
+	}
+	var mostOfClient, most int64
+	for i, s := range all {
+		ofClient := unread[i]
+		if !s.IsMany {
+			ofClient = sums[s.Name]
+		}
+		if unread[i] > 0 && cmp.Or(cmp.Compare(ofClient, mostOfClient), cmp.Compare(unread[i], most)) > 0 {
+			heaviest, mostOfClient, most = s, ofClient, unread[i]
+		}
+	}
+	return heaviest
+}
+
+// subscribers returns the subscribers with subscriptions. The caller must hold mu.
+func (h *hub) subscribers() (all []*Subscriber) {
+	seen := map[*Subscriber]bool{}
+	for _, g := range h.groups {
+		for s := range g.members {
+			if !seen[s.owner] {
+				seen[s.owner] = true
+				all = append(all, s.owner)
+			}
+		}
+	}
+	return all
+}
+
+// holders returns the connections that can be closed, with the memory of their subscriptions and unread events.
+func (h *hub) holders() (all []account.Holder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.subscribers() {
+		if s.End == nil {
+			continue
+		}
+		holder := account.Holder{Bytes: s.held.Bytes() + s.unread.Bytes(), Close: s.End}
+		if !s.IsMany {
+			holder.Client = s.Name
+		}
+		all = append(all, holder)
+	}
+	return all
 }
 
 // maxHubCost is the cost of the conditions that the hub evaluates for one event, as given by Tags.Size. It takes about 100 µs,

@@ -20,7 +20,7 @@ import (
 func (w *world) messages() (kinds []string, values []json.RawMessage) {
 	w.t.Helper()
 	awake := make(chan struct{}, 1)
-	s := w.feed.Subscriber(5, func() { awake <- struct{}{} })
+	s := w.feed.Subscriber(events.Client{Limit: 5, Wake: func() { awake <- struct{}{} }})
 	expect.NoError(w.t, s.Subscribe(all, nil))
 	synctest.Wait()
 	w.move(101, 0)

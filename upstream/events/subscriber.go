@@ -1,10 +1,8 @@
 package events
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/tipcache/tipcache/upstream/account"
@@ -18,6 +16,7 @@ var (
 	errClosed     = errors.New("connection closed")
 	ErrNotFound   = errors.New("subscription not found")
 	errFull       = errors.New("there is no memory for another subscription")
+	errShare      = errors.New("subscriptions and unread events of this client use all of its memory")
 )
 
 // Memory reserved for a subscription, in bytes.
@@ -29,19 +28,27 @@ const (
 // errTooSlow ends a subscription whose events the client does not read. The text is the node's.
 var errTooSlow = errors.New("internal subscription event buffer is out of capacity")
 
+// A Client is a client's connection.
+type Client struct {
+	Name   string // the connections of a client have a common share of memory
+	IsMany bool   // the connection may belong to many clients, and has no share
+	Limit  int    // maximum number of subscriptions
+	Wake   func() // called when a message arrives, with locks held. The owner must then call Next until it returns false.
+	End    func() // closes the connection when memory is short; must not block. nil if it cannot be closed
+}
+
 // A Subscriber holds the subscriptions of a client's connection and queues their events in publishing order.
 // Its methods are safe for concurrent use.
 type Subscriber struct {
-	feed  *Feed
-	limit int // of subscriptions
-	wake  func()
-
+	Client
+	feed          *Feed
+	held          *account.Hold // memory of the subscriptions
+	unread        *account.Hold // memory of the events in the queue, which other subscribers may hold, too
 	mu            sync.Mutex
 	closed        bool
 	subscriptions map[string]*subscription // by Query.String; a canceled one stays until Next returns its end
 	queue         []Message
 	last          Message // returned by Next; its event is held until the next call
-	bytes         int64   // weight of the held events
 	woken         bool    // wake was called, and Next has not found the queue empty since
 }
 
@@ -50,7 +57,7 @@ type subscription struct {
 	owner *Subscriber
 	query *query.Query
 	label any
-	bytes int64  // reserved memory
+	bytes int    // reserved memory
 	group *group // nil if the hub does not have it; guarded by hub.mu
 
 	// Guarded by owner.mu.
@@ -66,13 +73,15 @@ type Message struct {
 
 	subscription *subscription
 	matches      func() bool // evaluates a costly query, once for all members of the group; nil if the event matches
-	held         bool        // the event's memory is reserved
+	held         int         // bytes that count against the client's share; 0 if the event's memory is not reserved
 }
 
-// Subscriber returns a subscriber with at most limit subscriptions. It calls wake, with locks held, when a
-// message arrives. The owner must then call Next until it returns false.
-func (f *Feed) Subscriber(limit int, wake func()) *Subscriber {
-	return &Subscriber{feed: f, limit: limit, wake: wake, subscriptions: map[string]*subscription{}}
+// Subscriber returns a subscriber for a client's connection.
+func (f *Feed) Subscriber(c Client) *Subscriber {
+	memory := f.hub.memory
+	return &Subscriber{
+		Client: c, feed: f, held: memory.Open(c.Name, c.IsMany), unread: memory.OpenShared(c.Name, c.IsMany), subscriptions: map[string]*subscription{},
+	}
 }
 
 // Subscribe subscribes to the events that match a query. The error has the node's text, or says why no node provides events.
@@ -93,8 +102,8 @@ func (s *Subscriber) register(text string, label any) (*subscription, error) {
 	if s.closed {
 		return nil, errClosed
 	}
-	if len(s.subscriptions) >= s.limit {
-		return nil, fmt.Errorf("max_subscriptions_per_client %d reached", s.limit)
+	if len(s.subscriptions) >= s.Limit {
+		return nil, fmt.Errorf("max_subscriptions_per_client %d reached", s.Limit)
 	}
 	if len(text) > query.MaxLength {
 		return nil, errTooLong
@@ -106,8 +115,11 @@ func (s *Subscriber) register(text string, label any) (*subscription, error) {
 	if _, known := s.subscriptions[q.String()]; known {
 		return nil, errSubscribed
 	}
-	added := &subscription{owner: s, query: q, label: label, bytes: int64(subscriptionWeight + conditionWeight*q.Conditions())}
-	if !s.feed.o.Memory.Reserve(account.Events, added.bytes) {
+	added := &subscription{owner: s, query: q, label: label, bytes: subscriptionWeight + conditionWeight*q.Conditions()}
+	switch err := s.held.Start(added.bytes); {
+	case errors.Is(err, account.ErrShare):
+		return nil, errShare
+	case err != nil:
 		return nil, errFull
 	}
 	s.subscriptions[q.String()] = added
@@ -148,7 +160,7 @@ func (s *Subscriber) UnsubscribeAll() error { return s.end(func(string) bool { r
 // forget removes a subscription and releases its memory.
 func (s *Subscriber) forget(sub *subscription) {
 	delete(s.subscriptions, sub.query.String())
-	s.feed.o.Memory.Release(account.Events, sub.bytes)
+	s.held.Release(int64(sub.bytes))
 }
 
 // end ends the selected subscriptions and removes their messages from the queue.
@@ -181,139 +193,4 @@ func (s *Subscriber) Close() {
 	s.release(&s.last)
 	s.mu.Unlock()
 	_ = s.UnsubscribeAll()
-}
-
-// offer queues an event for a subscription. Next drops the event if matches returns false. If the subscription has too many
-// events in the queue, or the subscriber's events use too much memory, offer cancels the subscription and returns
-// false. Events that Next will drop count. The hub holds the event if there is memory for it.
-func (s *Subscriber) offer(sub *subscription, e *Event, matches func() bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || sub.ended {
-		return true // end removes it from the hub
-	}
-	memory, isIdle := s.feed.o.Memory, len(s.queue) == 0
-	isFull := sub.waiting >= s.feed.o.Queue || !isIdle && memory != nil && s.bytes+e.weight > memory.Limit()/8
-	m := Message{Label: sub.label, Event: e, subscription: sub, matches: matches, held: !isFull && e.hold(s.feed.hub.memory)}
-	if isFull || !m.held && !isIdle { // only a client that has read all others gets an event for which there is no memory
-		s.cancelLocked(sub)
-		return false
-	}
-	if m.held {
-		s.bytes += e.weight
-	}
-	s.push(m)
-	return true
-}
-
-// push adds a message to the queue.
-func (s *Subscriber) push(m Message) {
-	m.subscription.waiting++
-	s.queue = append(s.queue, m)
-	if !s.woken {
-		s.woken = true
-		s.wake()
-	}
-}
-
-// cancelLocked replaces the unread events of a subscription by its end. The caller removes it from the hub.
-func (s *Subscriber) cancelLocked(sub *subscription) {
-	s.remove(func(other *subscription) bool { return other == sub })
-	s.feed.metrics.slow.Inc()
-	s.push(Message{Label: sub.label, End: errTooSlow, subscription: sub})
-}
-
-// cancel cancels all subscriptions that have unread events, and returns them. The caller must hold hub.mu.
-func (s *Subscriber) cancel() (canceled []*subscription) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sub := range s.subscriptions {
-		if sub.waiting > 0 && sub.group != nil {
-			s.cancelLocked(sub)
-			canceled = append(canceled, sub)
-		}
-	}
-	return canceled
-}
-
-// unread returns the memory of the events in the queue, in bytes.
-func (s *Subscriber) unread() (bytes int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if bytes = s.bytes; s.last.held {
-		bytes -= s.last.Event.weight
-	}
-	return bytes
-}
-
-// release releases the memory of a message's event.
-func (s *Subscriber) release(m *Message) {
-	if m.held {
-		s.bytes -= m.Event.weight
-		m.Event.release()
-	}
-	*m = Message{}
-}
-
-// remove removes the messages of the selected subscriptions from the queue.
-func (s *Subscriber) remove(selects func(*subscription) bool) {
-	s.queue = slices.DeleteFunc(s.queue, func(m Message) bool {
-		selected := selects(m.subscription)
-		if selected {
-			m.subscription.waiting--
-			s.release(&m)
-		}
-		return selected
-	})
-}
-
-// Next removes and returns the next message for the client, and drops events before it that do not match. It returns
-// false if there is none, or if ctx ends while it waits for the nodes to find the message's transaction. The memory of
-// the event stays reserved until the next call of Next or Close.
-func (s *Subscriber) Next(ctx context.Context) (Message, bool) {
-	for {
-		m, ok := s.first()
-		if !ok {
-			return Message{}, false
-		}
-		matches := m.matches == nil || m.matches() // without holding mu
-		if matches && m.Event != nil && m.Event.found != nil {
-			select {
-			case <-m.Event.found:
-			case <-ctx.Done():
-				return Message{}, false
-			}
-		}
-		if s.pop(m) && matches {
-			return m, true
-		}
-	}
-}
-
-func (s *Subscriber) first() (Message, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.release(&s.last)
-	if len(s.queue) == 0 {
-		s.queue, s.woken = nil, false
-		return Message{}, false
-	}
-	return s.queue[0], true
-}
-
-// pop removes m, which was the first message of the queue. It returns false if m has been removed meanwhile.
-func (s *Subscriber) pop(m Message) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.queue) == 0 || s.queue[0].subscription != m.subscription || s.queue[0].Event != m.Event {
-		return false
-	}
-	s.queue[0] = Message{}
-	s.queue = s.queue[1:]
-	s.last = m
-	m.subscription.waiting--
-	if m.End != nil {
-		s.forget(m.subscription)
-	}
-	return true
 }

@@ -16,14 +16,14 @@ import (
 
 func TestClosedSubscriberLeavesNoSubscription(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
-		closed := w.feed.Subscriber(5, func() {})
+		closed := w.feed.Subscriber(events.Client{Limit: 5, Wake: func() {}})
 		closed.Close()
 		if err := closed.Subscribe(blocks, nil); err == nil {
 			t.Error("Subscribe after Close = nil, want an error")
 		}
 		for range 500 {
 			var works sync.WaitGroup
-			s := w.feed.Subscriber(5, func() {})
+			s := w.feed.Subscriber(events.Client{Limit: 5, Wake: func() {}})
 			works.Go(func() {
 				for i := range 5 {
 					_ = s.Subscribe(fmt.Sprintf("tm.event='NewBlock' AND x.y=%d", i), nil)
@@ -54,8 +54,8 @@ func TestUnreadMessagesUseTheirPartOfMemory(t *testing.T) {
 	memory := account.New(16<<20, nil)
 	feed := events.New(events.Options{Heights: newChain(0), Nodes: func() []events.Node { return nil }, Memory: memory})
 	var slow []*listener
-	for range 12 {
-		s := &listener{Subscriber: feed.Subscriber(20, func() {})}
+	for i := range 12 {
+		s := &listener{Subscriber: feed.Subscriber(events.Client{Name: fmt.Sprint(i), Limit: 20, Wake: func() {}})}
 		for i := range 20 {
 			expect.NoError(t, s.Subscribe(fmt.Sprintf("x.y>%d", i), "slow"))
 		}
@@ -71,8 +71,8 @@ func TestUnreadMessagesUseTheirPartOfMemory(t *testing.T) {
 	if each := (memory.Used() - before) / (10 * 12 * 20); each < 100 {
 		t.Errorf("reserved memory of a message = %d bytes, want 100 or more", each)
 	}
-	publish(140)
-	if most := before + memory.Limit()/4; memory.Used() > most {
+	publish(100)
+	if most := memory.Limit() / 4; memory.Used() > most {
 		t.Errorf("reserved bytes = %d, want at most %d", memory.Used(), most)
 	}
 	canceled := 0
@@ -88,6 +88,74 @@ func TestUnreadMessagesUseTheirPartOfMemory(t *testing.T) {
 	expect.Equal(t, memory.Used(), 0, "reserved bytes after the subscribers were closed")
 }
 
+func TestClientHasAShareOfTheMemoryForEvents(t *testing.T) {
+	memory := account.New(16<<20, nil)
+	feed := events.New(events.Options{Heights: newChain(0), Nodes: func() []events.Node { return nil }, Memory: memory})
+	var all []*events.Subscriber
+	subscribe := func(client events.Client, queries int) (failed int) {
+		client.Limit, client.Wake = queries, func() {}
+		s := feed.Subscriber(client)
+		all = append(all, s)
+		for i := range queries {
+			if s.Subscribe(fmt.Sprintf("x.y>%d", i), client.Name) != nil {
+				failed++
+			}
+		}
+		return failed
+	}
+	for i := 0; subscribe(events.Client{Name: "one"}, 20) == 0; i++ {
+		if i == 100 {
+			t.Fatal("a client has 2,000 subscriptions, want them limited by its share of the memory")
+		}
+	}
+	before := memory.Used()
+	expect.Equal(t, subscribe(events.Client{Name: "other"}, 20), 0, "refused subscriptions of another client")
+	expect.Equal(t, subscribe(events.Client{IsMany: true}, 20), 0, "refused subscriptions of a connection of many clients")
+	each := memory.Used() - before
+	for range 1000 {
+		feed.Publish(&events.Event{Kind: events.Tx, Tags: map[string][]string{"x.y": {"99"}}})
+		if open := all[len(all)-2:]; memory.Used() < before+each || !open[0].IsSubscribed() {
+			t.Fatal("subscriptions of the others were canceled, want those of the client with the most unread events")
+		}
+		for _, s := range all[len(all)-2:] {
+			for _, ok := s.Next(t.Context()); ok; _, ok = s.Next(t.Context()) {
+			}
+		}
+	}
+	for _, s := range all {
+		s.Close()
+	}
+	expect.Equal(t, memory.Used(), 0, "reserved bytes after the subscribers were closed")
+}
+
+func TestLargestHolderOfEventsIsClosedFirst(t *testing.T) {
+	memory := account.New(16<<20, nil)
+	feed := events.New(events.Options{Heights: newChain(0), Nodes: func() []events.Node { return nil }, Memory: memory})
+	closed := map[string]int{}
+	refused := 0
+	for i := 0; refused == 0; i++ {
+		name := "many sockets"
+		if i%10 == 0 {
+			name = fmt.Sprint("client ", i)
+		}
+		var s *events.Subscriber
+		s = feed.Subscriber(events.Client{Name: name, IsMany: false, Limit: 20, Wake: func() {}, End: func() {
+			closed[name]++
+			go s.Close()
+		}})
+		defer s.Close()
+		for k := range 20 {
+			if s.Subscribe(fmt.Sprintf("x.y>%d", k), nil) != nil && i%10 == 0 {
+				refused++
+			}
+		}
+	}
+	memory.Reclaim(account.Events, <-memory.Short(account.Events))
+	if len(closed) != 1 || closed["many sockets"] == 0 {
+		t.Errorf("closed connections = %v, want only some of the client with the most", closed)
+	}
+}
+
 // Each costly query compares a value of millions of digits many times.
 func TestCostlyQueriesDelayNoOtherEvent(t *testing.T) {
 	const costly, digits = 8, 4_000_000
@@ -101,7 +169,7 @@ func TestCostlyQueriesDelayNoOtherEvent(t *testing.T) {
 	}()
 	subscribe := func(query string, wake func(s *events.Subscriber)) *events.Subscriber {
 		var s *events.Subscriber
-		s = feed.Subscriber(1, func() { wake(s) })
+		s = feed.Subscriber(events.Client{Limit: 1, Wake: func() { wake(s) }})
 		subscribers = append(subscribers, s)
 		expect.NoError(t, s.Subscribe(query, query))
 		return s

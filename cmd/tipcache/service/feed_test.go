@@ -37,7 +37,7 @@ func TestNoEventIsLostWhileNodesFail(t *testing.T) {
 	expect.NoError(t, pool.WaitHeight(t.Context(), d.Height()+1))
 
 	wake := make(chan struct{}, 1)
-	s := feed.Subscriber(5, func() { wake <- struct{}{} })
+	s := feed.Subscriber(events.Client{Limit: 5, Wake: func() { wake <- struct{}{} }})
 	defer s.Close()
 	expect.NoError(t, s.Subscribe("tm.event EXISTS", nil))
 	var next int64

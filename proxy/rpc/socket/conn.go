@@ -51,7 +51,12 @@ func newConn(d *Handler, r *http.Request) *conn {
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(r.Context()))
 	c.request = r.WithContext(c.ctx)
 	c.changed = sync.NewCond(&c.mu)
-	c.subscriber = d.o.Feed.Subscriber(d.o.Subscriptions, func() { c.goroutines.Go(c.writeEvents) })
+	client, _ := d.o.Stack.Admission.Renew(r, d.o.Keyed) // if the key has been removed, ServeHTTP refuses the connection
+	c.subscriber = d.o.Feed.Subscriber(events.Client{
+		Name: client.Name(), IsMany: d.o.Stack.Admission.IsMany(&client), Limit: d.o.Subscriptions,
+		Wake: func() { c.goroutines.Go(c.writeEvents) },
+		End:  func() { c.endWith(websocket.StatusTryAgainLater, "no memory for the events") },
+	})
 	return c
 }
 
@@ -152,20 +157,24 @@ func (c *conn) eventMethod() string {
 	return ""
 }
 
-// revokeTime is the maximum time to close the connection of a client that is no longer admitted.
-const revokeTime = 500 * time.Millisecond
+// endTime is the maximum time to close the connection of a client that is no longer admitted, or when memory is short.
+const endTime = 500 * time.Millisecond
 
 // maxReason is the maximum length of the reason in a close frame, in bytes.
 const maxReason = 123
 
 // revoke closes the connection of a client that is no longer admitted. Its queued calls are refused.
 func (c *conn) revoke(err error) {
-	reason := failure.Of(err).Public
+	c.endWith(websocket.StatusPolicyViolation, failure.Of(err).Public)
+}
+
+// endWith starts to close the connection with a status.
+func (c *conn) endWith(status websocket.StatusCode, reason string) {
 	go func() { // ends with the connection
 		defer c.end()
-		ctx, cancel := context.WithTimeout(c.ctx, revokeTime)
+		ctx, cancel := context.WithTimeout(c.ctx, endTime)
 		defer cancel()
-		c.drain(ctx, websocket.StatusPolicyViolation, reason[:min(len(reason), maxReason)])
+		c.drain(ctx, status, reason[:min(len(reason), maxReason)])
 	}()
 }
 
