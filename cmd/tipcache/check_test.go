@@ -1,18 +1,24 @@
 package main
 
 import (
+	"bufio"
 	"database/sql"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -164,4 +170,37 @@ func TestServerWithNothingToServeIsNotReady(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := serveFile(t, newDevnet(t, devnet.Options{}), listenAnywhere+"chain: {nodes: [none], comet: [none]}\n")
 	s.get(s.admin+"/readyz").expectStatus(t, http.StatusServiceUnavailable, "no chain node is configured")
+}
+
+func TestCheckChangesNothingInRedis(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	address, _ := redistest.Start(t)
+	monitor := expect.Value(net.Dial("tcp", address))(t)
+	defer monitor.Close()
+	expect.Value(io.WriteString(monitor, "MONITOR\r\n"))(t)
+	seen := bufio.NewScanner(monitor)
+	seen.Scan() // +OK
+	check := func(url string) (string, error) {
+		return checkConnect(t, "--config", configWithRedisTimeout(t), "--node", d.NodeURL(), "--comet", d.CometURL(), "--redis", url,
+			"--store", sqliteURL(t), "--collections-auth", "none", "--index", "--evm", d.EVMURL(), "--network", "aeneid")
+	}
+	if out, err := check("redis://" + address); err != nil || !strings.Contains(out, "ok: Redis ") {
+		t.Errorf("check = %v, want success with the version of Redis:\n%s", err, out)
+	}
+	client := redis.NewClient(&redis.Options{Addr: address})
+	defer client.Close()
+	expect.NoError(t, client.Echo(t.Context(), "the end").Err())
+	for harmless := []string{"hello", "client", "auth", "select", "ping", "info", "eval", "command"}; seen.Scan() && !strings.Contains(seen.Text(), "the end"); {
+		_, command, _ := strings.Cut(seen.Text(), "] \"")
+		if name, _, _ := strings.Cut(command, `"`); !slices.Contains(harmless, strings.ToLower(name)) || strings.Contains(command, "redis.call") {
+			t.Errorf("command to Redis = %s, want none that writes", seen.Text())
+		}
+	}
+	expect.NoError(t, seen.Err())
+
+	replica, _ := redistest.Start(t, "--replicaof", "127.0.0.1", address[strings.LastIndex(address, ":")+1:])
+	if out, err := check("redis://" + replica); err == nil || !strings.Contains(out, "FAILED: it is a replica, which refuses writes") {
+		t.Errorf("check of a replica = %v, want an error:\n%s", err, out)
+	}
 }

@@ -212,7 +212,7 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 		{"no execution client", "execution", "FAILED: it answered 404", execution(start(http.NotFound), "aeneid")},
 		{"silent execution client", "execution", "FAILED: no answer in time", execution(silent, "aeneid")},
 		{"execution client of another chain", "execution", "FAILED: another chain: its chain id is 1315, the network's is 1514, and index.network is story", execution(d.EVMURL(), "story")},
-		{"Redis without scripts", "redis", "FAILED: it refuses scripts, writes or messages: NOPERM", []string{"--config", configWithRedisTimeout(t), "--node", d.NodeURL(), "--comet", d.CometURL(), "--redis", "redis://" + withoutScripts.Addr()}},
+		{"Redis without scripts", "redis", "FAILED: it refuses scripts: NOPERM", []string{"--config", configWithRedisTimeout(t), "--node", d.NodeURL(), "--comet", d.CometURL(), "--redis", "redis://" + withoutScripts.Addr()}},
 		{"no CometBFT", "comet", "FAILED: status: status 404", comet(start(http.NotFound))},
 		{"silent CometBFT", "comet", "FAILED: no answer in time", comet(silent)},
 		{"CometBFT without an envelope for URIs", "comet", "ok: chain " + d.ChainID(), comet(withoutEnvelope)},
