@@ -258,7 +258,7 @@ func TestImportLogsCreationOfSchema(t *testing.T) {
 	for i, want := range []bool{true, false} { // the second import finds the schema
 		var log strings.Builder
 		expect.NoError(t, run(t.Context(), []string{"import", os.DevNull, "--store", store}, streams{io.Discard, &log}))
-		if got := strings.Contains(log.String(), "changed the store's schema"); got != want {
+		if got := strings.Contains(log.String(), "created the store's schema"); got != want {
 			t.Errorf("import %d logs the creation = %t, want %t: %s", i+1, got, want, &log)
 		}
 	}
