@@ -52,6 +52,7 @@ type Error struct {
 	Msg        string        // for the client, without addresses and keys
 	Err        error         // for the log; may be nil
 	RetryAfter time.Duration // when to retry; 0 if unknown
+	Provoked   bool          // the request is to blame: any client can cause it at will
 	Said       *Said         // for clients of the same API; may be nil
 }
 

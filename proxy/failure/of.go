@@ -28,7 +28,7 @@ func Of(err error) *Failure {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &silent):
-		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err, Expected: silent.Kind == upstream.Overloaded}
+		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err, Expected: silent.Provoked || silent.Kind == upstream.Overloaded}
 	case errors.Is(err, cache.ErrOverloaded):
 		return &Failure{Status: http.StatusServiceUnavailable, Public: "too many requests are waiting", Err: err, Expected: true}
 	case errors.Is(err, cache.ErrShare):

@@ -3,6 +3,7 @@ package account
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 )
@@ -27,7 +28,7 @@ func (h *Hold) ReadAll(r io.Reader, largest int64) ([]byte, error) {
 const maxSized = 1 << 20
 
 // Read reads r to its end. It reserves memory while it reads. size is the announced size in bytes, 0 or less if it is
-// unknown. The error is the reader's, ErrTooLarge beyond largest bytes, or ErrFull.
+// unknown. The error is the reader's, ErrTooLarge beyond largest bytes, or ErrFull: an *Overflow if r was read in part.
 func (p *Part) Read(r io.Reader, size, largest int64) ([]byte, error) {
 	all := struct { // in one piece of memory
 		body
@@ -47,8 +48,23 @@ func (p *Part) Read(r io.Reader, size, largest int64) ([]byte, error) {
 	if err == nil && int64(len(whole)) > largest {
 		return nil, ErrTooLarge
 	}
+	if n := largest + 1 - all.N; errors.Is(err, ErrFull) && n > 0 {
+		err = &Overflow{n, err}
+	}
 	return whole, err
 }
+
+// An Overflow is the error of a body that did not fit into the free memory.
+type Overflow struct {
+	Bytes int64 // read before that
+	err   error
+}
+
+// Error implements error.
+func (o *Overflow) Error() string { return fmt.Sprintf("%v after %d bytes", o.err, o.Bytes) }
+
+// Unwrap returns ErrFull for errors.Is.
+func (o *Overflow) Unwrap() error { return o.err }
 
 func (b *body) readAll(r io.Reader) ([]byte, error) {
 	defer b.free()

@@ -248,6 +248,7 @@ func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, err
 // readREST sends a request of the pool. A failure of the node is an error.
 func (e *endpoint) readREST(ctx context.Context, r Request, height int64) (*Answer, error) {
 	a, err := e.inTurn(ctx, r, func() (*Answer, error) { return e.send(ctx, r, height) })
+	e.restServer.blameTimeout(err)
 	if err == nil && a.Reason == Other {
 		err = fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)
 	}

@@ -31,7 +31,12 @@ func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
 		wait = min(wait, time.Until(end)/2)
 	}
 	f := &fetch{pool: p, request: r, pause: firstPause, deadline: time.Now().Add(wait)}
-	answer, err := f.settle(f.run(ctx))
+	if err := p.refusals.of(r); err != nil {
+		return nil, err
+	}
+	answer, err := f.run(ctx)
+	err = f.blame(answer, err)
+	answer, err = f.settle(answer, err)
 	if err != nil && f.heightless != nil {
 		return f.heightless, nil
 	}
@@ -67,14 +72,15 @@ type fetch struct {
 	done       []*endpoint // are not tried again
 	lagging    []*endpoint // do not have the height yet, and are tried again after a pause
 	pause      time.Duration
-	failed     int     // number of endpoints that failed after the request was sent
-	failure    error   // of the endpoint that failed last
-	mayHave    bool    // an endpoint that failed may have the height that others have pruned; see awaits
-	pruned     *Answer // refusal of an endpoint that has pruned the height
-	doubtful   *Answer // answer that another node may contradict; see settle
-	heightless *Answer // answer without a height, received while no tip was known
-	broken     bool    // an endpoint was skipped because its breaker is open or its chain has not been known for a while
-	far        bool    // an endpoint was skipped because it is too far behind
+	failed     int      // number of endpoints that failed after the request was sent
+	failure    error    // of the endpoint that failed last
+	suspects   []result // failures of endpoints that the request may have caused
+	mayHave    bool     // an endpoint that failed may have the height that others have pruned; see awaits
+	pruned     *Answer  // refusal of an endpoint that has pruned the height
+	doubtful   *Answer  // answer that another node may contradict; see settle
+	heightless *Answer  // answer without a height, received while no tip was known
+	broken     bool     // an endpoint was skipped because its breaker is open or its chain has not been known for a while
+	far        bool     // an endpoint was skipped because it is too far behind
 
 	newest   int64     // newest height of the endpoints that were skipped because they lag
 	lower    int64     // height to read instead of the tip
@@ -190,6 +196,9 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 		return false
 	case r.retryable() && ctx.Err() == nil:
 		f.done, f.failure = append(f.done, r.endpoint), r.err
+		if faultOf(r.err) != noFault {
+			f.suspects = append(f.suspects, r)
+		}
 		f.mayHave = f.mayHave || f.awaits(r.endpoint)
 		if !r.unsent() {
 			f.failed++
@@ -223,11 +232,11 @@ func (f *fetch) wantsHeight(r result) bool {
 
 func (r result) is(reason Reason) bool { return r.answer != nil && r.answer.Reason == reason }
 
-// retryable reports whether another endpoint may succeed. It is false for a full queue and for an answer that is too large.
-// A busy parent is retryable, because the other endpoints may have capacity.
+// retryable reports whether another endpoint may succeed. It is false for a full queue. A busy parent is retryable, because the
+// other endpoints may have capacity.
 func (r result) retryable() bool {
 	err, ok := errors.AsType[*upstream.Error](r.err)
-	return ok && (err.Kind != upstream.Overloaded || errors.Is(err, errRefusedByParent)) && !errors.Is(err, errTooLarge)
+	return ok && (err.Kind != upstream.Overloaded || errors.Is(err, errRefusedByParent) || faultOf(err) == overflow)
 }
 
 // unsent reports whether no part of the request was sent, because no connection was made or the breaker is open.

@@ -48,7 +48,7 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	for round := 0; ; round++ {
 		if v := e.snapshot(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.restServer.outage.Failing()) {
 			f.lower = e.newest(p.Tip())
-			p.guard(func() { f.send(ctx, e) }) // records the result in the endpoint's health
+			p.guard(func() { e.restServer.blameTimeout(f.send(ctx, e).err) }) // records the result in the endpoint's health
 		}
 		if v := e.snapshot(); !v.Foreign() && round%int(probeEvery/p.options.retry) == 0 { // every probeEvery
 			p.guard(func() { p.followKeys(ctx, e) })

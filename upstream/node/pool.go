@@ -97,6 +97,7 @@ type Pool struct {
 	metrics    *metrics
 
 	execution executions
+	refusals  refusals
 
 	life    context.Context //nolint:containedctx // ends with Close
 	end     context.CancelFunc

@@ -28,11 +28,13 @@ type server struct {
 }
 
 func newServer(outage *upstream.Outage, isFailure func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
-	return &server{exchange: exchange, isFailure: isFailure, outage: outage, breaker: upstream.NewBreaker[*Answer](upstream.BreakerOptions{
+	s := &server{exchange: exchange, isFailure: isFailure, outage: outage}
+	s.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
 		Outage:   outage,
 		Failures: maxFailures, Cooldown: breakerOpen,
-		Excluded: func(err error) bool { return !isFailure(err) },
-	})}
+		Excluded: func(err error) bool { return !s.counts(err) },
+	})
+	return s
 }
 
 // maxExcerpt limits the bytes of a node's text in an outage.
