@@ -31,7 +31,6 @@ type Options struct {
 	MaxWaiters    int                   // maximum number of callers waiting in flights; more are refused; default 10000. While more than half wait, a client may have a twentieth
 	HotInterval   time.Duration         // between two reports of the most used keys, for replicas that start; default 30 s
 	MaxBackground int                   // maximum number of background flights and encodings; more are skipped; default 4096
-	OnNewEntry    func(NewEntry)        // called for each entry that is new to this replica, for queries with Audit; must not block; nil disables
 	EncodeAtOnce  bool                  // makes callers wait for encodings that would otherwise be made in the background
 	Now           func() time.Time      // clock to judge entries by, shared with replicas and nodes; waits use the process clock; default time.Now
 	Logger        *slog.Logger          // nil discards

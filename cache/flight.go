@@ -25,7 +25,6 @@ type flight struct {
 	read         *Entry // last entry from the shared store, nil for none
 	pushed       *slot  // slot filled by a message of another replica
 	sharedSilent bool   // the shared store did not answer: it is written to, but not read again
-	reading      Reading
 }
 
 // flightResult is the result of a flight. Together with an error, at is the newest entry known before, nil for
@@ -69,9 +68,6 @@ func (f *flight) fly(ctx context.Context) (flightResult, error) {
 	f.ch.pending.BeginFlight(f.q.Key)
 	defer f.ch.pending.EndFlight(f.q.Key)
 
-	if f.audits() {
-		ctx = WithReading(ctx, &f.reading)
-	}
 	within := upstream.WithLazyDeadline(upstream.Detach(ctx, c.life), time.Now().Add(c.o.FlightTimeout))
 	defer within.Release()
 	ctx, span := upstream.StartSpanOf(within, "tipcache/cache", "cache.flight", trace.SpanKindInternal)
@@ -162,9 +158,6 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 	}
 	if err == nil && (e == nil || e.Content == nil) {
 		return nil, errors.New("cache: the origin returned neither an entry nor an error")
-	}
-	if err == nil {
-		f.reportNewEntry(e, false, f.reading.Node)
 	}
 	return e, err
 }

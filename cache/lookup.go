@@ -37,13 +37,10 @@ type request struct {
 func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error) {
 	ch := c.chain.Load()
 	at, _ := ch.memory.GetIfPresent(q.Key)
-	if q.judge(at, c.o.Now) == Fresh && !at.unaudited.Load() {
+	if q.judge(at, c.o.Now) == Fresh {
 		return c.hit(at), nil
 	}
 	r := &request{c: c, ch: ch, q: q, origin: origin}
-	if at != nil && at.unaudited.CompareAndSwap(true, false) {
-		r.reportNewEntry(at.entry, true, "")
-	}
 	res, err := r.answer(ctx, at)
 	c.counts.finished(res.Outcome, res.Store)
 	return res, err
@@ -54,7 +51,7 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 func (c *Cache) Fresh(q Query, now time.Time, usable func(*Entry) bool) (res Result, ok bool) {
 	at, _ := c.chain.Load().memory.GetIfPresent(q.Key)
 	fresh := q.judge(at, func() time.Time { return now }) == Fresh
-	if !fresh || at.unaudited.Load() || usable != nil && !usable(at.entry) { // Get reports unaudited entries
+	if !fresh || usable != nil && !usable(at.entry) {
 		return res, false
 	}
 	return c.hit(at), true
@@ -194,9 +191,6 @@ func (f *flight) readShared(ctx context.Context) (at *slot) {
 			at = f.ch.memory.put(&f.q, read)
 		}
 	})
-	if at != nil {
-		f.reportNewEntry(at.entry, true, "")
-	}
 	return at
 }
 

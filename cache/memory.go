@@ -20,11 +20,10 @@ type memory struct {
 
 // slot is an entry in memory and the state of replacing it. A newer entry gets a new slot.
 type slot struct {
-	entry     *Entry
-	renewing  atomic.Bool   // a background flight is refreshing it
-	unaudited atomic.Bool   // to be reported to Options.OnNewEntry when a caller requests it
-	hits      atomic.Uint32 // uses since the entry was stored or, if the key is in chain.ahead, since the block began; counted up to ahead.Often
-	failed    atomic.Pointer[failed]
+	entry    *Entry
+	renewing atomic.Bool   // a background flight is refreshing it
+	hits     atomic.Uint32 // uses since the entry was stored or, if the key is in chain.ahead, since the block began; counted up to ahead.Often
+	failed   atomic.Pointer[failed]
 
 	previousHits uint32 // hits of the entry that it replaced
 	saved        bool   // by Save: it belongs to no chain

@@ -30,7 +30,6 @@ type Query struct {
 	MaxHeight int64         // entries above it are Expired and replaced, because no block can have this height yet; 0 means no limit
 	MinHeight int64         // entries below it are Expired for this caller (read your writes), unless they never change; 0 means no limit
 	Confined  bool          // entries of all confined queries use at most a quarter of memory
-	Audit     bool          // reports each entry that is new to this replica to Options.OnNewEntry
 	Ahead     bool          // allows reading ahead with this Policy if the key is requested often, see ReadAhead
 	Queue     Queue         // estimates the duration of an origin's read; nil if it is usually short
 }

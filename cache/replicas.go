@@ -73,7 +73,6 @@ func (r *request) renew(at *slot) *slot {
 	if e == nil || e.Height != announced.Height {
 		return at
 	}
-	r.reportNewEntry(e, true, "")
 	return r.ch.memory.put(&r.q, e)
 }
 
@@ -94,7 +93,6 @@ func (f *flight) adopt(l *flightResult, e *Entry) (enough bool) {
 	}
 	if at := f.keep(e); at != l.at {
 		l.at, l.store = at, inShared
-		f.reportNewEntry(e, true, "")
 	}
 	return f.fresh(l.at)
 }

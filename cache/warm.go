@@ -80,7 +80,6 @@ func (c *Cache) warm(ctx context.Context, ch *chain) {
 				continue
 			}
 			if at := ch.memory.put(&Query{Key: key}, e); at.entry == e {
-				at.unaudited.Store(c.o.OnNewEntry != nil)
 				c.counts.warmed.Add(1)
 			}
 		}

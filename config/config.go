@@ -42,7 +42,6 @@ type Config struct {
 	GRPC        GRPC              `yaml:"grpc"`
 	Log         Log               `yaml:"log"`
 	Tracing     Tracing           `yaml:"tracing"`
-	Audit       Audit             `yaml:"audit"`
 
 	Warnings []error `yaml:"-"` // settings of a valid configuration that probably do not have the intended effect
 }
@@ -178,11 +177,6 @@ type Log struct {
 	Level  string `yaml:"level" flag:"log-level" reload:"true" oneof:"debug, info, warn, error" doc:"Log level: debug, info, warn or error. It also applies to the access log: with warn, successful requests are not logged."`
 	Format string `yaml:"format" oneof:"auto, json, text" doc:"Log format: json, text, or auto for text on a terminal and JSON elsewhere."`
 	Access string `yaml:"access" doc:"Access log with one line per request. false logs only failures with status 500 and above. A share such as 0.01 logs 1 % of the successful requests (status below 400) and all others."`
-}
-
-// Audit repeats reads to find responses that differ.
-type Audit struct {
-	Share float64 `yaml:"share" must:"from 0 to 1" doc:"Share of the responses from nodes and Redis, 0 to 1, that tipcache reads again at the same height, from another node if there is one. It logs and counts differences. Requests of more than 2 KiB are left out."`
 }
 
 // Tracing sends OpenTelemetry traces.

@@ -4,8 +4,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // fileSuffix is the suffix of variables that name the file of a secret, as container platforms
@@ -32,7 +30,7 @@ func (l *loader) environ(environ []string) {
 		} else if k, ok := files[name]; ok {
 			l.secretFile(k, name, value)
 		} else {
-			l.problems = append(l.problems, Problem{Place: name, Text: "no such setting" + web.DidYouMean(name, names)})
+			l.problems = append(l.problems, Problem{Place: name, Text: noSuchSetting(name, names)})
 		}
 	}
 }

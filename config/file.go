@@ -89,7 +89,7 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		r.section(n, path, into)
 		delete(r.open, n)
 	case unknown:
-		r.problem(n, path, "no such setting"+web.DidYouMean(path, settingsNear(path)))
+		r.problem(n, path, noSuchSetting(path, settingsNear(path)))
 	case isSecret(path) && into.Interface() == "" && isBlank(n):
 		r.values[path] = errors.New(`no value: quote a value that begins with !, & or #, or write "" for none`)
 	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // empty
@@ -171,6 +171,21 @@ func settingsNear(path string) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// removed says what replaces settings that earlier builds had, by path and variable.
+var removed = map[string]string{
+	"audit":                "was removed: tipcache no longer reads responses twice",
+	"audit.share":          "was removed: tipcache no longer reads responses twice",
+	"TIPCACHE_AUDIT_SHARE": "was removed: tipcache no longer reads responses twice",
+}
+
+// noSuchSetting returns the problem with a path or variable that names no setting. It suggests one of names.
+func noSuchSetting(name string, names []string) string {
+	if text, ok := removed[name]; ok {
+		return text
+	}
+	return "no such setting" + web.DidYouMean(name, names)
 }
 
 func (r *fileReader) problem(n *yaml.Node, path, text string) {

@@ -77,6 +77,7 @@ routes:
 		"tipcache.yaml:3: log_level: no such setting; did you mean log.level?",
 		"tipcache.yaml:16: redis: a section is expected here, not a value",
 		"tipcache.yaml:19: routes.validators.fresh_bloks: no such setting; did you mean routes.validators.fresh_blocks?",
+		"TIPCACHE_AUDIT_SHARE: was removed: tipcache no longer reads responses twice",
 		"TIPCACHE_LOGLEVEL: no such setting; did you mean TIPCACHE_LOG_LEVEL?",
 		"--shape: chain.shape: \"roundish\" is none of documented, node",
 		`tipcache.yaml:11: chain.timeout: "5" has no unit: write a time such as 100ms, 5s or 1h`,
@@ -87,7 +88,7 @@ routes:
 		"tipcache.yaml:9: chain.comet[2]: must have no query and no fragment",
 		"tipcache.yaml:15: http.max_connections: -9 is negative",
 	}
-	got := problems(t, config.Sources{File: file, Environ: []string{"TIPCACHE_LOGLEVEL=info"}, Flags: map[string][]string{"shape": {"roundish"}}})
+	got := problems(t, config.Sources{File: file, Environ: []string{"TIPCACHE_LOGLEVEL=info", "TIPCACHE_AUDIT_SHARE=1"}, Flags: map[string][]string{"shape": {"roundish"}}})
 	expect.NoDiff(t, slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)), "problems")
 }
 

@@ -67,7 +67,7 @@ func TestDashboardAndAlertsQueryExistingMetrics(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	r := startRunning(t, d, func(c *config.Config) {
-		c.HTTP.Rate, c.Audit.Share, c.RPC.Listen, c.GRPC.Listen = "10000/s", 1, "127.0.0.1:0", "127.0.0.1:0"
+		c.HTTP.Rate, c.RPC.Listen, c.GRPC.Listen = "10000/s", "127.0.0.1:0", "127.0.0.1:0"
 		indexing(d, "sqlite::memory:")(c)
 	})
 	r.get(r.base + "/staking/pool")

@@ -104,19 +104,19 @@ func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 		policy = r.classes.Load().Pinned
 	}
 	query := cache.Query{
-		Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.Class.ReadsState() && !q.isLong(),
+		Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit,
 		Ahead: q.Pinned == 0 && q.Cost < node.Scan && !q.isLong(), Confined: q.Kind.Class == Unknown,
 	}
 	if tip.Known {
 		query.Tip, query.Interval = tip.Height, tip.Interval
 	}
-	if q.Batch != nil { // its parts are stored and audited
-		query.Policy.Keep, query.Audit = 0, false
+	if q.Batch != nil { // its parts are stored
+		query.Policy.Keep = 0
 	}
 	return query
 }
 
-// maxRetained is the maximum size of a request, in bytes, that is kept after its response, to be read ahead or audited. For a
+// maxRetained is the maximum size of a request, in bytes, that is kept after its response, to be read ahead. For a
 // longer one, memory is reserved while it is read, because its client may have left.
 const maxRetained = 2 << 10
 

@@ -127,7 +127,7 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 	}
 	r.Miss, r.Background, r.Ahead = before == nil, cache.InBackground(ctx), cache.Ahead(ctx)
 	tip := a.Nodes.Tip().Height
-	answer, err := fetch(ctx, q, r, before)
+	answer, err := q.Origin.Fetch(ctx, r, before)
 	if err == nil && r.Unpinned && answer.Height == 0 { // it is at least as new as the tip before the read
 		at := *answer
 		at.Height, answer = tip, &at
@@ -144,25 +144,6 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 		}
 	}
 	return entry, err
-}
-
-// fetch reads the origin. A read for the audit goes to the node that the audit names, if that node has spare capacity.
-func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (*node.Answer, error) {
-	reading := cache.ReadingOf(ctx)
-	if reading == nil {
-		return q.Origin.Fetch(ctx, r, before)
-	}
-	if reading.Audit {
-		r.Height, r.Only, r.Avoid, r.Audit, r.Ahead = reading.Height, reading.Only, reading.Avoid, true, true
-	}
-	a, err := q.Origin.Fetch(ctx, r, before)
-	if err == nil {
-		reading.Node = a.Node
-		if a.Reason == node.OK || a.Reason == node.NotFound || a.Reason == node.BadInput || a.Reason == node.Refused {
-			reading.At = a.Height
-		}
-	}
-	return a, err
 }
 
 // checkAnswer returns the error that the cache receives, or nil if the node answered. A node that refuses a height

@@ -75,30 +75,6 @@ func TestRowForMethodIsLiveOrNever(t *testing.T) {
 	}
 }
 
-func TestRowOfPathIsSuggestedForAudit(t *testing.T) {
-	x := handlerOf(t, expect.Value(ParseRow("prices /oracle/v1/prices/{denom} live cheap"))(t))
-	for target, want := range map[string]string{
-		"/seda/fees/v1/current":                "seda_fees_v1_current /seda/fees/v1/current never cheap *",
-		"/seda/fees/v1/current?x=1":            "seda_fees_v1_current /seda/fees/v1/current never cheap *",
-		"/oracle/v1/prices/atom":               "oracle_v1_prices_denom /oracle/v1/prices/{denom} never cheap *",
-		"/cosmos/staking/v1beta1/pool":         "", // known to be state
-		"/seda/with%20blank":                   "",
-		"/cosmos/auth/v1beta1/module_accounts": "",
-	} {
-		expect.Equal(t, x.RowOfPath(keyOf(t, x, target)+"@7"), want, "row of %s", target)
-		if want != "" {
-			expect.Value(ParseRow(want))(t)
-		}
-	}
-	expect.Equal(t, x.RowOfPath("documented/staking/pool"), "", "row of a key of another API")
-	for method, want := range map[string]string{
-		"/seda.fees.v1.Query/Current":       "seda_fees_v1_Query_Current /seda.fees.v1.Query/Current never cheap",
-		"/cosmos.bank.v1beta1.Query/Params": "",
-	} {
-		expect.Equal(t, RowOfMethod(method), want, "row of %s", method)
-	}
-}
-
 func TestVariesReportsRowsWithVaryingOrder(t *testing.T) {
 	x := handlerOf(t)
 	for name, want := range map[string]bool{

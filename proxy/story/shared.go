@@ -51,7 +51,7 @@ func ShareReads(nodes blocks.Nodes, memory *account.Account, log *slog.Logger) b
 // Fetch implements [blocks.Nodes].
 func (s *sharedReads) Fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
 	tip := s.Tip()
-	if r.Height != node.AtTip || r.Unpinned || r.Audit || r.PageKey != "" || r.Keys != node.UnknownKeys || !tip.Known {
+	if r.Height != node.AtTip || r.Unpinned || r.PageKey != "" || r.Keys != node.UnknownKeys || !tip.Known {
 		return s.Nodes.Fetch(ctx, r)
 	}
 	target := r.Path + "?" + r.Query

@@ -25,9 +25,8 @@ func (p *Pool) choose(r Request) *endpoint {
 }
 
 // choose returns the best endpoint for the request, or nil if the request has to wait or cannot be sent. hope reports
-// whether an unsuitable endpoint may become suitable soon. Before the deadline, choose returns nil if the best endpoint is
-// the one to avoid and there is hope, or if an endpoint with a better priority should have the height soon. It sets broken,
-// far and newest.
+// whether an unsuitable endpoint may become suitable soon. Before the deadline, choose returns nil if an endpoint with
+// a better priority should have the height soon. It sets broken, far and newest.
 func (f *fetch) choose() (best *endpoint, hope bool) {
 	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
 	var bestRank [6]int
@@ -62,7 +61,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 			}
 		}
 	}
-	if best != nil && time.Now().Before(f.deadline) && (soonest < best.configured.Priority || hope && best.name == f.request.Avoid) {
+	if best != nil && time.Now().Before(f.deadline) && soonest < best.configured.Priority {
 		return nil, hope
 	}
 	return best, hope
@@ -92,11 +91,7 @@ func (e *endpoint) serves(r Request, chain string) identity {
 
 // allows reports whether the request can be sent to an endpoint.
 func (f *fetch) allows(e *endpoint) bool {
-	r := f.request
-	if r.Only != "" && r.Only != e.name || slices.Contains(f.done, e) {
-		return false
-	}
-	return e.serverOf(r) != nil
+	return !slices.Contains(f.done, e) && e.serverOf(f.request) != nil
 }
 
 // reach is how likely it is that an endpoint can answer at a height.
@@ -122,15 +117,12 @@ func (v *view) reach(height int64, interval time.Duration) reach {
 	}
 }
 
-// rank orders endpoints. The lowest rank is best. The criteria are, in order: recent failures and Avoid, priority,
+// rank orders endpoints. The lowest rank is best. The criteria are, in order: recent failures, priority,
 // reach, waiting requests, latency, requests in flight.
 func (e *endpoint) rank(v view, reached reach, r Request) [6]int {
 	failed := 0
 	if e.serverOf(r).failedLately() || r.Call != nil && v.CometDown || r.Invoke != nil && e.grpc.lag.hides(math.MaxInt64) {
 		failed = 1
-	}
-	if e.name == r.Avoid {
-		failed += 2
 	}
 	load := e.queue.Load()
 	return [6]int{failed, e.configured.Priority, int(present - reached), load.Waiting, bits.Len64(uint64(v.latency / latencyUnit)), load.InFlight}

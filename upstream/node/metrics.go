@@ -48,16 +48,9 @@ func (m *metrics) forget(node string) {
 	}
 }
 
-// auditLabel replaces the cost and reason of audit requests.
-const auditLabel = "audit"
-
 func (m *metrics) countRequest(node string, r Request, start time.Time, answer *Answer, err error) {
-	cost, reason := r.Cost.String(), labelOf(answer, err)
-	if r.Audit {
-		cost, reason = auditLabel, auditLabel
-	}
-	m.seconds.WithLabelValues(node, cost).Observe(time.Since(start).Seconds())
-	m.answers.WithLabelValues(node, reason).Inc()
+	m.seconds.WithLabelValues(node, r.Cost.String()).Observe(time.Since(start).Seconds())
+	m.answers.WithLabelValues(node, labelOf(answer, err)).Inc()
 }
 
 func labelOf(answer *Answer, err error) string {

@@ -176,8 +176,9 @@ func TestTransactionIsSentToAnotherNodeWhileTheRPCOfOneIsDown(t *testing.T) {
 		}
 	}
 	expect.Equal(t, gather(t, registry, down.address)[refused], 0, "calls refused by the node whose RPC is known to be down")
-	r.Avoid = well.address
 	for range 2 * maxFailures { // the breaker opens
+		prefer(p, 0)
+		p.endpoints()[1].serverOf(r).failed.Store(time.Now().UnixNano())
 		if _, err := p.Fetch(within(t, time.Minute), r); err != nil {
 			t.Fatalf("Fetch after a refused connection = %v, want an answer of the other node", err)
 		}

@@ -243,7 +243,7 @@ func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
 				return
 			}
 			if name == "off" { // the archive is tried first, and fails
-				tt.request.Avoid = p.endpoints()[0].name
+				p.endpoints()[0].serverOf(tt.request).failed.Store(time.Now().UnixNano())
 			}
 			p.options.patience = time.Nanosecond // Fetch alone reads it
 			if a, err := p.Fetch(within(t, time.Minute), tt.request); err != nil || a.Reason != Pruned {
@@ -456,8 +456,9 @@ func TestNodeBehindTheTipIsExpectedToAnswerIfNoOtherWorks(t *testing.T) {
 	waitForProbes(t, p)
 	off.stop()
 	expect.Eventually(t, "the open breaker of the node that is off", func() bool {
-		_, err := p.Fetch(within(t, time.Minute), Request{Height: AtTip, Only: p.endpoints()[0].name})
-		return err != nil && p.endpoints()[0].restServer.isOpen()
+		p.endpoints()[0].restServer.failed.Store(0) // so that it is tried first
+		mustFetch(t, p, Request{Height: AtTip})
+		return p.endpoints()[0].restServer.isOpen()
 	})
 	if a := mustFetch(t, p, Request{Height: AtTip}); !isFrom(a, behind) {
 		t.Errorf("answer = %+v, want the answer of the node behind the tip", a)

@@ -28,9 +28,6 @@ type Request struct {
 	OneNode    bool        // it is sent to one node, even if that fails, because it is expensive
 	Miss       bool        // no older answer is available: it precedes the client's other requests
 	Background bool        // yields to foreground requests, and waits for its turn until its context ends
-	Only       string      // name of the only node to use; "" for any
-	Avoid      string      // name of a node that is used only if no other node can answer soon; may be ""
-	Audit      bool        // repeats a read to compare it (package audit); metrics count it separately
 	Ahead      bool        // read ahead: it is sent only if there is spare capacity, and does not wait
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/tipcache/tipcache/proxy/audit"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -36,8 +35,6 @@ type Readiness struct {
 	Nodes    []nodeHealth      `json:"nodes"`
 
 	Interfaces Addresses `json:"interfaces"`
-
-	Audit map[string]audit.Finding `json:"audit,omitempty"` // by node (or redis), if its responses differ from those of a second read
 
 	Certificate *certificateHealth `json:"certificate,omitempty"` // nil without TLS
 }
@@ -94,9 +91,6 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	state := Readiness{
 		Problems: j.problems, Degraded: j.degraded, Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(),
 		Interfaces: s.Addresses,
-	}
-	if s.auditor != nil {
-		state.Audit = s.auditor.Findings()
 	}
 	if s.redisUse != nil && state.Redis == "off" { // Redis is configured, but not used yet
 		if state.Redis = "trying"; s.redisUse.Failing() {

@@ -42,9 +42,6 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.watch != nil {
 		spawn(serving, s.watch.Run)
 	}
-	if s.auditor != nil {
-		spawn(gctx, s.auditor.Run)
-	}
 	if s.indexer != nil {
 		spawn(gctx, s.index)
 	}

@@ -32,7 +32,6 @@ import (
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/admin"
-	"github.com/tipcache/tipcache/proxy/audit"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
@@ -59,7 +58,6 @@ type Service struct {
 	memory   *account.Account        // memory other than the cache's
 	cache    *cache.Cache
 	pool     *node.Pool
-	auditor  *audit.Auditor     // nil disables the audit
 	store    *collections.Store // nil if collections are neither listed nor indexed
 	watch    *collections.Watch // nil without a store
 	indexer  *indexer.Indexer   // nil disables indexing
@@ -123,10 +121,6 @@ func (s *Service) openCache(context.Context) error {
 		}
 		o.Shared = s.shared
 	}
-	if s.cfg.Audit.Share > 0 {
-		s.auditor = s.newAuditor()
-		o.OnNewEntry = s.auditor.Enqueue
-	}
 	if s.cache, err = cache.New(o); err != nil {
 		return err
 	}
@@ -135,14 +129,6 @@ func (s *Service) openCache(context.Context) error {
 		s.cache.SetNamespace(namespace(cmp.Or(s.cfg.Chain.ID, "none"), 0))
 	}
 	return nil
-}
-
-func (s *Service) newAuditor() *audit.Auditor {
-	return audit.New(audit.Options{
-		Share: s.cfg.Audit.Share, Timeout: s.cfg.Chain.Timeout, Logger: s.log, Registerer: s.registry,
-		Epoch: func() int64 { return s.pool.Tip().Epoch },
-		Row:   func(key string) string { return s.proxy.RowFor(key) }, Varies: proxy.Varies,
-	})
 }
 
 // openLane creates the fast lane first, because later parts invalidate it.

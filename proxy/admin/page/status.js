@@ -244,7 +244,6 @@ function drawParts(state) {
     part(`${interfaceNames[name] ?? name} listener`, at === "none" ? "" : "good", at === "none" ? "not served" : `at ${at}`);
   }
   if (state.redis) breaker("Redis", state.redis);
-  for (const [name, found] of Object.entries(state.audit ?? {})) part(`Audit of ${name}`, "bad", `${format.whole(found.differences)} responses differ`);
   if (state.metadata) breaker("Metadata provider", state.metadata);
   if (state.store) part("Collection store", breakerTone[state.store], state.store === "failing" ? "unreachable" : breakerText[state.store]);
   if (state.certificate) {

@@ -182,7 +182,7 @@ func TestAcquireFailsAfterMaxWait(t *testing.T) {
 	}
 }
 
-// A second scan of the audit would delay clients' scans.
+// A second scan would delay clients' scans.
 func TestScanThatNoClientWaitsForRunsAlone(t *testing.T) {
 	l := newSlots(4, time.Minute)
 	scan := Request{Cost: Scan, Ahead: true}
