@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tipcache/tipcache/cache"
+	tipredis "github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
@@ -101,8 +102,9 @@ func TestExplanationIsComplete(t *testing.T) {
 }
 
 func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
-	shared := limits.Shared{Redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
-	defer shared.Redis.Close()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	shared := limits.Shared{Redis: tipredis.NewBuckets(client)}
 	for want, o := range map[string]web.Options{
 		"no: it is switched off":                      {},
 		"no: traces are collected":                    {Lane: lane.New(lane.Options{}), Tracing: noop.NewTracerProvider()},

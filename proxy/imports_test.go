@@ -77,6 +77,9 @@ func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 			if name == "github.com/gin-gonic/gin" && !covers("proxy/...", dir) && dir != "cmd/bench/peers" {
 				t.Errorf("%s imports Gin, want it imported only below proxy", dir)
 			}
+			if strings.HasPrefix(name, "github.com/redis/go-redis/") && dir != "cache/redis" && !covers("cmd/...", dir) && dir != "upstream/devnet/redistest" {
+				t.Errorf("%s imports go-redis, want it imported only by cache/redis and cmd", dir)
+			}
 		}
 	}
 }

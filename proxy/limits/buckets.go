@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-redis/redis_rate/v10"
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/time/rate"
 
@@ -82,9 +81,8 @@ func (b *buckets) find(l limit, now time.Time) *bucket {
 // sharedBuckets are the limits that replicas share, as buckets in Redis. Each key there expires when its bucket is full.
 type sharedBuckets struct {
 	Shared
-	limiter *redis_rate.Limiter
 	log     *slog.Logger
-	breaker *gobreaker.CircuitBreaker[*redis_rate.Result]
+	breaker *gobreaker.CircuitBreaker[decision]
 }
 
 // After sharedFailures failures in a row, Redis is skipped. After each sharedRest, one request tries it.
@@ -98,8 +96,8 @@ func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
 		o.Namespace = func() string { return "" }
 	}
 	return &sharedBuckets{
-		Shared: o, limiter: redis_rate.NewLimiter(o.Redis), log: log,
-		breaker: upstream.NewBreaker[*redis_rate.Result](upstream.BreakerOptions{
+		Shared: o, log: log,
+		breaker: upstream.NewBreaker[decision](upstream.BreakerOptions{
 			Outage:   upstream.NewOutage(log, "shared limits"),
 			Failures: sharedFailures,
 			Cooldown: sharedRest,
@@ -114,28 +112,24 @@ var errEmptier = errors.New("the shared bucket is emptier than its rate allows")
 // spend takes as many requests as the bucket of a limit has, up to most. With a least above 1, it takes least or none.
 // It returns an error if Redis did not answer in time, or is skipped after failures.
 func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (decision, error) {
-	reply, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
+	d, err := s.breaker.Execute(func() (d decision, err error) {
 		// The deadline of a client's call says nothing about Redis. A zero Timeout means a minute.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(s.Timeout, time.Minute))
 		defer cancel()
-		// The namespace is escaped, so that it ends at the first colon. The library prepends rate: to the key.
+		// The namespace is escaped, so that it ends at the first colon.
 		key := "tipcache:1:" + url.QueryEscape(s.Namespace()) + ":" + l.kind + ":" + l.String()
-		rate := redis_rate.Limit{Rate: l.Requests, Period: l.Per, Burst: l.Burst}
-		err = upstream.Guard(s.log, "redis", func() (err error) { // the library panics on malformed replies
-			if least > 1 {
-				result, err = s.limiter.AllowN(ctx, key, rate, least)
-			} else {
-				result, err = s.limiter.AllowAtMost(ctx, key, rate, most)
-			}
+		err = upstream.Guard(s.log, "redis", func() (err error) { // Take panics on malformed replies
+			d.taken, d.remaining, d.reset, d.retry, err = s.Redis.Take(ctx, key, l.Requests, l.Per, l.Burst, least, most)
 			return err
 		})
-		return result, err
+		return d, err
 	})
-	if err == nil && (reply.ResetAfter < 0 || reply.ResetAfter > l.window()+time.Second) { // negative after an overflow
+	if err == nil && (d.reset < 0 || d.reset > l.window()+time.Second) { // negative after an overflow
 		err = errEmptier
 	}
 	if err != nil {
 		return decision{}, err
 	}
-	return decision{allowed: reply.Allowed > 0, remaining: reply.Remaining, reset: reply.ResetAfter, retry: reply.RetryAfter, taken: reply.Allowed}, nil
+	d.allowed = d.taken > 0
+	return d, nil
 }

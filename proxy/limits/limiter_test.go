@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	tipredis "github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -23,7 +24,7 @@ func newReplicas(t *testing.T, address string, limit limits.Rate) (replicas [2]*
 	for i := range replicas {
 		client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
 		t.Cleanup(func() { _ = client.Close() })
-		replicas[i] = limits.New(limits.Shared{Redis: client}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		replicas[i] = limits.New(limits.Shared{Redis: tipredis.NewBuckets(client)}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		replicas[i].Limits.Store(&limits.Limits{Address: limit})
 	}
 	return replicas

@@ -24,7 +24,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/proxy/failure"
 )
@@ -63,9 +62,18 @@ type Limits struct {
 
 // Shared configures limits in Redis, which replicas share. The zero value keeps limits in this process.
 type Shared struct {
-	Redis     redis.UniversalClient // needs ContextTimeoutEnabled; the caller closes it
-	Timeout   time.Duration         // timeout after which this process decides alone; 0 means a minute
-	Namespace func() string         // separates the limits of different chains; nil means ""
+	Redis     Buckets
+	Timeout   time.Duration // timeout after which this process decides alone; 0 means a minute
+	Namespace func() string // separates the limits of different chains; nil means ""
+}
+
+// Buckets are token buckets that replicas share; redis.Buckets implements it. The interface names no type of a client
+// library: each package that imports this one would compile that type's methods again.
+type Buckets interface {
+	// Take takes as many requests as a bucket has, up to most. With a least above 1, it takes least or none. The bucket
+	// holds burst requests, and is refilled with the given number of requests per period. taken is 0 if the bucket has too
+	// few, which are there after retry. After reset the bucket is full.
+	Take(ctx context.Context, key string, requests int, period time.Duration, burst, least, most int) (taken, remaining int, reset, retry time.Duration, err error)
 }
 
 // An Admission admits requests by their clients. It is safe for concurrent use.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	tipredis "github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
@@ -22,7 +23,7 @@ func newSharedAdmission(t *testing.T, server *miniredis.Miniredis, namespace str
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	t.Cleanup(func() { _ = c.Close() })
-	a := limits.New(limits.Shared{Redis: c, Namespace: func() string { return namespace }}, log, prometheus.NewRegistry())
+	a := limits.New(limits.Shared{Redis: tipredis.NewBuckets(c), Namespace: func() string { return namespace }}, log, prometheus.NewRegistry())
 	a.Limits.Store(&limits.Limits{Address: perHour})
 	return a
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	tipredis "github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -63,7 +64,7 @@ func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
 		"scheme of a client":    {options: web.Options{Limits: proxies("198.51.100.0/24")}, http2: 299, serves: 1}, // must not be repeated for clients of the proxies
 		"no lane":               {off: true, without: "it is switched off", http2: 200},
 		"traces":                {options: web.Options{Tracing: noop.NewTracerProvider()}, without: "traces are collected", http2: 200},
-		"limits in Redis":       {options: web.Options{SharedLimits: limits.Shared{Redis: rdb, Timeout: time.Nanosecond}, Limits: rate}, without: "the limit of addresses is kept in Redis", http2: 200, slots: 1},
+		"limits in Redis":       {options: web.Options{SharedLimits: limits.Shared{Redis: tipredis.NewBuckets(rdb), Timeout: time.Nanosecond}, Limits: rate}, without: "the limit of addresses is kept in Redis", http2: 200, slots: 1},
 	} {
 		l := &lane{}
 		if tt.options.CORSOrigins = []string{"https://app.example"}; !tt.off {

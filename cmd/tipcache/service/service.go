@@ -203,7 +203,9 @@ func (s *Service) openProxy(context.Context) (err error) {
 	o := s.cfg.ProxyOptions()
 	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane, s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.logs.Requests, s.registry, s.tracing
-	o.Web.SharedLimits.Redis = s.redis
+	if s.redis != nil {
+		o.Web.SharedLimits.Redis = redis.NewBuckets(s.redis)
+	}
 	if o.GRPC.State.GRPC {
 		o.GRPC.Stream = s.pool.Stream
 	}
