@@ -89,7 +89,7 @@ func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	for i := range 3 {
 		key := fmt.Sprint(i)
 		entries[key] = entry(100, "answer")
-		rdb.Set(t.Context(), "tipcache:1:{story-1:"+key+"}", "foreign", 0)
+		rdb.Set(t.Context(), "tipcache:2:{story-1:"+key+"}", "foreign", 0)
 	}
 	rdb.ConfigSet(t.Context(), "maxmemory", "1")
 	s.Save(t.Context(), "story-1", entries, time.Hour)
@@ -97,7 +97,7 @@ func TestFullStoreKeepsForeignKeys(t *testing.T) {
 		t.Errorf("entries stored in a full Redis = %d, %v; want 0, nil", len(found), err)
 	}
 	for key := range entries {
-		expect.Equal(t, rdb.Get(t.Context(), "tipcache:1:{story-1:"+key+"}").Val(), "foreign", "value at the key of entry %s", key)
+		expect.Equal(t, rdb.Get(t.Context(), "tipcache:2:{story-1:"+key+"}").Val(), "foreign", "value at the key of entry %s", key)
 	}
 	rdb.ConfigSet(t.Context(), "maxmemory", "0")
 	s.Save(t.Context(), "story-1", entries, time.Hour)

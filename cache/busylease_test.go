@@ -71,7 +71,7 @@ func TestStaleKeyIsReadWhileAnotherReplicaHoldsItsLease(t *testing.T) {
 }
 
 func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
-	const at = "tipcache:1:{story-1:k}:l"
+	const at = "tipcache:2:{story-1:k}:l"
 	key := []byte("a key of replicas")
 	long := redis.Options{Lease: time.Hour, SealKey: key}
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
@@ -79,7 +79,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 	copyToken := func(t *testing.T, addr, key string, so redis.Options, o cache.Options) string {
 		c := newReplica(t, addr, o, so)
 		answers, done := holdLease(t, c, cache.Query{Key: key, Policy: live, Tip: 100})
-		token := client(t, addr).Get(t.Context(), "tipcache:1:{story-1:"+key+"}:l").Val()
+		token := client(t, addr).Get(t.Context(), "tipcache:2:{story-1:"+key+"}:l").Val()
 		answers <- nil
 		<-done
 		waitForIdle(t, c)
@@ -126,7 +126,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 			if len(got) > 0 {
 				t.Fatalf("got %s at once, want a wait for the lease", describe(<-got, nil))
 			}
-			_ = client(t, addr).Publish(t.Context(), "tipcache:1:story-1", "-k").Err()
+			_ = client(t, addr).Publish(t.Context(), "tipcache:2:story-1", "-k").Err()
 			<-got
 		})
 	}

@@ -85,6 +85,10 @@ type Entry struct {
 	Height  int64     // newest block at which the content is known to be valid; 0 if unknown or not chain data
 	ReadAt  time.Time // when the origin last confirmed it
 	Expires time.Time // when the entry becomes absent, or merely stale with Policy.StalePastExpires; zero means that only the policy applies
+
+	// Provisional means that the content may be that of the block after Height, because no later block could be read when
+	// the origin was. Such an entry answers requests for block Height only while that is the tip.
+	Provisional bool
 }
 
 // Confirm returns an entry with the same content that was confirmed at a newer height and time. If e expires, the

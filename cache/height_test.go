@@ -18,7 +18,7 @@ func TestEntryAboveTipIsNotServed(t *testing.T) {
 	a, b := startReplica(t, store.Addr(), redis.Options{}), startReplica(t, store.Addr(), redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, a, q, answer(1<<52, []byte("false")))
-	expect.Eventually(t, "the entry with the false height is in Redis", func() bool { return store.Exists("tipcache:1:{story-1:k}") })
+	expect.Eventually(t, "the entry with the false height is in Redis", func() bool { return store.Exists("tipcache:2:{story-1:k}") })
 
 	q.MaxHeight = 110
 	for name, c := range map[string]*cache.Cache{"from the shared store": b, "from memory": a} {
@@ -27,7 +27,7 @@ func TestEntryAboveTipIsNotServed(t *testing.T) {
 		}
 	}
 	expect.Eventually(t, "the entry at height 100 is in Redis", func() bool {
-		return strings.HasPrefix(store.HGet("tipcache:1:{story-1:k}", "m"), "1 100 ")
+		return strings.HasPrefix(store.HGet("tipcache:2:{story-1:k}", "m"), "2 100 ")
 	})
 }
 

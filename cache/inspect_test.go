@@ -95,7 +95,7 @@ func TestInspectionReportsFailingSharedStore(t *testing.T) {
 	rdb := client(t, s.addr)
 	c := startReplicaOf(t, rdb, "story-1", redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
-	const key = "tipcache:1:{story-1:k}"
+	const key = "tipcache:2:{story-1:k}"
 	for _, fault := range []struct {
 		name  string
 		begin func()

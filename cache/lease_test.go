@@ -43,8 +43,8 @@ func startReplicaOf(t testing.TB, rdb goredis.UniversalClient, chain string, so 
 func subscriptions(t testing.TB, rdb goredis.UniversalClient) (sum int64) {
 	t.Helper()
 	expect.Eventually(t, "Redis counts its subscribers", func() bool {
-		counts, err := rdb.PubSubNumSub(t.Context(), "tipcache:1:story-1", "tipcache:1:story-2").Result()
-		sum = counts["tipcache:1:story-1"] + counts["tipcache:1:story-2"]
+		counts, err := rdb.PubSubNumSub(t.Context(), "tipcache:2:story-1", "tipcache:2:story-2").Result()
+		sum = counts["tipcache:2:story-1"] + counts["tipcache:2:story-2"]
 		return err == nil
 	})
 	return sum
@@ -158,7 +158,7 @@ func TestFollowerOfLease(t *testing.T) {
 		a, b := startReplica(t, store.Addr(), short), startReplica(t, store.Addr(), short)
 		answers, _ := holdLease(t, a, q)
 		got := startFollower(t, b, q)
-		const lease = "tipcache:1:{story-1:k}:l"
+		const lease = "tipcache:2:{story-1:k}:l"
 		store.SetTTL(lease, time.Millisecond)
 		expect.Eventually(t, "the lease is renewed", func() bool { return store.TTL(lease) == short.Lease })
 		answers <- nil
@@ -180,7 +180,7 @@ func TestFollowerOfLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startRedis(t)
 			b := startReplica(t, s.addr, short)
-			expect.NoError(t, client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", expiry).Err())
+			expect.NoError(t, client(t, s.addr).Set(t.Context(), "tipcache:2:{story-1:k}:l", "somebody", expiry).Err())
 			expect.Equal(t, describe(mustGet(t, b, q, answer(100, []byte("b"))), nil), "miss uri-miss: b at 100", "result")
 		})
 	}

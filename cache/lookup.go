@@ -80,7 +80,7 @@ func (q *Query) judge(s *slot, now freshness.Clock) State {
 
 // Stamp returns what the entry's freshness is judged by.
 func (e *Entry) Stamp() *freshness.Stamp {
-	return &freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
+	return &freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0, Provisional: e.Provisional}
 }
 
 func (e *Entry) pastExpires(now freshness.Clock) bool { return e.Stamp().PastExpires(now) }

@@ -121,12 +121,12 @@ func TestPurgeScansManyKeysAndKeepsLeases(t *testing.T) {
 		entries[fmt.Sprintf("many/%d", i)] = entry(100, "x")
 	}
 	c.Save(t.Context(), entries, time.Hour)
-	expect.NoError(t, rdb.Set(t.Context(), "tipcache:1:{story-1:many/1}:l", "another replica's", time.Hour).Err())
+	expect.NoError(t, rdb.Set(t.Context(), "tipcache:2:{story-1:many/1}:l", "another replica's", time.Hour).Err())
 	purged, err := c.PurgeKeys(t.Context(), cache.Selection{Prefix: "many/"})
 	if err != nil || purged.Shared != 5000 || purged.Memory != 5000 {
 		t.Errorf("PurgeKeys = %+v, %v; want 5000 entries of each store", purged, err)
 	}
-	expect.NoDiff(t, rdb.Keys(t.Context(), "*").Val(), []string{"tipcache:1:{story-1:many/1}:l"}, "keys left in Redis")
+	expect.NoDiff(t, rdb.Keys(t.Context(), "*").Val(), []string{"tipcache:2:{story-1:many/1}:l"}, "keys left in Redis")
 }
 
 func TestConfirmationDuringPurgeIsStoredWithItsBody(t *testing.T) {

@@ -166,7 +166,7 @@ func TestUnchangedAnswerIsWrittenWithoutItsBody(t *testing.T) {
 	w.node.height, w.node.body = 100, string(page)
 	mustGet(t, w.replicas["A"], cache.Query{Key: "k", Policy: live, Tip: 100}, w.origin)
 	w.waitForIdle(t)
-	const key = "tipcache:1:{story-1:k}"
+	const key = "tipcache:2:{story-1:k}"
 	w.store.HSet(key, "b", "mark") // remains if only the field m is written
 
 	w.node.height = 120

@@ -21,12 +21,12 @@ func TestOnlySignedEntriesAreServed(t *testing.T) {
 		{"another seal key", "another", "c", "miss uri-miss: c at 100", nil},
 		{"entry overwritten with another seal key", "ours", "d", "miss uri-miss: d at 100", nil},
 		{"entry with a modified height", "ours", "e", "miss uri-miss: e at 100", func() {
-			m := []byte(rdb.HGet(t.Context(), "tipcache:1:{story-1:k}", "m").Val())
+			m := []byte(rdb.HGet(t.Context(), "tipcache:2:{story-1:k}", "m").Val())
 			m[2] = '9'
-			rdb.HSet(t.Context(), "tipcache:1:{story-1:k}", "m", m)
+			rdb.HSet(t.Context(), "tipcache:2:{story-1:k}", "m", m)
 		}},
 		{"entry moved to another cache key", "ours", "f", "miss uri-miss: f at 100", func() {
-			rdb.Rename(t.Context(), "tipcache:1:{story-1:k}", "tipcache:1:{story-1:other}")
+			rdb.Rename(t.Context(), "tipcache:2:{story-1:k}", "tipcache:2:{story-1:other}")
 			q.Key = "other"
 		}},
 		{"signed entry without a seal key", "", "g", "miss uri-miss: g at 100", nil},

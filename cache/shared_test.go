@@ -126,7 +126,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 
 func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 	t.Parallel()
-	const key = "tipcache:1:{story-1:k}"
+	const key = "tipcache:2:{story-1:k}"
 	// fields stores a hash at key.
 	fields := func(values ...any) func(context.Context, *goredis.Client) error {
 		return func(ctx context.Context, rdb *goredis.Client) error { return rdb.HSet(ctx, key, values...).Err() }

@@ -57,6 +57,8 @@ func (r reasoning) describe(name string, at cache.Stored) string {
 		return name + " has nothing."
 	case r.expired(at) && at.State == cache.Expired:
 		return fmt.Sprintf("%s has an entry that expired %s ago.", name, ago(r.now.Sub(at.Expires)))
+	case r.q.Policy.Immutable && at.Entry.Provisional:
+		return fmt.Sprintf("%s has it, but from before a later block could be read. It is served until then, and is then read once more.", name)
 	case r.q.Policy.Immutable && !r.q.Policy.ImmutableIfOK:
 		return name + " has it, and an entry at a given height never changes."
 	default:

@@ -38,6 +38,8 @@ type Stamp struct {
 	Expires time.Time // when it becomes Expired, or merely Stale if Lasting and Policy.StalePastExpires; zero means no such time
 	Status  int       // HTTP status
 	Lasting bool      // Policy.StalePastExpires applies to it
+
+	Provisional bool // Policy.Immutable does not apply to it
 }
 
 // PastExpires reports whether the time Expires has passed. Such an answer is not fresh under any policy.
@@ -73,7 +75,7 @@ func (p *Policy) ServesPastExpires(s *Stamp) bool {
 
 // IsImmutable reports whether an answer never changes.
 func (p *Policy) IsImmutable(s *Stamp) bool {
-	return p.Immutable && (!p.ImmutableIfOK || s.Status == http.StatusOK)
+	return p.Immutable && !s.Provisional && (!p.ImmutableIfOK || s.Status == http.StatusOK)
 }
 
 // KeepFor returns how long the shared store keeps an answer: Keep, or less if it expires earlier.

@@ -41,9 +41,9 @@ var errCorrupt = errors.New("redis: corrupt entry")
 
 // A codec encodes and decodes the two fields of an entry. Field m is
 //
-//	1 <height> <read at> <expires> <etag> <status> <source>\n<type><link>
+//	2 <height> <read at> <expires> <etag> <status> <source> <provisional>\n<type><link>
 //
-// with times in microseconds, 0 for none. It is text up to the newline, which the scripts parse. Type and link are
+// with times in microseconds, 0 for none, and provisional 1 or 0. It is text up to the newline, which the scripts parse. Type and link are
 // prefixed by their lengths as uvarints. A signature may follow. Field b is the body, after a byte that names its
 // compression.
 type codec struct {
@@ -66,7 +66,7 @@ func version(e *cache.Entry) []byte {
 }
 
 func (h head) appendVersion(to []byte) []byte {
-	to = append(to, "1 "...)
+	to = append(to, "2 "...)
 	for _, n := range [...]int64{h.height, micros(h.readAt), micros(h.expires)} {
 		to = append(strconv.AppendInt(to, n, 10), ' ')
 	}
@@ -75,7 +75,11 @@ func (h head) appendVersion(to []byte) []byte {
 
 // encodeMeta returns the m of an entry, whose Redis key is at.
 func (c *codec) encodeMeta(at string, e *cache.Entry) []byte {
-	m := fmt.Appendf(version(e), "%d %d\n", e.Status, e.Source)
+	provisional := 0
+	if e.Provisional {
+		provisional = 1
+	}
+	m := fmt.Appendf(version(e), "%d %d %d\n", e.Status, e.Source, provisional)
 	for _, s := range []string{e.Type, e.Link} {
 		m = binary.AppendUvarint(m, uint64(len(s)))
 		m = append(m, s...)
@@ -115,7 +119,7 @@ func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error)
 	if as := h.appendVersion(buf[:0]); len(m) < len(as) || m[:len(as)] != string(as) {
 		return nil, fmt.Errorf("%w: number is not in canonical form", errCorrupt)
 	}
-	e := &cache.Entry{Height: h.height, ReadAt: h.readAt, Expires: h.expires}
+	e := &cache.Entry{Height: h.height, ReadAt: h.readAt, Expires: h.expires, Provisional: h.provisional}
 	if have != nil && have.ETag == h.etag {
 		e.Content = have.Content
 		return e, nil
@@ -143,12 +147,13 @@ type head struct {
 	etag            string
 	status          int
 	source          uint64
+	provisional     bool
 }
 
 // decodeHead parses the first line of m. A status that cannot have a body is corrupt.
 func decodeHead(m string) (h head, rest string, err error) {
 	line, rest, _ := strings.Cut(m, "\n")
-	var field [7]string
+	var field [8]string
 	for i := range field {
 		var more bool
 		if field[i], line, more = strings.Cut(line, " "); more != (i < len(field)-1) {
@@ -163,10 +168,14 @@ func decodeHead(m string) (h head, rest string, err error) {
 		}
 		n[i] = v
 	}
-	if status := n[3]; field[0] != "1" || status < 200 || status > 599 || status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified {
+	if status := n[3]; field[0] != "2" || status < 200 || status > 599 || status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified {
 		return h, "", fmt.Errorf("%w: version %q, status %d", errCorrupt, field[0], status)
 	}
-	return head{int64(n[0]), fromMicros(n[1]), fromMicros(n[2]), field[4], int(n[3]), n[4]}, rest, nil
+	provisional, err := strconv.ParseBool(field[7])
+	if err != nil {
+		return h, "", fmt.Errorf("%w: bad mark of provisional entries %q", errCorrupt, field[7])
+	}
+	return head{int64(n[0]), fromMicros(n[1]), fromMicros(n[2]), field[4], int(n[3]), n[4], provisional}, rest, nil
 }
 
 func (c *codec) decodeBody(b string) ([]byte, error) {

@@ -23,7 +23,7 @@ func FuzzDecodeEntry(f *testing.F) {
 		e := &cache.Entry{Content: content, Height: 100, ReadAt: time.UnixMicro(1), Expires: time.UnixMicro(2)}
 		f.Add(c.encodeMeta("k", e), c.encodeBody(e.Body))
 	}
-	f.Add([]byte("1 1 1 1 \"\" 200 0\n"), []byte("p"))
+	f.Add([]byte("2 1 1 1 \"\" 200 0 0\n"), []byte("p"))
 	f.Add([]byte("2 future"), []byte{})
 	f.Fuzz(func(t *testing.T, m, b []byte) {
 		e, err := c.decode("k", string(m), string(b), nil)
@@ -58,7 +58,7 @@ func TestDecodeRejectsCorruptEntries(t *testing.T) {
 		"a status without content":   {"\x00\x00", 204, errCorrupt},
 	} {
 		content := cache.NewContent(tt.status, "", "", []byte("x"), 7)
-		m := fmt.Sprintf("1 100 1 2 %s %d 7\n%s", content.ETag, tt.status, tt.strings)
+		m := fmt.Sprintf("2 100 1 2 %s %d 7 0\n%s", content.ETag, tt.status, tt.strings)
 		_, err := c.decode("k", m, string(c.encodeBody(content.Body)), nil)
 		expect.ErrorIs(t, err, tt.want, "decode of %s", name)
 	}
@@ -99,7 +99,7 @@ func FuzzRenewal(f *testing.F) {
 		f.Fatal(err)
 	}
 	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 0), Height: 100, ReadAt: time.UnixMicro(1)}
-	m, b := s.codec.encodeMeta("tipcache:1:{n:k}", e), s.codec.encodeBody(e.Body)
+	m, b := s.codec.encodeMeta("tipcache:2:{n:k}", e), s.codec.encodeBody(e.Body)
 	whole := renewalOf("k", m, b)[1:]
 	f.Add(whole)
 	f.Add(whole + "1 1 0 k+" + renewalOf("k", m, nil)[1:])

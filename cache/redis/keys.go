@@ -7,8 +7,10 @@ import (
 	"strings"
 )
 
+// The number after tipcache: is the version of the format. Entries, leases and messages have version 2: the entries of version
+// 1 have no mark for provisional ones, so replicas that use it must not read or replace those of version 2.
 const (
-	entriesBegin = "tipcache:1:{" // before the namespace and the key of an entry
+	entriesBegin = "tipcache:2:{" // before the namespace and the key of an entry
 	entriesEnd   = "}"
 )
 
@@ -30,7 +32,7 @@ func splitEntryKey(at string) (namespace, key string, ok bool) {
 func leaseKey(entry string) string { return entry + ":l" }
 
 // channelOf returns the channel for messages among the replicas of a namespace.
-func channelOf(namespace string) string { return "tipcache:1:" + url.QueryEscape(namespace) }
+func channelOf(namespace string) string { return "tipcache:2:" + url.QueryEscape(namespace) }
 
 // shards is the number of sharded channels for messages about leases in a Cluster. A message on another channel goes to
 // all nodes.

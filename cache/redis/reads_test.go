@@ -284,6 +284,6 @@ func TestPurgeRemovesSelectedEntries(t *testing.T) {
 	if n, err := s.Purge(ctx, cache.Selection{Prefix: "a/"}, "", "story-1"); n != 3 || err != nil {
 		t.Errorf("Purge = %d, %v; want 3, nil", n, err)
 	}
-	want := []string{"tipcache:1:{:b/1}", "tipcache:1:{other-1:a/1}", "tipcache:1:{story-1%3A2:a/1}", "tipcache:1:{story-1:b/1}"}
+	want := []string{"tipcache:2:{:b/1}", "tipcache:2:{other-1:a/1}", "tipcache:2:{story-1%3A2:a/1}", "tipcache:2:{story-1:b/1}"}
 	expect.NoDiff(t, server.Keys(), want, "keys left in Redis")
 }

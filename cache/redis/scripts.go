@@ -5,7 +5,7 @@ package redis
 //
 // The scripts parse the beginning of m:
 //
-//	1 <height> <read at> <expires> <etag> ...
+//	2 <height> <read at> <expires> <etag> ...
 //
 // Times are in microseconds. Other values are foreign: reads treat them as absent, writes overwrite them.
 
@@ -22,7 +22,7 @@ const acquireScript = `
 local m, state = redis.pcall('HGET', KEYS[1], 'm'), 'granted'
 if type(m) == 'table' then m, state = false, 'foreign' end
 if m and (ARGV[1] == '' or string.sub(m, 1, #ARGV[1]) ~= ARGV[1]) then
-	local head, b = '^1 %d+ %d+ %d+ (%S+) ', false
+	local head, b = '^2 %d+ %d+ %d+ (%S+) ', false
 	local etag = string.match(m, head)
 	if not etag or etag ~= string.match(ARGV[1], head) then b = redis.call('HGET', KEYS[1], 'b') end
 	return {'changed', m, b, 0, ''}
@@ -74,9 +74,9 @@ local function write(entry, m, b, expiry, most)
 		call('DEL', entry)
 		old = ''
 	end
-	local oh, at = match(old, '^1 (%d+) ()')
+	local oh, at = match(old, '^2 (%d+) ()')
 	if oh and (most == '0' or tonumber(oh) <= tonumber(most)) then
-		local h, r = match(m, '^1 (%d+) (%d+)')
+		local h, r = match(m, '^2 (%d+) (%d+)')
 		local newer = tonumber(h) > tonumber(oh)
 		if h == oh or h == '0' or oh == '0' then newer = tonumber(r) >= tonumber(match(old, '^%d+', at) or 0) end
 		if not newer then return 'older' end

@@ -122,7 +122,7 @@ func TestConsecutiveWritesAreBatched(t *testing.T) {
 	const writes = 5
 	for _, loaded := range []bool{true, false} {
 		s, server := newBatchingStore(t)
-		server.HSet(entryKey("story-1", "0"), "m", "1 7 7 0 newer 200 1\n")
+		server.HSet(entryKey("story-1", "0"), "m", "2 7 7 0 newer 200 1 0\n")
 		subscription := server.NewSubscriber()
 		defer subscription.Close()
 		subscription.Subscribe(channelOf("story-1"))
@@ -160,7 +160,7 @@ func TestConsecutiveWritesAreBatched(t *testing.T) {
 		s.NewLease("story-1", "3", 0) // the next flight of the key waits for its write
 		tasks.Wait()
 		expect.NoDiff(t, scripts.writes, []int{writes}, "writes per script")
-		for i, want := range []string{"1 7 ", "1 1 ", "1 1 ", "1 1 ", ""} {
+		for i, want := range []string{"2 7 ", "2 1 ", "2 1 ", "2 1 ", ""} {
 			at := entryKey("story-1", fmt.Sprint(i))
 			if m := server.HGet(at, "m"); m[:min(len(m), 4)] != want || server.Exists(leaseKey(at)) {
 				t.Errorf("write %d stored %q, lease exists = %t; want %q, false", i, m, server.Exists(leaseKey(at)), want)

@@ -89,7 +89,7 @@ func TestPurgeReachesAllReplicasAndRedis(t *testing.T) {
 	a, b := startRunning(t, d, shared), startRunning(t, d, shared)
 	client := redis.NewClient(&redis.Options{Addr: address})
 	defer client.Close()
-	channel := "tipcache:1:" + d.ChainID()
+	channel := "tipcache:2:" + d.ChainID()
 	a.eventually("both replicas subscribed to purges", func() bool { return client.PubSubNumSub(t.Context(), channel).Val()[channel] == 2 })
 	paths := []string{"/staking/pool", "/staking/params", "/staking/validators/" + validator, "/staking/validators/" + validator + "/delegations"}
 	for _, test := range []struct {

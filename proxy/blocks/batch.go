@@ -78,6 +78,7 @@ func (t *batchRead) entry(height int64, q *Query) *cache.Entry {
 			e.Expires = part.Expires
 		}
 		lasting = lasting && q.Batch.Parts[i].Kind.policy.Load().ServesPastExpires(part.Stamp())
+		e.Provisional = e.Provisional || part.Provisional
 		if q.Pinned > 0 && part.Height == 0 { // no node has this block
 			e.Height = 0
 		}

@@ -57,7 +57,9 @@ func DefaultClasses() Classes {
 // WithDefaults fills in zero fields.
 func (c Classes) WithDefaults() Classes {
 	d := DefaultClasses()
-	return Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
+	c = Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
+	c.Pinned.Fresh = cmp.Or(c.Pinned.Fresh, c.Live.Fresh) // of provisional entries while no tip is known
+	return c
 }
 
 // of returns the policy of a class.

@@ -139,6 +139,7 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 	entry, err := q.Origin.Entry(answer, before)
 	if err == nil {
 		entry.ReadAt = entry.ReadAt.Add(-answer.Age)
+		entry.Provisional = answer.Unsettled && !q.Kind.Class.Fixed()
 		if answer.Unkept {
 			entry.Expires = entry.ReadAt
 		}

@@ -28,7 +28,8 @@ func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Reco
 	return tip, err
 }
 
-// awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, but not for the session's block.
+// awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, and for an X-Block-Height that another replica may already
+// have, but not for the session's block.
 func (r *Reader) awaitRequired(ctx context.Context, rec *record.Record, q *Query) (node.Tip, error) {
 	if err := r.rolledBack(q); err != nil {
 		return r.Nodes.Tip(), err
@@ -41,19 +42,23 @@ func (r *Reader) awaitRequired(ctx context.Context, rec *record.Record, q *Query
 		q.Min = max(q.Min, height)
 	}
 	tip := r.Nodes.Tip()
-	if !r.canServe(q, tip, q.Min) { // do not wait for a block that has arrived, even if all nodes are down now
-		leave, err := r.acquireWait(&rec.Client, tip, respond.MinHeightHeader)
+	required, header := q.Min, respond.MinHeightHeader
+	if q.isInFuture(tip) && q.Pinned <= tip.Height+maxUnheard {
+		required, header = q.Pinned, respond.HeightHeader
+	}
+	if !r.canServe(q, tip, required) { // do not wait for a block that has arrived, even if all nodes are down now
+		leave, err := r.acquireWait(&rec.Client, tip, header)
 		if err != nil {
 			return tip, err
 		}
 		defer leave()
-		err = r.awaitHeight(ctx, rec, q.Min)
+		err = r.awaitHeight(ctx, rec, required)
 		if rollback := r.rolledBack(q); rollback != nil {
 			return tip, rollback
-		} else if err != nil {
+		}
+		if tip = r.Nodes.Tip(); err != nil && (ctx.Err() != nil || !q.isInFuture(tip)) {
 			return tip, err
 		}
-		tip = r.Nodes.Tip()
 	}
 	if q.isInFuture(tip) {
 		return tip, failure.BadInput("block %d is in the future; the newest is %d", q.Pinned, tip.Height)
@@ -61,7 +66,10 @@ func (r *Reader) awaitRequired(ctx context.Context, rec *record.Record, q *Query
 	return tip, nil
 }
 
-// isInFuture reports whether a query names a block above the tip and must be refused.
+// maxUnheard is how many blocks a client may be ahead of this replica, because it has heard of them from another one.
+const maxUnheard = 2
+
+// isInFuture reports whether a query names a block above the tip. It must wait for the block, or be refused.
 func (q *Query) isInFuture(tip node.Tip) bool {
 	return q.Kind.NoFuture && tip.Known && q.Pinned > tip.Height
 }

@@ -195,6 +195,9 @@ func (c *Chain) admit(n *Node, chainID string) bool {
 // Tip returns the newest block over all nodes. It takes no lock and does not allocate.
 func (c *Chain) Tip() tip.Tip { return c.tip.Read() }
 
+// Proved returns the highest block of this epoch that a node has read, or 0.
+func (c *Chain) Proved() int64 { return c.tip.Proved() }
+
 // Moved returns a channel that is closed when the tip or a node's state changes. Call it before reading them.
 func (c *Chain) Moved() <-chan struct{} { return c.moved.next() }
 

@@ -35,7 +35,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 	f.broken, f.far, f.newest = false, false, 0
 	for _, e := range f.pool.endpoints() {
 		v := e.snapshot()
-		reach, serves := v.reach(height, tip.Interval), e.serves(f.request, chain)
+		reach, serves := v.reach(height, tip), e.serves(f.request, chain)
 		switch {
 		case v.Foreign() || serves == otherChain || !f.allows(e):
 		case formIsKnown && v.keys.form != f.request.Keys:
@@ -101,16 +101,19 @@ const (
 	pruned  reach = iota // it may have pruned the height
 	behind               // it does not have the height yet
 	unsure               // its current height is unknown
+	newest               // the height is its newest block, and an earlier one of the chain: its answer would be unsettled
 	present              // it has the height, or any height will do
 )
 
-func (v *view) reach(height int64, interval time.Duration) reach {
+func (v *view) reach(height int64, tip Tip) reach {
 	switch {
 	case 0 < height && height < v.Lowest:
 		return pruned
+	case height == v.Height && height < tip.Height:
+		return newest
 	case height <= v.Height || height == 0:
 		return present
-	case !v.Current(interval):
+	case !v.Current(tip.Interval):
 		return unsure
 	default:
 		return behind

@@ -96,7 +96,11 @@ func (c *client) request(ctx context.Context, r Request, height int64) *http.Req
 	u := *c.base
 	u.Path, u.RawPath, u.RawQuery = c.base.Path+r.Path, "", r.Query
 	request := (&http.Request{Method: http.MethodGet, URL: &u, Header: http.Header{}}).WithContext(ctx)
-	if height := r.sentHeight(height); height != 0 {
+	switch height := r.sentHeight(height); {
+	case height == 0:
+	case c.isParent.Load() && r.Post == nil: // which calls a response immutable only if its URL names the block
+		u.RawQuery = strings.TrimPrefix(r.Query+"&x-block-height="+strconv.FormatInt(height, 10), "&")
+	default:
 		request.Header.Set(c.protocol.height, strconv.FormatInt(height, 10))
 	}
 	if c.gzip {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -20,6 +21,10 @@ const (
 // has the block but no endpoint can read it yet, Fetch waits until ctx ends. For AtTip it waits two block intervals, but at
 // most half of the time left, and then reads the newest block of an endpoint. An endpoint with CometBFT is used after Run has
 // checked its chain.
+//
+// While a node commits a block, it may answer a read at the block before with the state of the new one. An answer is
+// therefore Unsettled unless the request was sent after the node could read a higher block. The answer of a parent is
+// settled if the parent calls it immutable.
 //
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
@@ -141,10 +146,14 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		now := f.pool.Tip()
 		result.height = f.heightAt(e)
 		v := e.snapshot()
-		if result.height <= now.Height && v.reach(result.height, now.Interval) == behind {
+		if result.height <= now.Height && v.reach(result.height, now) == behind {
 			return nil, upstream.ErrBehind
 		}
+		readable := f.readableAt(ctx, e, v, result.height)
 		answer, err := e.send(ctx, r, result.height)
+		if err == nil && !answer.Cached {
+			answer.Unsettled = cmp.Or(answer.Height, result.height) >= readable
+		}
 		switch {
 		case err != nil:
 		case r.sentHeight(result.height) == 0:
@@ -165,6 +174,17 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		result.err = upstream.Silence(nodeName, result.err)
 	}
 	return result
+}
+
+// readableAt returns the highest block that an endpoint is known to be able to read: the one that it names, if that has been
+// proved. A request for an earlier block proves it by a cheap read first.
+func (f *fetch) readableAt(ctx context.Context, e *endpoint, v view, height int64) int64 {
+	if f.request.Height > 0 && height < v.Height && f.pool.Proved() <= height && f.request.readsState() {
+		if probe, err := e.send(ctx, Request{Path: e.client.protocol.probe}, v.Height); err == nil {
+			f.pool.RecordReading(e.blocks, f.pool.Tip().Epoch, probe.reading())
+		}
+	}
+	return min(v.Height, f.pool.Proved())
 }
 
 // isFinal records a result and reports whether it is the result of the fetch.

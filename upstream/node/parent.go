@@ -45,4 +45,5 @@ func (a *Answer) readParent(header http.Header) {
 	}
 	age, _ := strconv.ParseUint(header.Get("Age"), 10, 31) // the greatest age if it is too large, 0 if it is no number
 	a.Age = time.Duration(age) * time.Second
+	a.Unsettled = !strings.Contains(header.Get("Cache-Control"), "immutable")
 }

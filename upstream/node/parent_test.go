@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ func newParent(t *testing.T, status int, heights ...int64) *fakeNode {
 	t.Helper()
 	n := newFakeNode(t, 100)
 	n.front = func(w http.ResponseWriter, r *http.Request) {
-		requested := r.Header.Get("X-Block-Height")
+		requested := cmp.Or(r.URL.Query().Get("x-block-height"), r.Header.Get("X-Block-Height"))
 		if r.URL.Path == storyProbe {
 			w.Header().Set("Cache-Status", `tipcache; hit; ttl=1; detail="memory"`)
 			w.Header().Set("X-Block-Height", requested)

@@ -93,6 +93,7 @@ type Answer struct {
 	Age        time.Duration // time since it was read, if Cached
 	Unkept     bool          // it must not be cached: it speaks of the node and not of the request or the state, or nodes contradict each other
 	Brief      bool          // it is cached only briefly: only the nodes' agreement shows that it is part of the state
+	Unsettled  bool          // a state read at Height may be that of the next block: see [Pool.Fetch]
 	NodeWorks  bool          // Story only, if Reason is Other: a probe can read this height, so the request may have caused the failure
 	Doubt      Doubt         // of a refusal: whether another node may say something else
 	Code       codes.Code    // of a refusal of an SDK node by REST or gRPC

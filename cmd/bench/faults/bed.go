@@ -255,7 +255,7 @@ func sentinels(ctx context.Context, b *bed) (url string) {
 }
 
 func cluster(ctx context.Context, b *bed) (url string) {
-	b.failover = b.Cluster(ctx, "tipcache:1:{"+b.chain.ChainID()+"}")
+	b.failover = b.Cluster(ctx, "tipcache:2:{"+b.chain.ChainID()+"}")
 	return b.failover.URL
 }
 

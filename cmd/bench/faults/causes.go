@@ -189,7 +189,7 @@ const leaseTime = 3 * time.Second
 func leasesHeld(hold time.Duration) fault {
 	return fault{name: "another writer renews all leases", hold: hold, withstood: true, cause: func(ctx context.Context, b *bed) {
 		for rig.Pause(ctx, leaseTime/30) {
-			entries, err := b.redis.Keys(ctx, "tipcache:1:{*}").Result()
+			entries, err := b.redis.Keys(ctx, "tipcache:2:{*}").Result()
 			if err != nil {
 				continue // ctx has ended, or Redis is away
 			}
