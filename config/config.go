@@ -69,7 +69,7 @@ type Chain struct {
 type Classes struct {
 	Live     Class         `yaml:"live"`
 	Params   Class         `yaml:"params"`
-	Negative time.Duration `yaml:"negative" reload:"true" must:"positive" doc:"How long a negative response is cached, such as an unknown address or a pruned height."`
+	Negative time.Duration `yaml:"negative" reload:"true" must:"positive" doc:"How long a negative response is cached, such as an unknown address or a pruned height. An unknown address is cached for two blocks, if those take longer."`
 }
 
 // Class says how long entries are served: in blocks while the tip is known, and in seconds

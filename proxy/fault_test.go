@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -96,7 +98,7 @@ func TestRequestOfSampledTraceIsASpan(t *testing.T) {
 	var log logtest.Log
 	spans := tracetest.NewInMemoryExporter()
 	never := sdktrace.ParentBased(sdktrace.NeverSample())
-	s := startChain(t, proxy.Options{Web: web.Options{Tracing: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)), AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+	s := startChain(t, proxy.Options{Web: web.Options{Tracing: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)), AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}})
 	s.get(t, anyPath, "Traceparent", sampled)
 	s.get(t, anyPath, "Traceparent", unsampled)
 	s.get(t, anyPath, "Traceparent", "nonsense")

@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"cmd":                    {"cmd/...", "config", "proxy/...", "cache/...", "upstream/..."},
 	"config":                 {"proxy/...", "cache/...", "upstream/..."},
 	"proxy":                  {"proxy/...", "cache", "cache/ahead", "upstream/node"},
-	"proxy/admin":            {},
+	"proxy/admin":            {"proxy/conn", "proxy/listener"},
 	"proxy/fallback":         {"proxy/failure", "proxy/limits", "proxy/record", "proxy/respond", "proxy/session", "proxy/stream", "proxy/web", "upstream", "upstream/account"},
 	"proxy/docs":             {"proxy/record", "proxy/limits", "proxy/respond", "proxy/session", "proxy/blocks", "proxy/dialect", "proxy/story", "proxy/story/documented", "proxy/cosmos", "proxy/collections", "proxy/stream", "proxy/web", "cache"},
 	"proxy/story/documented": {},

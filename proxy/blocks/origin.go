@@ -228,7 +228,8 @@ func IndexedExpiry(found, final bool, now time.Time, tip node.Tip) time.Time {
 const BrokenLife = time.Second
 
 // Expiry returns when an answer about the state expires in addition to its policy; zero for no such time. negative is
-// the lifetime of a negative answer that the state does not explain.
+// the lifetime of a negative answer. An answer that something is missing lasts for two blocks, if those take longer: it
+// cannot change before the next block, which may be late.
 func Expiry(a *node.Answer, now time.Time, tip node.Tip, negative time.Duration) time.Time {
 	if a.Brief && a.Reason == node.Refused {
 		return now.Add(negative)
@@ -238,8 +239,10 @@ func Expiry(a *node.Answer, now time.Time, tip node.Tip, negative time.Duration)
 		return time.Time{}
 	case node.FutureHeight:
 		return now.Add(tip.Interval / 4)
-	case node.Other:
+	case node.Other, node.Rejected:
 		return now.Add(BrokenLife)
+	case node.NotFound, node.BadInput:
+		return now.Add(max(negative, 2*tip.Interval))
 	default:
 		return now.Add(negative)
 	}

@@ -168,7 +168,7 @@ func TestAnswersExpireByTheirReason(t *testing.T) {
 		status   int
 	}{
 		node.OK: {0, 200}, node.Refused: {0, 404}, node.FutureHeight: {time.Second, 404}, node.Other: {blocks.BrokenLife, 502},
-		node.NotFound: {3 * time.Second, 404}, node.BadInput: {3 * time.Second, 400}, node.Pruned: {3 * time.Second, 404},
+		node.NotFound: {8 * time.Second, 404}, node.BadInput: {8 * time.Second, 400}, node.Pruned: {3 * time.Second, 404},
 	} {
 		expires, at := blocks.Expiry(&node.Answer{Reason: reason}, now, node.Tip{Interval: 4 * time.Second}, 3*time.Second), time.Time{}
 		if want.lifetime > 0 {

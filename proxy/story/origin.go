@@ -101,7 +101,7 @@ func (o *origin) Entry(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (
 		return nil, err
 	}
 	content.Failed = a.Reason == node.Other
-	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: o.expiry(a, now)}, nil
+	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: blocks.Expiry(a, now, o.Nodes.Tip(), o.Negative())}, nil
 }
 
 // sourceOf returns the Source of the content for an answer.
@@ -113,19 +113,6 @@ func (o *origin) sourceOf(a *node.Answer) uint64 {
 		return cache.Lasting
 	default:
 		return maphash.Bytes(o.seed, a.Body)
-	}
-}
-
-// expiry returns when a negative answer expires even if its policy keeps it longer, because an unknown item may exist after
-// the next block. It returns the zero time for other answers.
-func (o *origin) expiry(a *node.Answer, now time.Time) time.Time {
-	switch a.Reason {
-	case node.OK:
-		return time.Time{}
-	case node.Other, node.Rejected:
-		return now.Add(blocks.BrokenLife)
-	default:
-		return now.Add(o.Negative())
 	}
 }
 

@@ -22,6 +22,8 @@ type answerNodes struct {
 	node.Answer
 }
 
+func (n *answerNodes) Tip() node.Tip { return node.Tip{Known: true, Height: 1000, Interval: 4 * time.Second} }
+
 func (n *answerNodes) Fetch(context.Context, node.Request) (*node.Answer, error) {
 	return &n.Answer, nil
 }
@@ -49,10 +51,10 @@ func TestEntryHasTheStatusHeightAndLifetimeOfItsAnswer(t *testing.T) {
 		body     string
 	}{
 		{answer(node.OK, 100), 100, 0, `{"code":200,"msg":{"a":1},"error":""}`},
-		{answer(node.NotFound, 100), 100, 3 * time.Second, `{"code":404,"msg":{},"error":"nothing found at /bank/params: reason"}`},
-		{answer(node.BadInput, 100), 100, 3 * time.Second, `{"code":400,"msg":{},"error":"reason"}`},
+		{answer(node.NotFound, 100), 100, 8 * time.Second, `{"code":404,"msg":{},"error":"nothing found at /bank/params: reason"}`},
+		{answer(node.BadInput, 100), 100, 8 * time.Second, `{"code":400,"msg":{},"error":"reason"}`},
 		{answer(node.Pruned, 100), 0, 3 * time.Second, `{"code":404,"msg":{},"error":"reason"}`},
-		{answer(node.FutureHeight, 100), 0, 3 * time.Second, `{"code":400,"msg":{},"error":"reason"}`},
+		{answer(node.FutureHeight, 100), 0, time.Second, `{"code":400,"msg":{},"error":"reason"}`},
 		{answer(node.Other, 100), 100, blocks.BrokenLife, `{"code":502,"msg":{},"error":"reason"}`},
 	} {
 		for _, shape := range []Shape{Documented, Node} {
