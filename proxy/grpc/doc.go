@@ -9,7 +9,8 @@
 //     height in x-cosmos-block-height. For methods about blocks, transactions and the node, it answers with what a node
 //     answers now. broadcast.go sends a transaction, once. pass.go forwards all other methods as streams.
 //  4. replay.go answers repeated calls for a value in the fast lane of their connection, before all these steps.
-//  5. The status of a failed call is the node's, or derived from a failure (handler.go).
+//  5. health.go answers health checks, before all of this.
+//  6. The status of a failed call is the node's, or derived from a failure (handler.go).
 //
 // Messages are opaque bytes. Headers contain the height, as a node's do, and cache-status. There are none if no handler
 // of a method has run.

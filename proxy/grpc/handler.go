@@ -104,6 +104,9 @@ func (d *Handler) methodOf(name string) method {
 
 // serve answers the call, whose headers are in from. The error is a gRPC status.
 func (k *call) serve(from *http.Request) error {
+	if strings.HasPrefix(k.name, healthService) {
+		return k.serveHealth(from)
+	}
 	if k.o.State.ReadsState(k.name) && !k.isUnary(k.name) {
 		k.reflection.update(k.name)
 	}

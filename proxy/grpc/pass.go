@@ -22,6 +22,9 @@ import (
 // streamCost is the memory of a forwarded stream in addition to the windows of client and node, in bytes.
 const streamCost = 32 << 10
 
+// errStopping is the status of streams that end because the server stops.
+var errStopping = status.New(codes.Unavailable, "the server is about to stop")
+
 // pass forwards a stream to a node, once. Without a node's gRPC, it tries a method of the RPC.
 func (k *call) pass() (size int, err error) {
 	if k.o.Stream == nil {
@@ -162,7 +165,7 @@ func (k *call) sendBack(ctx context.Context, from *node.Stream, required int64) 
 			case errors.As(cause, new(*failure.Failure)):
 				return size, cause
 			case k.life.Err() != nil:
-				k.st = status.New(codes.Unavailable, "the server is about to stop")
+				k.st = errStopping
 			case cause != nil && !errors.Is(cause, ctx.Err()): // from receiving the client's message
 				k.st = status.Convert(cause)
 			case !errors.Is(err, io.EOF):

@@ -36,7 +36,7 @@ func (s *Stack) Repeat(rec *record.Record, serve func(*record.Record) (size int,
 }
 
 func (s *Stack) exchange(r *http.Request, rec *record.Record, answer http.Header, serve func() (size int, err error)) error {
-	s.arrive(r, rec)
+	s.Arrive(r, rec)
 	size, status, err := 0, http.StatusOK, s.admit(r, rec, answer)
 	if err == nil {
 		size, err = recovered(serve)

@@ -75,7 +75,7 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 		if s.o.Lane != nil {
 			rec.LaneSlot = s.laneSlot(c.Request)
 		}
-		s.arrive(c.Request, rec)
+		s.Arrive(c.Request, rec)
 		c.Writer = q
 		c.Status(http.StatusOK) // Gin begins with 404 for paths that it does not route
 		c.Writer.Header()[respond.RequestIDHeader] = rec.ID[:]

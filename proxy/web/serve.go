@@ -54,8 +54,8 @@ func (s *Stack) Oversized(r *http.Request) error {
 	return nil
 }
 
-// arrive sets the client of a record, and what it has seen.
-func (s *Stack) arrive(r *http.Request, rec *record.Record) {
+// Arrive sets the client of a record, and what it has seen.
+func (s *Stack) Arrive(r *http.Request, rec *record.Record) {
 	c := conn.Of(r)
 	rec.Session.Arrive(c.Seen())
 	if c != nil && r.Header[limits.ForwardedFor] == nil {

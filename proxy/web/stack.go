@@ -55,6 +55,8 @@ type Options struct {
 	Limits       limits.Limits // SetLimits replaces them
 	SharedLimits limits.Shared
 
+	Readiness *Readiness // for health checks by clients; nil means that the replica is always ready
+
 	AccessLog    io.Writer // receives a line of JSON per request; nil disables the access log
 	OnlyFailures bool      // log only requests with status 500 and above
 	SkipLog      float64   // share of successful requests (status below 400) that is not logged; default 0
@@ -111,6 +113,9 @@ func New(o Options, bodies *cache.Cache) *Stack {
 func (s *Stack) Gauge(name, help string, value func() float64) {
 	promauto.With(s.o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_proxy_" + name, Help: help}, value)
 }
+
+// Ready reports whether the replica is ready, and returns a channel that is closed when this changes.
+func (s *Stack) Ready() (ready bool, changed <-chan struct{}) { return s.o.Readiness.State() }
 
 // Logger returns the log of events.
 func (s *Stack) Logger() *slog.Logger { return s.o.Logger }

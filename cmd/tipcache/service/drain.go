@@ -16,6 +16,7 @@ func (s *Service) drain(public, admin *http.Server) error {
 	s.stopping.Store(true)
 	s.proxy.Drain()
 	notifySystemd(daemon.SdNotifyStopping)
+	s.check(context.Background())
 	if s.lane != nil {
 		s.lane.Drain()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -176,7 +177,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 		j.problems["draining"] = "finishing the last requests"
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) {
-		s.readiness.record(check, s.toLog(j, outages))
+		s.readiness.record(check, len(j.problems) == 0, s.toLog(j, outages))
 	}
 	return j
 }
@@ -225,10 +226,11 @@ const (
 	readinessTimeout = time.Second
 )
 
-// readinessLog logs each problem of readiness once when it begins and once when it ends.
+// readinessLog records whether the replica is ready, and logs each problem of readiness once when it begins and once when it ends.
 type readinessLog struct {
 	log    *slog.Logger
 	checks atomic.Int64 // number of checks that have begun
+	state  *web.Readiness
 
 	mu     sync.Mutex
 	last   int64                // number of the newest recorded check
@@ -244,14 +246,15 @@ func (l *readinessLog) works(part string, now bool) bool {
 	return l.worked[part]
 }
 
-// record logs the problems that a check found, unless a later check was recorded before.
-func (l *readinessLog) record(check int64, problems map[string]string) {
+// record sets the readiness, and logs the problems that a check found, unless a later check was recorded before.
+func (l *readinessLog) record(check int64, ready bool, problems map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if check < l.last {
 		return
 	}
 	l.last = check
+	l.state.Set(ready)
 	for _, part := range slices.Sorted(maps.Keys(problems)) {
 		if _, known := l.logged[part]; !known {
 			l.logged[part] = time.Now()
@@ -266,12 +269,17 @@ func (l *readinessLog) record(check int64, problems map[string]string) {
 	}
 }
 
+// check checks the parts for the log and for health checks by gRPC.
+func (s *Service) check(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
+	defer cancel()
+	s.judge(ctx)
+}
+
 // watchReadiness checks the parts until ctx ends.
 func (s *Service) watchReadiness(ctx context.Context) {
 	for upstream.Sleep(ctx, readinessEvery) == nil {
-		within, cancel := context.WithTimeout(ctx, readinessTimeout)
-		s.judge(within)
-		cancel()
+		s.check(ctx)
 		if s.certificate != nil {
 			s.certificate.Validity() // logs an expiry
 		}

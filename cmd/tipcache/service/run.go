@@ -107,6 +107,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 			defer cancel()
 			_ = s.pool.WaitHeight(ctx, 1) // clients are served even if no block is known: requests that name one are refused then
 		}
+		s.check(ctx)
 		if ctx.Err() == nil {
 			notifySystemd(daemon.SdNotifyReady)
 		}

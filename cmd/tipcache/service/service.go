@@ -89,7 +89,7 @@ type Service struct {
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
 	s := &Service{
 		cfg: cfg, running: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(),
-		readiness: &readinessLog{log: log.Logger, logged: map[string]time.Time{}, worked: map[string]bool{}},
+		readiness: &readinessLog{log: log.Logger, state: web.NewReadiness(), logged: map[string]time.Time{}, worked: map[string]bool{}},
 	}
 	s.onClose(log.Close)
 	for _, step := range []func(context.Context) error{
@@ -202,7 +202,7 @@ func (s *Service) openMetadata(context.Context) (err error) {
 func (s *Service) openProxy(context.Context) (err error) {
 	o := s.cfg.ProxyOptions()
 	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane, s.pool.Spare
-	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.logs.Requests, s.registry, s.tracing
+	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing, o.Web.Readiness = s.log, s.logs.Requests, s.registry, s.tracing, s.readiness.state
 	if s.redis != nil {
 		o.Web.SharedLimits.Redis = redis.NewBuckets(s.redis)
 	}
