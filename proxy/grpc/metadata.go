@@ -5,15 +5,32 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
+
+	"github.com/tipcache/tipcache/upstream/heights"
 )
 
 // binarySuffix is the suffix of metadata names with binary values, which HTTP carries in base64.
 const binarySuffix = "-bin"
 
-// fromNode returns the metadata of a node that may be passed to the client. gRPC-Web turns metadata into HTTP
+// statedHeight returns the height in the metadata of a node, or 0 unless the metadata has a single one that the chain may have
+// reached.
+func (k *call) statedHeight(md metadata.MD) int64 {
+	stated := md.Get(heightKey)
+	if len(stated) != 1 {
+		return 0
+	}
+	height, _ := strconv.ParseInt(stated[0], 10, 64)
+	if height <= 0 || height >= heights.ImpossibleHeight || !k.reader.Nodes.Tip().Allows(height) || strconv.FormatInt(height, 10) != stated[0] {
+		return 0
+	}
+	return height
+}
+
+// fromNode returns the metadata of a node that may be passed to the client, without a height that statedHeight ignores. gRPC-Web turns metadata into HTTP
 // headers of the public origin, so only names that neither browsers nor proxies interpret are passed. gRPC passes
 // all except the headers that nginx interprets.
 func (k *call) fromNode(md metadata.MD) metadata.MD {
@@ -24,7 +41,7 @@ func (k *call) fromNode(md metadata.MD) metadata.MD {
 		if web {
 			passes = strings.HasPrefix(name, "x-cosmos-") || strings.HasSuffix(name, binarySuffix) || slices.Contains(k.o.WebMetadata, name)
 		}
-		if passes {
+		if passes && (name != heightKey || k.statedHeight(md) > 0) {
 			passed[name] = values
 		}
 	}

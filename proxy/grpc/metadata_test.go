@@ -119,6 +119,50 @@ func TestFailedCallKeepsTheHeadersOfTheNode(t *testing.T) {
 	}
 }
 
+func TestFalseHeightsOfANodeAreLeftOut(t *testing.T) {
+	t.Parallel()
+	n := newRecordedNode(t)
+	d := open(t, n, true)
+	c := d.dial(t)
+	for name, tt := range map[string]struct {
+		stated []string
+		want   string
+	}{
+		"the newest block":    {[]string{"746"}, "746"},
+		"an earlier block":    {[]string{"14"}, "14"},
+		"the largest integer": {[]string{"9223372036854775807"}, ""},
+		"too far above":       {[]string{"1000000"}, ""},
+		"negative":            {[]string{"-5"}, ""},
+		"zero":                {[]string{"0"}, ""},
+		"not a number":        {[]string{"new"}, ""},
+		"with a sign":         {[]string{"+746"}, ""},
+		"twice":               {[]string{"746", "746"}, ""},
+		"two heights":         {[]string{"746", "14"}, ""},
+	} {
+		stated := metadata.MD{"x-cosmos-block-height": tt.stated, "x-cosmos-gas": {"7"}}
+		for part, service := range map[string]func(google.ServerStream) error{
+			"headers":  failWith(nil, stated, nil, "message"),
+			"trailers": failWith(nil, nil, stated, "message"),
+			"status":   failWith(status.New(codes.NotFound, "none"), nil, stated),
+		} {
+			n.setService(service)
+			r := invoke(t.Context(), c, "/x.Y/Z", "")
+			got := metadata.Join(r.header, r.trailer)
+			if height := strings.Join(got.Get("x-cosmos-block-height"), ","); height != tt.want || !slices.Contains(got.Get("x-cosmos-gas"), "7") {
+				t.Errorf("%s in %s: height = %q in %v, want %q and the other metadata", name, part, height, got, tt.want)
+			}
+			web, lines := d.callWebForTrailers(t, "/x.Y/Z")
+			height := web.Get("X-Cosmos-Block-Height")
+			for _, line := range lines {
+				if value, ok := strings.CutPrefix(line, "x-cosmos-block-height: "); ok {
+					height = value
+				}
+			}
+			expect.Equal(t, height, tt.want, "%s in %s: height by gRPC-Web", name, part)
+		}
+	}
+}
+
 func TestOnlyMetadataThatActsOnNothingIsAccepted(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"x-cosmos-block-height": true, "grpc-status-details-bin": true, "x_1.y": true,

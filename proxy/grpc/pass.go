@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -151,10 +150,7 @@ func (k *call) sendBack(ctx context.Context, from *node.Stream, required int64) 
 		message, err := from.Receive()
 		if first { // the node's headers have arrived, even if the call failed
 			header, _ := from.Header()
-			var height int64 // 0 if the node states it in the trailers, as since SDK 0.54
-			if stated := header.Get(heightKey); len(stated) > 0 {
-				height, _ = strconv.ParseInt(stated[0], 10, 64)
-			}
+			height := k.statedHeight(header) // 0 if the node states it in the trailers, as since SDK 0.54
 			if err := k.reader.CheckHeight(height, required); err != nil {
 				return 0, err
 			}

@@ -47,7 +47,7 @@ func (c *Clients) CookieSession(r *http.Request, chainID string, tip node.Tip) (
 	if sent, err := r.Cookie(cookieName(chainID)); err == nil {
 		t, _ = ParseToken(sent.Value)
 	}
-	if !isBelievable(t.Height, tip) {
+	if !tip.Allows(t.Height) {
 		return Token{}
 	}
 	return t

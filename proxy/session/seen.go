@@ -126,11 +126,8 @@ func (s *Session) Wanted(tip node.Tip) (height int64) {
 	if seen, givenUp := s.Seen(tip.Epoch); !givenUp {
 		height = seen
 	}
-	if isBelievable(s.Least, tip) {
+	if tip.Allows(s.Least) {
 		height = max(height, s.Least)
 	}
 	return height
 }
-
-// isBelievable reports whether the chain can have reached a height.
-func isBelievable(height int64, tip node.Tip) bool { return tip.Limit == 0 || height <= tip.Limit }

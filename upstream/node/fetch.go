@@ -157,7 +157,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		switch {
 		case err != nil:
 		case r.sentHeight(result.height) == 0:
-			if highest := f.pool.Tip().Limit; highest > 0 && answer.Height > highest { // implausible
+			if !f.pool.Tip().Allows(answer.Height) {
 				answer.Height = 0
 			}
 		case !answer.Cached && r.readsState():

@@ -24,6 +24,9 @@ type Tip struct {
 	Interval    time.Duration // learned time between two blocks
 }
 
+// Allows reports whether the chain may have a height already.
+func (t Tip) Allows(height int64) bool { return t.Limit == 0 || height <= t.Limit }
+
 // A Claim is a source's claim about its newest block.
 type Claim struct {
 	Height     int64
