@@ -34,6 +34,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 	formIsKnown := f.pool.knownForm(f.request.Keys)
 	f.broken, f.far, f.newest = false, false, 0
 	for _, e := range f.pool.endpoints() {
+		e = e.orBefore(f.request)
 		v := e.snapshot()
 		reach, serves := v.reach(height, tip), e.serves(f.request, chain)
 		switch {

@@ -55,6 +55,8 @@ type endpoint struct {
 
 	mu   sync.Mutex
 	view view
+
+	before atomic.Pointer[endpoint] // with the previous configuration, serves requests until this endpoint answers them; may be nil
 }
 
 // A view is the known state of an endpoint.

@@ -22,8 +22,9 @@ func (p *Pool) Configured() (all []Endpoint) {
 }
 
 // SetEndpoints replaces the nodes. It can be called while the pool is in use. Nodes with an unchanged configuration stay
-// connected. Requests in flight to a removed node continue for up to a minute, and its gRPC streams end. If an address is
-// invalid, it changes nothing and returns an error.
+// connected. A node whose address or headers changed serves requests with the previous ones until the new ones work. Requests in
+// flight to a removed node continue for up to a minute, and its gRPC streams end. If an address is invalid, SetEndpoints changes
+// nothing and returns an error.
 func (p *Pool) SetEndpoints(configured []Endpoint) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
@@ -53,13 +54,19 @@ func (p *Pool) SetEndpoints(configured []Endpoint) error {
 		p.metrics.reconnects.WithLabelValues(e.name)
 		p.chain.Add(e.blocks)
 	}
+	removed = p.handOver(next, added, removed)
 	p.members.Store(&next)
 	for _, e := range removed {
-		p.chain.Remove(e.blocks)
-		e.end()
-		p.retiring.Go(func() { p.retire(e) })
+		p.remove(e)
 	}
 	return nil
+}
+
+// remove stops following an endpoint and retires it.
+func (p *Pool) remove(e *endpoint) {
+	p.chain.Remove(e.blocks)
+	e.end()
+	p.retiring.Go(func() { p.retire(e) })
 }
 
 // retireTimeout is how long requests in flight to a removed node may take.
@@ -69,7 +76,7 @@ const retireTimeout = time.Minute
 func (p *Pool) retire(e *endpoint) {
 	ctx, cancel := context.WithTimeout(p.life, retireTimeout)
 	defer cancel()
-	for (e.queue.Load().InFlight > 0 || e.sending.Load() > 0) && upstream.Sleep(ctx, 100*time.Millisecond) == nil {
+	for upstream.Sleep(ctx, 100*time.Millisecond) == nil && (e.queue.Load().InFlight > 0 || e.sending.Load() > 0) { // a request may be about to begin
 	}
 	e.close()
 	if !slices.ContainsFunc(p.endpoints(), func(other *endpoint) bool { return other.name == e.name }) {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 func TestReplacedNodesFailNoRequest(t *testing.T) {
@@ -185,4 +187,75 @@ func TestHeadersOfANodeGoWithEveryRequestAndAreHidden(t *testing.T) {
 	if a, err := p.Fetch(t.Context(), Request{Path: "/staking/pool", Height: AtTip}); err == nil && strings.Contains(string(a.Body), "provider-secret") || err != nil && strings.Contains(err.Error(), "provider-secret") {
 		t.Errorf("Fetch = %+v, %v; want no secret", a, err)
 	}
+}
+
+// The second node does not respond, so each request needs the first one.
+func TestChangedNodeServesUntilItsNewConfigurationWorks(t *testing.T) {
+	for name, change := range map[string]func(e *Endpoint, round int){
+		"header":  func(e *Endpoint, round int) { e.Headers = http.Header{"X-Key": {fmt.Sprint("key", round)}} },
+		"address": func(e *Endpoint, round int) { e.REST += strings.Repeat("/", round%2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, n := startGRPC(t, "127.0.0.1:0", "story-1"), newFakeNode(t, 100)
+			n.grpc = server.address
+			dead := Endpoint{REST: "http://" + porttest.Address(t)}
+			p := run(t, Options{Endpoints: []Endpoint{n.endpoint(), dead}, BlockInterval: time.Minute})
+			wantTip(t, p, 100)
+			waitForGRPC(t, p, 0, "ok")
+			ctx, stop := context.WithCancel(t.Context())
+			var readers errgroup.Group
+			for _, r := range []Request{
+				{Path: "/staking/pool", Height: AtTip},
+				{Height: AtTip, Unpinned: true, Call: &Call{Method: "status", Params: func(int64) json.RawMessage { return json.RawMessage(`{}`) }}},
+				{Height: AtTip, Invoke: &Invocation{Method: aMethod}},
+			} {
+				readers.Go(func() error {
+					for ctx.Err() == nil {
+						if _, err := p.Fetch(within(t, time.Minute), r); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			for round := range 50 {
+				e := n.endpoint()
+				change(&e, round)
+				expect.NoError(t, p.SetEndpoints([]Endpoint{e, dead}))
+				time.Sleep(time.Duration(round%5) * 10 * time.Millisecond)
+			}
+			stop()
+			if err := readers.Wait(); err != nil {
+				t.Errorf("Fetch = %v, want every request answered", err)
+			}
+			expect.Eventually(t, "the last configuration is the only one", func() bool {
+				n.mu.Lock()
+				defer n.mu.Unlock()
+				return p.endpoints()[0].before.Load() == nil && len(n.sockets) == 1
+			})
+		})
+	}
+}
+
+func TestNodeWithANewAddressThatDoesNotRespondIsReadAtItsOldOne(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	for range 3 {
+		expect.NoError(t, p.SetEndpoints([]Endpoint{{REST: "http://" + porttest.Address(t)}}))
+		if a := mustFetch(t, p, Request{Height: AtTip}); !isFrom(a, n) {
+			t.Errorf("answer = %s, want one of the old address", a.Body)
+		}
+	}
+	n.commit(101)
+	wantTip(t, p, 101)
+	other := newFakeNode(t, 101)
+	expect.NoError(t, p.SetEndpoints([]Endpoint{other.endpoint()}))
+	expect.Eventually(t, "an answer of the new address", func() bool { return isFrom(mustFetch(t, p, Request{Height: AtTip}), other) })
+	expect.Eventually(t, "the end of the subscription to the old address", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return len(n.sockets) == 0
+	})
 }
