@@ -78,7 +78,8 @@ func newFilling(store *collections.Store, o indexer.Options) (f *filling, err er
 	return f, err
 }
 
-// run fills the store, after a rebuild if again is true. An admin listener reports the progress of both.
+// run fills the store, or rebuilds it if again is true, and then follows the chain if o.Follow is true. An admin listener reports
+// the progress.
 func (r *indexRun) run(ctx context.Context, store *collections.Store, o indexer.Options, admin string, again bool) error {
 	served, err := newFilling(store, o)
 	if err != nil {
@@ -96,7 +97,7 @@ func (r *indexRun) run(ctx context.Context, store *collections.Store, o indexer.
 			r.log.Info("rebuild interrupted, the next one continues it")
 		}
 	}
-	if err == nil {
+	if err == nil && (o.Follow || !again) {
 		err = r.fill(ctx, served, o.Follow)
 	}
 	stop()
@@ -169,6 +170,7 @@ func (r *indexRun) rebuild(ctx context.Context, served *filling, o indexer.Optio
 		return fmt.Errorf("rebuild: the store was replaced if the second store is empty now, and is unchanged otherwise: %w", err)
 	}
 	r.log.Info("rebuild swapped into the store", "block", second.indexer.Status().Cursor.Block)
+	fmt.Fprintf(r.std.out, "%s is rebuilt up to block %d\n", store.Name(), second.indexer.Status().Cursor.Block)
 	return store.DropShadow(ctx)
 }
 

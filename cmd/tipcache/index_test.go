@@ -301,6 +301,28 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 	}
 }
 
+func TestRebuildEndsWhileAnotherProcessIndexes(t *testing.T) {
+	t.Parallel()
+	url := postgresURL(t)
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	expect.Value(runCommand(t, indexArgs(d, url)...))(t)
+	store := openURL(t, url)
+	leading, ended := make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	go func() {
+		ended <- store.Lead(ctx, func(ctx context.Context) error { close(leading); <-ctx.Done(); return ctx.Err() })
+	}()
+	<-leading
+	out := &logtest.Log{}
+	expect.NoError(t, run(ctx, indexArgs(d, url, "--rebuild"), streams{out, io.Discard}))
+	if ctx.Err() != nil || !strings.Contains(out.String(), "is rebuilt up to block") {
+		t.Errorf("output of a rebuild while another process has the lock = %q, %v; want its end", out, ctx.Err())
+	}
+	cancel()
+	expect.ErrorIs(t, <-ended, context.Canceled, "Lead")
+	expectChain(t, store, d)
+}
+
 func TestRebuildStartsAgainAfterAnUnusableOne(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
