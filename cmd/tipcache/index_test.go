@@ -424,6 +424,37 @@ func (d *lockDriver) Lead(ctx context.Context, work func(context.Context) error)
 	return work(ctx)
 }
 
+// A readOnlyDriver cannot be written.
+type readOnlyDriver struct{ lockDriver }
+
+func (d *readOnlyDriver) Lead(context.Context, func(context.Context) error) error {
+	d.leads++
+	return collections.Unusable(errors.New("the connection is read-only"))
+}
+
+func TestIndexerThatCannotAcquireLockTriesLessAndLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &readOnlyDriver{}
+		store := collections.New("read-only", d, collections.Options{})
+		o := indexer.Options{Network: indexer.Networks()["story"], Store: store, Follow: true}
+		o.Endpoints = []string{"http://127.0.0.1:1"}
+		x := expect.Value(indexer.New(o))(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- service.KeepIndexing(ctx, store, x, slog.New(slog.DiscardHandler)) }()
+		time.Sleep(time.Minute)
+		s := x.Status()
+		if s.State() != "failed" || !strings.Contains(fmt.Sprint(s.Err), "the connection is read-only") {
+			t.Errorf("state = %s, %v, want failed with the reason", s.State(), s.Err)
+		}
+		expect.ErrorIs(t, <-ended, context.DeadlineExceeded, "KeepIndexing")
+		if d.leads < 8 || d.leads > 16 {
+			t.Errorf("attempts in 5 minutes = %d, want 8 to 16", d.leads)
+		}
+	})
+}
+
 func TestIndexerThatMakesNoProgressReleasesLockAndKeepsItsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &lockDriver{}

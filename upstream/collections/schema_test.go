@@ -50,7 +50,7 @@ func TestStoreOfNextSchemaVersionCanBeUsed(t *testing.T) {
 			d.execute(t, "ALTER TABLE "+table+" ADD COLUMN added integer NOT NULL DEFAULT 7")
 		}
 		d.execute(t, fmt.Sprintf(d.version, schemaVersion+1))
-		if _, total, err := sqlstore.Check(t.Context(), d.url, collections.Options{}); err != nil || total != 3 {
+		if _, total, err := sqlstore.Check(t.Context(), d.url, collections.Options{}, false); err != nil || total != 3 {
 			t.Errorf("Check = %d collections, %v, want 3", total, err)
 		}
 		for name, s := range map[string]*collections.Store{"running": running, "restarted": open(t, d.url, collections.Options{})} {
@@ -81,7 +81,7 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 			expect.NoError(t, s.Close())
 			d.execute(t, fmt.Sprintf(d.version, version))
 			_, opening := drivers.Open(t.Context(), d.url, collections.Options{})
-			_, _, checking := sqlstore.Check(t.Context(), d.url, collections.Options{})
+			_, _, checking := sqlstore.Check(t.Context(), d.url, collections.Options{}, false)
 			for name, err := range map[string]error{"Open": opening, "Check": checking} {
 				if !errors.Is(err, collections.ErrSchemaVersion) || !strings.Contains(err.Error(), fmt.Sprint("version ", version)) ||
 					!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
@@ -119,7 +119,7 @@ func TestStoreOfOlderSchemaVersionIsChanged(t *testing.T) {
 	for _, version := range []int{4, 5} {
 		testEachDatabase(t, func(t *testing.T, d database) {
 			createOlder(t, d, version)
-			found, _, err := sqlstore.Check(t.Context(), d.url, collections.Options{})
+			found, _, err := sqlstore.Check(t.Context(), d.url, collections.Options{}, false)
 			expect.NoError(t, err)
 			expect.Contains(t, found, fmt.Sprintf("schema version %d, which the next start changes to 6", version), "result of Check")
 			var opening sync.WaitGroup
@@ -139,7 +139,7 @@ func TestStoreOfOlderSchemaVersionIsChanged(t *testing.T) {
 			expect.Equal(t, expect.Value(s.Mark(t.Context()))(t).Cursor, cursorAt(10), "cursor")
 			expect.NoError(t, s.Apply(t.Context(), cursorAt(10), tallyTo(20)))
 			expect.Equal(t, list(t, s, collections.Query{}).Total, 2, "total")
-			found, _, err = sqlstore.Check(t.Context(), d.url, collections.Options{})
+			found, _, err = sqlstore.Check(t.Context(), d.url, collections.Options{}, false)
 			if err != nil || strings.Contains(found, "schema version") {
 				t.Errorf("Check after the change = %s, %v, want no difference of versions", found, err)
 			}
@@ -154,7 +154,7 @@ func TestReadOnlyConnectionDoesNotChangeSchema(t *testing.T) {
 	createOlder(t, d, 5)
 	readOnly := url + "&default_transaction_read_only=on"
 	_, opening := drivers.Open(t.Context(), readOnly, collections.Options{})
-	_, _, checking := sqlstore.Check(t.Context(), readOnly, collections.Options{})
+	_, _, checking := sqlstore.Check(t.Context(), readOnly, collections.Options{}, false)
 	for name, err := range map[string]error{"Open": opening, "Check": checking} {
 		if !errors.Is(err, collections.ErrSchemaVersion) || !strings.Contains(err.Error(), "this connection is read-only") {
 			t.Errorf("%s = %v, want ErrSchemaVersion because the connection is read-only", name, err)
@@ -162,6 +162,11 @@ func TestReadOnlyConnectionDoesNotChangeSchema(t *testing.T) {
 	}
 	open(t, url, collections.Options{})
 	expect.Equal(t, expect.Value(open(t, readOnly, collections.Options{}).Mark(t.Context()))(t).Cursor, cursorAt(10), "cursor")
+	for url, want := range map[string]error{url: nil, readOnly: sqlstore.ErrReadOnly} {
+		if _, _, err := sqlstore.Check(t.Context(), url, collections.Options{}, true); !errors.Is(err, want) {
+			t.Errorf("Check of %s for an indexer = %v, want %v", url, err, want)
+		}
+	}
 }
 
 func TestSchemaIsCreatedCompletelyOrNotAtAll(t *testing.T) {

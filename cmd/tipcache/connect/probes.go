@@ -105,7 +105,7 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	case "sqlite":
 		return findFile(ctx, cfg, path)
 	case "postgres", "postgresql":
-		version, total, err := sqlstore.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
+		version, total, err := sqlstore.Check(ctx, cfg.Collections.Store, cfg.StoreOptions(), cfg.Index.Enabled)
 		return describeStore(version, total, cfg, err)
 	}
 	store, err := parts.OpenStore(ctx, cfg, nil, slog.New(slog.DiscardHandler), nil)
@@ -139,7 +139,7 @@ func findFile(ctx context.Context, cfg config.Config, path string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	_, total, err := sqlstore.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
+	_, total, err := sqlstore.Check(ctx, cfg.Collections.Store, cfg.StoreOptions(), cfg.Index.Enabled)
 	return describeStore(fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), total, cfg, err)
 }
 

@@ -146,6 +146,8 @@ func ignoreServerClosed(err error) error {
 const (
 	// leadAgain is the pause before a process that lost the lock, or released it, waits for it again. Others try each second.
 	leadAgain = 2 * time.Second
+	// maxLeadPause is the maximum of this pause, which doubles while the lock cannot be acquired.
+	maxLeadPause = 30 * time.Second
 	// maxStuck is how long an indexer may make no progress before it leaves the lock to others, whose execution clients may
 	// work. It is longer than the periods of the alerts.
 	maxStuck = 10 * time.Minute
@@ -154,13 +156,26 @@ const (
 // KeepIndexing fills a store while this process has the lock, until ctx ends or an error that a retry
 // cannot fix.
 func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Indexer, log *slog.Logger) error {
-	for last := ""; ; { // the last logged error
-		err := store.Lead(ctx, func(ctx context.Context) error { return runUntilStuck(ctx, x) })
+	last, pause := "", leadAgain // the last logged error, and the next pause
+	for {
+		waiting, leads := context.WithCancel(ctx)
+		var watching sync.WaitGroup
+		watching.Go(func() { x.WatchLeader(waiting) })
+		stopWatching := func() { leads(); watching.Wait() }
+		err := store.Lead(ctx, func(ctx context.Context) error {
+			stopWatching()
+			pause = leadAgain
+			return runUntilStuck(ctx, x)
+		})
+		stopWatching()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if x.Status().Ended || errors.Is(err, collections.ErrNotIndexed) {
 			return err
+		}
+		if upstream.KindOf(err) == upstream.BadAnswer { // of the store, whose outage is reported elsewhere
+			x.SetWaiting(err)
 		}
 		level := slog.LevelWarn
 		if text := fmt.Sprint(err); text == last {
@@ -169,9 +184,10 @@ func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Inde
 			last = text
 		}
 		log.Log(ctx, level, "indexing interrupted, trying again", "error", err)
-		if err := upstream.Sleep(ctx, leadAgain); err != nil {
+		if err := upstream.Sleep(ctx, pause); err != nil {
 			return err
 		}
+		pause = min(2*pause, maxLeadPause)
 	}
 }
 

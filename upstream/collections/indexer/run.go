@@ -61,6 +61,7 @@ const maxRetry = 30
 // endpoints only after Options.Doubt. With Follow, only ErrOtherChain and ErrImported end it.
 func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
+	x.SetWaiting(nil)
 	x.status.change(func(s *Status) {
 		before := s.Err // remains until it makes progress
 		if s.Ended {

@@ -35,6 +35,8 @@ type status struct {
 	mu    sync.Mutex
 	s     Status
 	ended time.Time // when the last Run ended
+
+	waiting error // why nobody indexes while Run does not run; nil if unknown
 }
 
 // Status returns the indexer's progress.
@@ -47,7 +49,7 @@ func (x *Indexer) Status() Status {
 	switch trouble := x.pool.Trouble(x.o.Grace); {
 	case s.Ended:
 	case !s.Running && time.Since(x.status.ended) > x.o.Grace:
-		s.Err = nil // another indexer works; until then, this one may run again at once
+		s.Err = x.status.waiting // nil if another indexer works; until then, this one may run again at once
 	case trouble != nil:
 		s.Err = trouble
 	}
@@ -168,7 +170,7 @@ var states = []struct {
 }{
 	{"waiting", nil}, {"running", nil}, {"unverified", nil}, {"lagging", errLagging}, {"other_chain", ErrOtherChain}, {"diverged", ErrDiverged},
 	{"forbidden", ErrForbidden}, {"unreachable", evm.ErrUnreachable}, {"no_contract", ErrNoContract},
-	{"incomplete", ErrIncomplete}, {"failed", nil},
+	{"incomplete", ErrIncomplete}, {"leader_stalled", ErrLeaderStalled}, {"failed", nil},
 }
 
 // State returns the state of an Indexer in one word.

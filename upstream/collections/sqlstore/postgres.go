@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,6 +30,8 @@ const (
 type postgresEngine struct {
 	pool *pgxpool.Pool
 	hide *strings.Replacer // redacts the password, which a server or a proxy may echo
+
+	readOnly atomic.Bool // a connection could not write, so the next leader replaces all
 }
 
 func (e *postgresEngine) open(ctx context.Context, s *store) error {
@@ -79,7 +82,7 @@ func setDefaults(config *pgxpool.Config, o collections.Options) {
 
 func newPostgres(name string, pool *pgxpool.Pool, hide *strings.Replacer, o collections.Options) *store {
 	db := stdlib.OpenDBFromPool(pool)
-	return &store{dialect: postgresDialect, engine: &postgresEngine{pool, hide}, name: name, log: o.Logger, readers: db, writer: db, patience: o.Timeout}
+	return &store{dialect: postgresDialect, engine: &postgresEngine{pool: pool, hide: hide}, name: name, log: o.Logger, readers: db, writer: db, patience: o.Timeout}
 }
 
 // postgresName returns the database's URL without user and password.
@@ -132,8 +135,14 @@ func (e *postgresEngine) failed(err error) error {
 		}
 		err = upstream.Reword(err, strings.Join(slices.Compact(causes), "; "))
 	}
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == readOnlyCode {
+		e.readOnly.Store(true)
+	}
 	return postgresError(upstream.RedactError(err, e.hide))
 }
+
+// readOnlyCode is the SQLSTATE of a write on a connection that cannot write, as to a server that a failover has made a standby.
+const readOnlyCode = "25006"
 
 // lost reports whether an established connection broke.
 func lost(err error) bool {

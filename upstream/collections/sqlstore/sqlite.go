@@ -112,7 +112,7 @@ func (e *sqliteEngine) close() {
 }
 
 // lead uses no lock, because a file is meant for one process. Apply is safe with several.
-func (sqliteEngine) lead(ctx context.Context, work func(context.Context) error) error {
+func (sqliteEngine) lead(ctx context.Context, _ *store, work func(context.Context) error) error {
 	return work(ctx)
 }
 

@@ -46,7 +46,7 @@ type engine interface {
 	// close releases the connections that it holds.
 	close()
 	// lead calls work while holding the lock of the database, if it has one.
-	lead(ctx context.Context, work func(context.Context) error) error
+	lead(ctx context.Context, s *store, work func(context.Context) error) error
 }
 
 // A dialect is the SQL in which the databases differ: parts of statements and whole statements. Empty statements are skipped.
@@ -88,40 +88,6 @@ func Open(ctx context.Context, url string, o collections.Options) (string, colle
 	return s.name, s, nil
 }
 
-// Check returns the version of the database and the number of collections in it, or the error that Open would return for its
-// schema. It writes nothing. A database file must exist.
-func Check(ctx context.Context, url string, o collections.Options) (version string, total int64, err error) {
-	s, err := connect(ctx, url, o.WithDefaults(), true)
-	if err != nil {
-		return "", 0, err
-	}
-	defer s.Close()
-	waiting, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
-	err = whileLocked(waiting, func() error {
-		conn, err := s.readers.Conn(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		found, err := s.findSchema(ctx, conn)
-		if found > 0 {
-			err = conn.QueryRowContext(ctx, selectTotal).Scan(&total)
-		}
-		if err == nil {
-			err = conn.QueryRowContext(ctx, s.selectVersion).Scan(&version)
-		}
-		if found > 0 && found < schemaVersion {
-			version += fmt.Sprintf(", schema version %d, which the next start changes to %d", found, schemaVersion)
-		}
-		return err
-	})
-	if err != nil {
-		return "", 0, fmt.Errorf("collections: %w", s.failed(err))
-	}
-	return version, total, nil
-}
-
 const selectTotal = "SELECT total FROM collections_state"
 
 // connect returns a store that has not connected yet. If existing is true, it creates no database file.
@@ -136,7 +102,7 @@ func (s *store) Lead(ctx context.Context, work func(context.Context) error) erro
 	if err := s.ready(ctx); err != nil {
 		return s.failed(err)
 	}
-	return s.lead(ctx, work)
+	return s.lead(ctx, s, work)
 }
 
 func (s *store) Ping(ctx context.Context) error {
