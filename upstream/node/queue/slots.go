@@ -29,7 +29,7 @@ type Request struct {
 // Options of Slots.
 type Options struct {
 	Limit   int           // maximum number of concurrent requests; 0 adapts it to the endpoint
-	MaxWait time.Duration // how long foreground requests wait; background requests wait until their context ends
+	MaxWait time.Duration // how long foreground requests wait; scans and background requests wait until their context ends
 
 	// Headers returns the number of the endpoint's block headers that arrived with the usual delay, and of those that
 	// arrived later or are overdue. The counts never decrease. Required if Limit is 0.
@@ -95,6 +95,8 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 		queue = &s.unknown
 	case r.Background:
 		queue, patience = &s.background, forever
+	case r.Cost == Scan: // only one runs at a time, so its turn may be late although the endpoint has capacity
+		patience = forever
 	}
 	s.mu.Lock()
 	w := queue.push(r)

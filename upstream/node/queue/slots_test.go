@@ -152,15 +152,16 @@ func TestConcurrencyStaysWithinTheLimit(t *testing.T) {
 
 func TestAcquireFailsAfterMaxWait(t *testing.T) {
 	tests := []struct {
-		name       string
-		background bool
-		deadline   time.Duration
-		want       error
-		after      time.Duration
+		name     string
+		request  Request
+		deadline time.Duration
+		want     error
+		after    time.Duration
 	}{
-		{"a foreground request leaves the queue", false, time.Hour, ErrLate, 2 * time.Second},
-		{"the context of a foreground request ends sooner", false, time.Second, context.DeadlineExceeded, time.Second},
-		{"a background request stays until its context ends", true, time.Minute, context.DeadlineExceeded, time.Minute},
+		{"a foreground request leaves the queue", Request{}, time.Hour, ErrLate, 2 * time.Second},
+		{"the context of a foreground request ends sooner", Request{}, time.Second, context.DeadlineExceeded, time.Second},
+		{"a background request stays until its context ends", Request{Background: true}, time.Minute, context.DeadlineExceeded, time.Minute},
+		{"a scan stays until its context ends", Request{Cost: Scan}, time.Minute, context.DeadlineExceeded, time.Minute},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -170,7 +171,7 @@ func TestAcquireFailsAfterMaxWait(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 				defer cancel()
 				start := time.Now()
-				_, err := l.Acquire(ctx, Request{Background: tt.background})
+				_, err := l.Acquire(ctx, tt.request)
 				if !errors.Is(err, tt.want) || time.Since(start) != tt.after {
 					t.Errorf("Acquire = %v after %s, want %v after %s", err, time.Since(start), tt.want, tt.after)
 				}
