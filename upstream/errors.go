@@ -54,6 +54,7 @@ type Error struct {
 	RetryAfter time.Duration // when to retry; 0 if unknown
 	Provoked   bool          // the request is to blame: any client can cause it at will
 	Said       *Said         // for clients of the same API; may be nil
+	MayHaveRun bool          // a request that changes state was sent, so the upstream may have executed it
 }
 
 // Said is an error of a server in front of the upstream, in the form of the upstream's API.
@@ -61,9 +62,10 @@ type Said struct {
 	API  API
 	Code int64
 	Text string // at most MaxSaid bytes, without credentials
+	Data string // RPC only: more about the error, like Text; "" for none
 }
 
-// MaxSaid is the maximum length of Said.Text in bytes.
+// MaxSaid is the maximum length of Said.Text and Said.Data, in bytes.
 const MaxSaid = 256
 
 // API is an interface of a chain node whose errors have codes of their own.
@@ -93,6 +95,12 @@ func (e *Error) Error() string {
 
 // Unwrap returns Err for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
+
+// MayHaveRun reports whether an upstream may have executed a request that changes state, although it gave no usable answer.
+func MayHaveRun(err error) bool {
+	silent, ok := errors.AsType[*Error](err)
+	return ok && silent.MayHaveRun
+}
 
 // KindOf returns the kind of the [Error] that err wraps, or 0.
 func KindOf(err error) Kind {

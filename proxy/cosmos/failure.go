@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // codes are the gRPC codes for the HTTP statuses of tipcache's own errors. All other statuses have unknownCode.
@@ -27,14 +28,21 @@ var errNotImplemented = &failure.Failure{Status: http.StatusNotImplemented, Publ
 // RenderFailure renders a failure in the form of the node's errors.
 func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
+	if upstream.MayHaveRun(f) {
+		return f.Status, respond.JSON, errorBody(unknownCode, f.Public)
+	}
 	return f.Status, respond.JSON, ErrorBody(f.Status, f.Public)
 }
 
 // ErrorBody returns the body of an error response.
 func ErrorBody(status int, text string) []byte {
+	return errorBody(cmp.Or(codes[status], unknownCode), text)
+}
+
+func errorBody(code int, text string) []byte {
 	var quoted bytes.Buffer
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false) // like the node
 	_ = encoder.Encode(text)     // a string always encodes
-	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, cmp.Or(codes[status], unknownCode), bytes.TrimSpace(quoted.Bytes()))
+	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, code, bytes.TrimSpace(quoted.Bytes()))
 }

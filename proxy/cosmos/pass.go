@@ -2,8 +2,10 @@ package cosmos
 
 import (
 	"cmp"
+	"encoding/base64"
 
 	"github.com/gin-gonic/gin"
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -15,9 +17,12 @@ import (
 // txs begins the paths about transactions.
 const txs = "/cosmos/tx/v1beta1"
 
+// broadcastPath sends a transaction to the mempool. Nodes ignore a height that the request names.
+const broadcastPath = txs + "/txs"
+
 // posts are the paths that accept POST. Their responses are not cached.
 var posts = []post{
-	{path: txs + "/txs", name: "tx_broadcast"}, {path: txs + "/simulate", name: "tx_simulate"},
+	{path: broadcastPath, name: "tx_broadcast"}, {path: txs + "/simulate", name: "tx_simulate"},
 	{path: txs + "/decode", name: "tx_decode"}, {path: txs + "/encode", name: "tx_encode"},
 	{path: txs + "/decode/amino", name: "tx_decode_amino"}, {path: txs + "/encode/amino", name: "tx_encode_amino"},
 	{path: "/ibc/core/client/v1/verify_membership", name: "ibc_verify_membership", reads: true},
@@ -46,21 +51,23 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	ctx := p.Deadline(c.Request, rec)
 	defer ctx.Release()
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client, OneNode: !p.reads,
-		Post: &node.Post{Body: body, Type: respond.JSON, Reads: p.path != txs+"/txs"}}
+		Post: &node.Post{Body: body, Type: respond.JSON, Reads: p.path != broadcastPath}}
 	var hs blocks.Heights
-	if p.reads {
+	if p.path != broadcastPath {
 		if hs, err = p.ReadHeights(c.Request); err != nil {
 			return err
 		}
+		r.Height, r.Unpinned = cmp.Or(hs.Pinned, node.AtTip), hs.Pinned == 0 && !p.reads
+	}
+	if p.reads {
 		if _, err = p.AwaitBlock(ctx, c.Request, rec, &blocks.Query{Kind: p.kind, Heights: hs}); err != nil {
 			return err
 		}
-		r.Height, r.Unpinned = cmp.Or(hs.Pinned, node.AtTip), false
 	} else if err := p.posting.Acquire(ctx, client); err != nil {
 		return err
 	}
 	a, err := p.Nodes.Fetch(ctx, r)
-	if err == nil && a.Reason == node.Ambiguous && p.path != txs+"/txs" { // perhaps the node has just started and cannot read its latest state: read at the tip
+	if err == nil && a.Reason == node.Ambiguous && r.Unpinned && p.path != broadcastPath { // perhaps the node has just started and cannot read its latest state: read at the tip
 		r.Unpinned = false
 		a, err = p.Nodes.Fetch(ctx, r)
 	}
@@ -68,7 +75,7 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 		err = p.CheckHeight(a.Height, hs.Min)
 	}
 	if err != nil {
-		return err
+		return blocks.OfBroadcast(err, transactionIn(body), broadcastPath+"/%X?wait=20s")
 	}
 	rec.Blameless = a.Reason != node.Other // errors of a transaction are caused by the client
 	header := c.Writer.Header()
@@ -78,4 +85,15 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	}
 	respond.Send(c.Writer, c.Request, a.NodeStatus, a.Type, a.Body)
 	return nil
+}
+
+// transactionIn returns the transaction in the body of a broadcast; nil for none.
+func transactionIn(body []byte) []byte {
+	members := gjson.GetManyBytes(body, "tx_bytes", "txBytes")
+	canonical, ok := data(cmp.Or(members[0].Str, members[1].Str))
+	tx, err := base64.URLEncoding.DecodeString(canonical)
+	if !ok || err != nil || len(tx) == 0 {
+		return nil
+	}
+	return tx
 }

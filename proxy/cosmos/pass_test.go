@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -80,7 +81,7 @@ func TestPostIsRetriedOnlyIfItReadsState(t *testing.T) {
 	}
 }
 
-func TestOnlyPostThatReadsStateIsReadAtAHeight(t *testing.T) {
+func TestPostIsReadAtTheHeightThatItNames(t *testing.T) {
 	const verify = "/ibc/core/client/v1/verify_membership"
 	for name, tt := range map[string]struct {
 		path, height string
@@ -91,6 +92,10 @@ func TestOnlyPostThatReadsStateIsReadAtAHeight(t *testing.T) {
 		"a read":                       {verify, "", node.AtTip, false, 0},
 		"a read at a height":           {verify, "90", 90, false, 0},
 		"a read at a malformed height": {verify, "x", 0, false, 400},
+		"a simulation":                 {txs + "/simulate", "", node.AtTip, true, 0},
+		"a simulation at a height":     {txs + "/simulate", "90", 90, false, 0},
+		"a decoding at a height":       {txs + "/decode", "90", 90, false, 0},
+		"an encoding at no height":     {txs + "/encode", "x", 0, false, 400},
 		"a transaction":                {txs + "/txs", "x", node.AtTip, true, 0},
 		"a form":                       {"form", "", 0, false, 501},
 	} {
@@ -208,5 +213,51 @@ func TestABCIQueryReadsOnlyKeysOfStores(t *testing.T) {
 			t.Errorf("error of %s = %v, want status %d", query, err, want)
 		}
 		expect.Equal(t, nodes.reads > 0, want == 0, "whether %s reads the node", query)
+	}
+}
+
+func TestFailedPostIsReadFromAnotherNodeOnlyIfItReadsState(t *testing.T) {
+	for path, want := range map[string]bool{"/ibc/core/client/v1/verify_membership": false, txs + "/simulate": true, txs + "/txs": true} {
+		nodes := &postNodes{answers: []*node.Answer{{NodeStatus: 200, Body: []byte("done")}}}
+		_, err := servePost(t, nodes, path, http.Header{cosmosHeader: {"90"}})
+		expect.NoError(t, err)
+		expect.Equal(t, nodes.last.OneNode, want, "OneNode of %s", path)
+		expect.Equal(t, nodes.last.Post.Reads, path != txs+"/txs", "Reads of %s", path)
+	}
+}
+
+// silentNodes give no reply to a request that they may have executed.
+type silentNodes struct {
+	atTip
+	mayHaveRun bool
+}
+
+func (n silentNodes) Fetch(context.Context, node.Request) (*node.Answer, error) {
+	return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node cannot be reached", MayHaveRun: n.mayHaveRun}
+}
+
+func TestBroadcastWithoutReplyGetsItsHash(t *testing.T) {
+	const (
+		hash    = "/cosmos/tx/v1beta1/txs/01BA4719C80B6FE911B091A7C05124B64EEECE964E09C058EF8F9805DACA546B?wait=20s" // of 0a
+		unknown = `{"code":2,"message":"the chain node did not answer, so it is not known whether it has the transaction`
+	)
+	for name, tt := range map[string]struct {
+		body       string
+		mayHaveRun bool
+		status     int
+		parts      []string
+	}{
+		"sent":               {`{"tx_bytes":"Cg==","mode":"BROADCAST_MODE_SYNC"}`, true, 504, []string{unknown, hash}},
+		"sent, in camels":    {`{"txBytes":"Cg=="}`, true, 504, []string{unknown, hash}},
+		"sent, not base64":   {`{"tx_bytes":"?"}`, true, 504, []string{unknown + `"`}},
+		"sent, without JSON": {`x`, true, 504, []string{unknown + `"`}},
+		"not sent":           {`{"tx_bytes":"Cg=="}`, false, 502, []string{`{"code":14,"message":"the chain node cannot be reached"`}},
+	} {
+		c, _ := gin.CreateTestContext(httptest.NewRecorder())
+		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, txs+"/txs", strings.NewReader(tt.body))
+		route, _ := handlerFor(t, silentNodes{mayHaveRun: tt.mayHaveRun}).Route(c.Request)
+		f := failure.Of(route.Serve(c, &record.Record{Start: time.Now()}))
+		status, _, body := route.Render(c.Request, http.Header{}, f)
+		expect.Response(t, name, status, string(body), tt.status, tt.parts...)
 	}
 }

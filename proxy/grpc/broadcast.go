@@ -28,7 +28,9 @@ func (k *call) broadcast(message []byte, hs blocks.Heights) (size int, err error
 			return k.broadcastByRPC(ctx, r, message)
 		}
 		r.Invoke = &node.Invocation{Method: k.name, Message: message, Write: true}
-		return k.sendAnswer(k.reader.Nodes.Fetch(ctx, r))
+		a, err := k.reader.Nodes.Fetch(ctx, r)
+		tx, _ := readBroadcast(message)
+		return k.sendAnswer(a, ofBroadcast(err, tx))
 	})
 }
 
@@ -47,13 +49,17 @@ func (k *call) broadcastByRPC(ctx context.Context, r node.Request, message []byt
 	r.Call = &node.Call{Method: modes[mode], Params: func(int64) json.RawMessage { return params }, Write: true}
 	a, err := k.reader.Nodes.Fetch(ctx, r)
 	if err != nil {
-		return 0, err
+		return 0, ofBroadcast(err, tx)
 	}
 	reply, st := broadcastReply(tx, a)
 	if st == nil {
 		k.setHeaders(max(1, k.reader.Nodes.Tip().Height))
 	}
 	return k.send(reply, st)
+}
+
+func ofBroadcast(err error, tx []byte) error {
+	return blocks.OfBroadcast(err, tx, "GetTx of cosmos.tx.v1beta1.Service with the hash %X")
 }
 
 func readBroadcast(message []byte) (tx []byte, mode uint64) {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestTransactionThatTheRPCRefusesHasASDKCodeOrAStatus(t *testing.T) {
-	const sync, async = "0a01611002", "0a01611003"
+	const sync, async, hash = "0a01611002", "0a01611003", "CA978112CA1BBDCAFAC231B39A23DC4DA786EFF8147C4E72B9807785AFEE48BB"
 	for name, tt := range map[string]struct {
 		message, failure string // in hexadecimal, and the data of the RPC's error
 		method           string // of the RPC, "" if nothing is sent
@@ -23,9 +23,13 @@ func TestTransactionThatTheRPCRefusesHasASDKCodeOrAStatus(t *testing.T) {
 		"a full mempool":          {async, "mempool is full: number of txs 5000 (max: 5000)", "broadcast_tx_async", "\x1a\x03sdk\x20\x14", codes.OK, ""},
 		"a too large transaction": {sync, "Tx too large. Max size is 1", "broadcast_tx_sync", "\x1a\x03sdk\x20\x15", codes.OK, ""},
 		"another error":           {sync, "tx verification failed", "broadcast_tx_sync", "", codes.Unavailable, ""},
-		"no transaction":          {"1002", "", "", "", codes.InvalidArgument, "invalid empty tx"},
-		"a broken message":        {"0a0561", "", "", "", codes.InvalidArgument, "invalid empty tx"},
-		"an unknown mode":         {"0a01611001", "", "", "", codes.Unknown, "unsupported return type ; supported types: sync, async"},
+		"no reply": {
+			sync, noReply, "broadcast_tx_sync", "", codes.Unknown,
+			"the chain node did not answer, so it is not known whether it has the transaction " + hash + "; before you send another one, ask for it by GetTx of cosmos.tx.v1beta1.Service with the hash " + hash,
+		},
+		"no transaction":   {"1002", "", "", "", codes.InvalidArgument, "invalid empty tx"},
+		"a broken message": {"0a0561", "", "", "", codes.InvalidArgument, "invalid empty tx"},
+		"an unknown mode":  {"0a01611001", "", "", "", codes.Unknown, "unsupported return type ; supported types: sync, async"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newRecordedNode(t)

@@ -167,6 +167,8 @@ func (k *call) statusOf(err error) error {
 	f := failure.Of(err)
 	code, known := codeOf[f.Status]
 	switch {
+	case upstream.MayHaveRun(err): // clients repeat a call that is UNAVAILABLE
+		code = codes.Unknown
 	case errors.Is(err, account.ErrFull) || errors.Is(err, account.ErrShare):
 		code = codes.ResourceExhausted
 	case !known:

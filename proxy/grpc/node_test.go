@@ -47,6 +47,9 @@ type rpcExchange struct {
 	Answer string
 }
 
+// noReply as recordedNode.failure makes the RPC close the connection.
+const noReply = "no reply"
+
 // A recordedNode answers as the real node did, and counts its requests.
 type recordedNode struct {
 	byGRPC  map[string]exchange // by callKey
@@ -221,6 +224,8 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 		member = `"result":` + result
 	} else if c.Method == "abci_query" {
 		member = `"result":{"response":{"code":6,"log":"unknown query path: unknown request","info":"","index":"0","key":null,"value":null,"proofOps":null,"height":"0","codespace":"sdk"}}`
+	} else if n.failure == noReply {
+		panic(http.ErrAbortHandler)
 	}
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,%s}`, member)
 }

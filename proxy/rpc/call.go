@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -138,14 +139,29 @@ func (k *pendingCall) answerAt(ctx context.Context, from *http.Request, rec *rec
 	return nil
 }
 
-// passError answers with the error of a server in front of the node, and returns any other error.
+// passError answers with the error of a server in front of the node, or with that of a broadcast that may have succeeded, because
+// clients do not read answers with other statuses than 200. It returns any other error.
 func (k *pendingCall) passError(err error) error {
 	said := upstream.SaidBy(err, upstream.RPC)
-	if said == nil {
+	switch {
+	case said != nil:
+		k.member = jsonrpc.PassedError(said.Code, said.Text, said.Data)
+	case k.m.broadcasts() && upstream.MayHaveRun(err):
+		k.member = memberOf(failure.Of(err))
+	default:
 		return err
 	}
-	k.member, k.failure = jsonrpc.PassedError(said.Code, said.Text), err
+	k.failure = err
 	return nil
+}
+
+// transaction returns the transaction of a broadcast; nil if only the node can read the parameters.
+func (k *call) transaction() []byte {
+	tx, err := base64.StdEncoding.DecodeString(unquoted(k.a.get(k.m, "tx")))
+	if err != nil || k.isRaw() {
+		return nil
+	}
+	return tx
 }
 
 // recordFailures sets Retry-After and records the failures of calls, whose response has the status 200.
@@ -180,8 +196,11 @@ func (k *pendingCall) forward(ctx context.Context, rec *record.Record) error {
 	if err == nil && !k.m.write && number(k.a.get(k.m, "height")) == 0 {
 		err = k.reader.CheckHeight(a.Height, q.Min)
 	}
-	if err != nil && q.Cost == node.Unknown {
+	switch {
+	case err != nil && q.Cost == node.Unknown:
 		err = failure.OfUnknown(err)
+	case err != nil && k.m.broadcasts():
+		err = blocks.OfBroadcast(err, k.transaction(), "tx?hash=0x%X&wait=20s")
 	}
 	if err != nil {
 		return k.passError(err)

@@ -26,7 +26,7 @@ func TestGatewayErrorsArePassedOnAndNotCached(t *testing.T) {
 		"a rate limit":            {`"error":{"code":-32005,"message":"rate limit exceeded"}`, `"error":{"code":-32005,"message":"rate limit exceeded"}`},
 		"a long text":             {`"error":{"code":-32005,"message":"` + long + `"}`, `"error":{"code":-32005,"message":"` + long[:256] + `"}`},
 		"an unknown server error": {`"error":{"code":-32000,"message":"upstream gone"}`, `"error":{"code":-32000,"message":"upstream gone"}`},
-		"an unknown failure":      {`"error":{"code":-32603,"message":"Internal error","data":"disk full"}`, `"error":{"code":-32603,"message":"Internal error: disk full"}`},
+		"an unknown failure":      {`"error":{"code":-32603,"message":"Internal error","data":"disk full"}`, `"error":{"code":-32603,"message":"Internal error","data":"disk full"}`},
 		"an HTTP code":            {`"error":{"code":429,"message":"slow down"}`, `"error":{"code":429,"message":"slow down"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,4 +90,21 @@ func TestGatewayErrorsDoNotReplaceCachedValues(t *testing.T) {
 		_, body := post(t, server.URL, call)
 		expect.Equal(t, body, before, "response")
 	}
+}
+
+func TestNodesRefusalOfParametersIsNoFailureOfTheServer(t *testing.T) {
+	n := newRecordedNode(t)
+	server, metrics := newHandler(t, n, rpc.Options{})
+	const member = `"error":{"code":-32603,"message":"Internal error","data":"transaction hash cannot be empty"}`
+	for _, key := range []string{"tx", "tx{}", `tx{"hash":""}`} {
+		n.setAnswer(key, member)
+	}
+	for _, params := range []string{"{}", `{"hash":""}`, `{"hash":null}`} {
+		resp, body := post(t, server.URL, `{"id":7,"method":"tx","params":`+params+"}")
+		expect.Response(t, "tx with "+params, resp.StatusCode, body, http.StatusOK, `{"jsonrpc":"2.0","id":7,`+member+"}")
+	}
+	resp, body := get(t, server.URL+"/tx")
+	expect.Response(t, "/tx", resp.StatusCode, body, http.StatusInternalServerError, member)
+	server.Close() // waits until the requests are counted
+	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "server"), 0, "requests counted as failures of the server")
 }

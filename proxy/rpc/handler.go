@@ -163,13 +163,29 @@ func (k *pendingCall) admit(from *http.Request, rec *record.Record, answer http.
 }
 
 // Render renders the failure of a request: of its only call, or of the request as a whole.
-func Render(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+func Render(r *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	id := jsonrpc.NoID
 	if of := new(callError); errors.As(f, &of) {
 		id = of.id
+	} else if unread := idInBody(r); unread != nil {
+		id = unread
 	}
 	return f.Status, respond.JSON, jsonrpc.AppendAnswer(nil, id, memberOf(f))
+}
+
+// maxUnread is the maximum length of the body of a refused request, in bytes, in which its id is looked for.
+const maxUnread = 4 << 10
+
+// idInBody returns the id of the only call in the body of a request that was refused before its body was read; nil for none. The
+// body of a client that waits for "100 Continue" is not read.
+func idInBody(r *http.Request) json.RawMessage {
+	if r.URL.Path != "/" || r.ContentLength <= 0 || r.ContentLength > maxUnread || r.Header["Expect"] != nil {
+		return nil
+	}
+	body, _ := io.ReadAll(io.LimitReader(r.Body, maxUnread)) // part of a body has no call
+	c, _ := jsonrpc.Read(body)
+	return c.ID
 }
 
 // callError is the error of the only call of a request.
@@ -179,6 +195,13 @@ type callError struct {
 }
 
 func (e *callError) Unwrap() error { return e.error }
+
+// failed returns the failure of the only call of a request.
+func failed(c jsonrpc.Call, err error) *failure.Failure {
+	f := *failure.Of(err)
+	f.Err = &callError{c.ID, err}
+	return &f
+}
 
 func memberOf(f *failure.Failure) []byte {
 	switch f.Status {

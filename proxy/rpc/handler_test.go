@@ -214,12 +214,34 @@ func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 	server, metrics := newHandler(t, n, rpc.Options{})
 	n.silence()
 	resp, body := post(t, server.URL, `{"jsonrpc":"2.0","id":7,"method":"broadcast_tx_sync","params":{"tx":"Cg=="}}`)
-	if resp.StatusCode != http.StatusBadGateway || !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,`) {
-		t.Errorf("response = %d %s, want 502 and an error with id 7", resp.StatusCode, body)
-	}
+	expect.Response(t, "broadcast_tx_sync", resp.StatusCode, body, http.StatusOK, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,`)
 	expect.Equal(t, n.countCalls("broadcast_tx_sync"), 1, "node requests")
 	server.Close() // waits until the request is counted
-	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "rpc broadcast_tx_sync", "failed"), 1, "requests counted as failed")
+	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "rpc broadcast_tx_sync", "502", "server"), 1, "requests counted as failed")
+}
+
+func TestBroadcastWithoutReplyGetsItsHash(t *testing.T) {
+	n := newRecordedNode(t)
+	server, _ := newHandler(t, n, rpc.Options{})
+	n.silence()
+	const hash = "tx?hash=0x01BA4719C80B6FE911B091A7C05124B64EEECE964E09C058EF8F9805DACA546B" // of 0a
+	handler := server.Config.Handler.(*rpc.Handler)
+	for _, method := range []string{"broadcast_tx_sync", "broadcast_tx_async", "broadcast_tx_commit"} {
+		call := `{"id":7,"method":"` + method + `","params":{"tx":"Cg=="}}`
+		resp, body := post(t, server.URL, call)
+		expect.Response(t, method, resp.StatusCode, body, http.StatusOK, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,`, hash)
+		resp, body = get(t, server.URL+"/"+method+"?tx=0x0a")
+		expect.Response(t, method+" by URI", resp.StatusCode, body, http.StatusInternalServerError, hash)
+		_, body = post(t, server.URL, "["+call+","+call+"]")
+		expect.Equal(t, strings.Count(body, hash), 2, "hashes in %s", body)
+		a := handler.Call(httptest.NewRequest(http.MethodGet, "/websocket", nil), method, json.RawMessage(`{"tx":"Cg=="}`))
+		expect.Contains(t, string(a.Member), hash, "%s over a socket", method)
+	}
+	resp, body := post(t, server.URL, `{"id":7,"method":"check_tx","params":{"tx":"Cg=="}}`)
+	expect.Response(t, "check_tx, which sends nothing to the mempool", resp.StatusCode, body, http.StatusBadGateway, "the chain node cannot be reached")
+	n.rpc.Close()
+	resp, body = post(t, server.URL, `{"id":7,"method":"broadcast_tx_sync","params":{"tx":"Cg=="}}`)
+	expect.Response(t, "a broadcast that was not sent", resp.StatusCode, body, http.StatusBadGateway, `"data":"the chain node cannot be reached"`)
 }
 
 func TestFailedCallOfBatchIsLogged(t *testing.T) {

@@ -36,6 +36,9 @@ const abciQuery = "abci_query"
 // the client's order, and a node runs one scan at a time.
 func (m *method) isExclusive() bool { return m.write || m.cost == node.Scan }
 
+// broadcasts reports whether a method sends a transaction to the mempool.
+func (m *method) broadcasts() bool { return strings.HasPrefix(m.name, "broadcast_tx_") }
+
 // kind says how a parameter is encoded.
 type kind int
 

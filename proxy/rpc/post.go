@@ -8,7 +8,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
@@ -36,7 +35,7 @@ func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) err
 	}
 	hs, err := blocks.HeightRules{}.Read(c.Request)
 	if err != nil {
-		return err
+		return failed(run[0], err)
 	}
 	if len(run) > 1 {
 		rec.Route = "rpc batch"
@@ -78,13 +77,12 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 	if err == nil {
 		return nil
 	}
-	f := *failure.Of(err)
+	f := failed(call, err)
 	if f.Status == http.StatusForbidden { // as for an unknown method
-		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(&f)))
+		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f)))
 		return nil
 	}
-	f.Err = &callError{call.ID, err}
-	return &f
+	return f
 }
 
 // answerOnly answers the only call of a request, if the client may make it.

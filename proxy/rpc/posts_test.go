@@ -119,3 +119,26 @@ func TestRetriedWebSocketCallCountsOnce(t *testing.T) {
 		t.Errorf("second call = %s, want a refusal", second.Member)
 	}
 }
+
+func TestRefusedRequestGetsItsID(t *testing.T) {
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{}, func(o *web.Options) {
+		o.Limits.Address = limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}
+	})
+	get(t, server.URL+"/health")
+	for body, id := range map[string]string{
+		`{"jsonrpc":"2.0","id":7,"method":"health"}`: "7", `{"id":"a<","method":"health"}`: `"a\u003c"`, `{"id":7,"method":"health"`: "-1", `{"method":"health"}`: "-1",
+		`[{"id":7,"method":"health"},{"id":8,"method":"health"}]`: "-1", `{"id":7,"method":"health","params":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`: "-1",
+	} {
+		resp, answer := post(t, server.URL, body)
+		expect.Response(t, fmt.Sprintf("%.60s", body), resp.StatusCode, answer, http.StatusTooManyRequests, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32000,`)
+	}
+}
+
+func TestCallWithInvalidHeightGetsItsID(t *testing.T) {
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(`{"id":7,"method":"health"}`))
+	r.Header.Set("X-Block-Height", "x")
+	w := httptest.NewRecorder()
+	server.Config.Handler.ServeHTTP(w, r)
+	expect.Response(t, "a call with an invalid height", w.Code, w.Body.String(), http.StatusBadRequest, `"id":7,`)
+}

@@ -135,6 +135,9 @@ func isFromComet(rpcError []byte) bool {
 	return comet.IsOwnCode(code)
 }
 
+// tooLargeBody is the text of CometBFT for a body above its limit, which it does not read. So the error has no id.
+const tooLargeBody = "error reading request body: http: request body too large"
+
 // refusedCall interprets an error of the RPC. block is the block named in the call, or 0. A block above the tip is the
 // client's mistake.
 func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, error) {
@@ -142,7 +145,7 @@ func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, e
 	switch {
 	case comet.IsShutdownError(text):
 		return nil, upstream.Silence(nodeName, errors.New(text))
-	case !reply.Answers() || !isFromComet(reply.Error):
+	case !reply.Answers() && text != tooLargeBody, !isFromComet(reply.Error):
 		return nil, e.gatewayCall(reply)
 	}
 	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Body: member("error", reply.Error), Text: text}
@@ -158,11 +161,11 @@ func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, e
 
 func (e *endpoint) gatewayCall(reply *comet.Reply) error {
 	members := gjson.GetManyBytes(reply.Error, "code", "message", "data")
-	text := members[1].String()
-	if members[2].Type == gjson.String && members[2].Str != "" {
-		text += ": " + members[2].Str
+	said := upstream.Said{API: upstream.RPC, Code: members[0].Int(), Text: members[1].String()}
+	if members[2].Type == gjson.String {
+		said.Data = members[2].Str
 	}
-	return e.gateway(upstream.RPC, members[0].Int(), text, reply.RetryAfter)
+	return e.gateway(said, reply.RetryAfter)
 }
 
 // A CometBFT is the RPC client of one endpoint.

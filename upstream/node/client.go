@@ -79,7 +79,10 @@ func (c *client) readAnswer(response *http.Response, r Request, height int64) (*
 		return nil, err
 	}
 	answer, ok := c.protocol.read(response, body, r.sentHeight(height))
-	if !ok {
+	switch {
+	case !ok && r.Post != nil && response.StatusCode == http.StatusBadRequest && bytes.Contains(body, []byte("request body too large")):
+		return bodyTooLarge(), nil
+	case !ok:
 		return nil, notNode(response)
 	}
 	if answer.Reason == Pruned && comet.IsShutdownError(answer.Text) {

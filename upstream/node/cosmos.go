@@ -48,6 +48,15 @@ func readCosmos(r *http.Response, body []byte, _ int64) (*Answer, bool) {
 	return a, true
 }
 
+// bodyTooLarge returns the node's refusal of a body above its limit, which may come as plain text, in the form of its other errors.
+func bodyTooLarge() *Answer {
+	const text = "http: request body too large"
+	return &Answer{
+		Status: http.StatusBadRequest, NodeStatus: http.StatusBadRequest, Reason: BadInput, Text: text,
+		Type: "application/json", Body: []byte(`{"code":3,"message":"` + text + `","details":[]}`),
+	}
+}
+
 // cosmosReason returns the reason of an error. An error with a height is the state's answer at this height.
 func cosmosReason(status int, code codes.Code, height int64) Reason {
 	switch {

@@ -54,7 +54,7 @@ func (f *fetch) run(ctx context.Context) (*Answer, error) {
 		e, hope := f.choose()
 		if e != nil {
 			if result := f.send(ctx, e); f.isFinal(ctx, result) {
-				return result.answer, result.err
+				return result.answer, result.outcome(f.request.writes())
 			}
 			continue
 		}
@@ -137,6 +137,20 @@ type result struct {
 	height   int64
 	answer   *Answer
 	err      error
+	began    bool // the request had its turn
+}
+
+// outcome returns the error of the result. The error has MayHaveRun if the request changes state and was sent, but there is no usable
+// reply.
+func (r result) outcome(writes bool) error {
+	err, ok := errors.AsType[*upstream.Error](r.err)
+	refused := ok && (err.Said != nil || errors.Is(err, ErrForeign) || errors.Is(err, errRefusedByParent))
+	if !writes || !ok || !r.began || r.unsent() || refused {
+		return r.err
+	}
+	unknown := *err
+	unknown.MayHaveRun = true
+	return &unknown
 }
 
 // send sends the request to an endpoint when it has its turn. It determines the height then, as the tip may have moved.
@@ -150,6 +164,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 			return nil, upstream.ErrBehind
 		}
 		readable := f.readableAt(ctx, e, v, result.height)
+		result.began = true
 		answer, err := e.send(ctx, r, result.height)
 		if err == nil && !answer.Cached {
 			answer.Unsettled = cmp.Or(answer.Height, result.height) >= readable

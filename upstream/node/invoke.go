@@ -87,7 +87,7 @@ func (e *endpoint) gatewayStatus(st *status.Status, md metadata.MD) error {
 	if after := md.Get("retry-after"); len(after) > 0 {
 		retry = upstream.RetryAfter(http.Header{"Retry-After": after})
 	}
-	return e.gateway(upstream.GRPC, int64(st.Code()), st.Message(), retry)
+	return e.gateway(upstream.Said{API: upstream.GRPC, Code: int64(st.Code()), Text: st.Message()}, retry)
 }
 
 // refusedInvocation interprets an error status. stated is its height, or 0 if no handler has run.

@@ -43,6 +43,7 @@ var errorTexts = []struct {
 	{cometRPC, regexp.MustCompile(`^could not find (?:results|validator set|consensus params) for height`), Pruned},
 	{cometRPC, regexp.MustCompile(`^node is not persisting (?:abci|finalize block) responses`), Pruned},
 	{cometRPC, regexp.MustCompile(`^tx \([0-9A-Fa-f]*\) not found$`), NotFound},
+	{cometRPC, regexp.MustCompile(`^transaction hash cannot be empty`), BadInput},
 	{cometRPC, regexp.MustCompile(`^height must be greater than 0, but got|^heights must be non-negative|^min height -?\d+ can't be greater than max height`), BadInput},
 	{cometRPC, regexp.MustCompile(`^page should be within \[1, \d+\] range, given|order_by`), BadInput},
 	{cometRPC, regexp.MustCompile(`^(?:block|transaction) indexing is disabled$`), BadInput},

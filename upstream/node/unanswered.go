@@ -142,16 +142,26 @@ func tipRefused(a *Answer) *upstream.Error {
 }
 
 // gateway returns the error for a refusal by a server in front of the node, such as an exceeded rate limit.
-func (e *endpoint) gateway(api upstream.API, code int64, text string, retry time.Duration) *upstream.Error {
+func (e *endpoint) gateway(said upstream.Said, retry time.Duration) *upstream.Error {
+	said.Text, said.Data = e.cleanSaid(said.Text), e.cleanSaid(said.Data)
+	text := said.Text
+	if said.Data != "" {
+		text += ": " + said.Data
+	}
+	failure := badAnswer(fmt.Errorf("%s code %d: %s", said.API, said.Code, text))
+	failure.RetryAfter, failure.Said = retry, &said
+	return failure
+}
+
+// cleanSaid returns a text without credentials, and cuts it.
+func (e *endpoint) cleanSaid(text string) string {
 	if text = e.client.hide.Replace(text); e.comet != nil {
 		text = e.comet.Redact(text)
 	}
 	if len(text) > upstream.MaxSaid {
 		text = strings.ToValidUTF8(text[:upstream.MaxSaid], "")
 	}
-	failure := badAnswer(fmt.Errorf("%s code %d: %s", api, code, text))
-	failure.RetryAfter, failure.Said = retry, &upstream.Said{API: api, Code: code, Text: text}
-	return failure
+	return text
 }
 
 func notNode(r *http.Response) *upstream.Error {

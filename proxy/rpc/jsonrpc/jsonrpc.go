@@ -197,10 +197,15 @@ func Error(code Code, data string) []byte {
 	return fmt.Appendf(nil, `"error":{"code":%d,"message":"%s","data":%s}`, code, messages[code], quoted)
 }
 
-// PassedError returns the member of an answer with the error of a server in front of the node.
-func PassedError(code int64, message string) []byte {
+// PassedError returns the member of an answer with the error of a node, or of a server in front of it. data is "" for none.
+func PassedError(code int64, message, data string) []byte {
 	quoted, _ := json.Marshal(message) // strings always encode
-	return fmt.Appendf(nil, `"error":{"code":%d,"message":%s}`, code, quoted)
+	member := fmt.Appendf(nil, `"error":{"code":%d,"message":%s`, code, quoted)
+	if data != "" {
+		quoted, _ = json.Marshal(data)
+		member = fmt.Appendf(member, `,"data":%s`, quoted)
+	}
+	return append(member, '}')
 }
 
 // MethodNotFound is the member of the answer to a call of an unknown method.
