@@ -41,7 +41,7 @@ func TestStreamSendsAnswerAndThenChanges(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	first := answerPool(s, 1)
 	es := s.stream(t, anyPath)
-	for header, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Vary": "Accept, Accept-Encoding", "X-Accel-Buffering": "no"} {
+	for header, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store, no-transform", "Vary": "Accept, Accept-Encoding", "X-Accel-Buffering": "no"} {
 		expect.Equal(t, es.resp.Header.Get(header), want, "%s", header)
 	}
 	es.expect(s.answerEvent(t, 228, first))

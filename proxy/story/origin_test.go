@@ -22,7 +22,9 @@ type answerNodes struct {
 	node.Answer
 }
 
-func (n *answerNodes) Tip() node.Tip { return node.Tip{Known: true, Height: 1000, Interval: 4 * time.Second} }
+func (n *answerNodes) Tip() node.Tip {
+	return node.Tip{Known: true, Height: 1000, Interval: 4 * time.Second}
+}
 
 func (n *answerNodes) Fetch(context.Context, node.Request) (*node.Answer, error) {
 	return &n.Answer, nil

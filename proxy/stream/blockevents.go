@@ -57,7 +57,7 @@ func (n *topicState) retainPast(old *topicState, framed bool) {
 // answerAt returns the answer that state n holds at height; its event is nil if there is none.
 func (s *subscription) answerAt(n *topicState, height int64) blockAnswer {
 	switch {
-	case n.failure == nil && n.answer != nil && (n.height == height || n.pinned > 0 || n.height == 0 || s.undated && n.height <= height):
+	case n.failure == nil && n.answer != nil && (n.height == height || n.pinned > 0 || n.height == 0 && !n.withoutTip || s.undated && n.height <= height):
 		return blockAnswer{n.answer, n.height}
 	case n.past.height == height || s.undated:
 		return n.past

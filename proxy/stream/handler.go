@@ -236,7 +236,7 @@ func (h *Handler) add(shares []string, n int) {
 
 func setHeaders(h http.Header, gzip bool) {
 	h.Set("Content-Type", EventType)
-	h.Set("Cache-Control", "no-store")
+	h.Set("Cache-Control", "no-store, no-transform") // compressing proxies would delay events
 	h.Set("Vary", "Accept, Accept-Encoding")
 	if gzip {
 		h.Set("Content-Encoding", "gzip")

@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -98,5 +99,55 @@ func TestAnswerAtHeightIsReadAgainAfterRollback(t *testing.T) {
 		s.setAnswers(nil)
 		time.Sleep(time.Second)
 		expect.Equal(t, strings.Join(summarize(f.events()), " "), "a@2.101", "events of the next block")
+	})
+}
+
+func TestTopicIsReadAgainWhenTheTipIsKnown(t *testing.T) {
+	for name, tt := range map[string]struct{ epoch, height int64 }{"after an outage": {0, 101}, "after a rollback": {1, 98}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, stream.Options{}, func(s *service) {
+				s.chain.fresh = time.Minute
+				s.chain.read = func(_ string, height int64) (string, error) { return fmt.Sprint(height), nil }
+				plain, frames := s.follow("/a"), s.follow(live("/b")+"&stream.blocks=true")
+				time.Sleep(time.Second)
+				s.loseTip(tt.epoch)
+				time.Sleep(25 * time.Second)
+				late := s.follow(live("/c") + "&stream.blocks=true")
+				time.Sleep(time.Second)
+				for _, f := range []*follower{plain, frames, late} {
+					f.events()
+				}
+				s.findTip(tt.height)
+				time.Sleep(2 * time.Second)
+				plain.expect(t, fmt.Sprint(tt.height))
+				for path, f := range map[string]*follower{"b": frames, "c": late} {
+					expect.NoDiff(t, strings.Join(summarize(f.events()), " "), fmt.Sprintf("%s@%d #%d", path, tt.height, tt.height), "events of /%s", path)
+				}
+			})
+		})
+	}
+}
+
+func TestNoBlockEventNamesHeightZero(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		s.chain.executed = func(context.Context) { time.Sleep(900 * time.Millisecond) } // the tip moves meanwhile
+		s.loseTip(0)
+		f := s.follow(live("/a") + "&stream.blocks=true")
+		time.Sleep(500 * time.Millisecond)
+		s.findTip(101)
+		for range 5 {
+			time.Sleep(500 * time.Millisecond)
+			s.setAnswers(nil)
+		}
+		time.Sleep(5 * time.Second)
+		events := f.events()
+		for _, e := range events {
+			if strings.HasPrefix(e, "event: block") && strings.Contains(e, `"height":0`) {
+				t.Errorf("event = %q, want no block 0", e)
+			}
+		}
+		if len(events) == 0 {
+			t.Error("no events")
+		}
 	})
 }

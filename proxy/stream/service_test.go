@@ -110,6 +110,7 @@ type chain struct {
 	pinned   int64                                           // the block that all answers are pinned to; 0 for none
 	executed func(ctx context.Context)                       // runs before Executed returns
 	indexed  bool                                            // the answers are from the nodes' index
+	fresh    time.Duration                                   // how long answers are fresh while no tip is known
 }
 
 func newChain() *chain {
@@ -189,7 +190,7 @@ const missing = "missing"
 var errUnreadable = &failure.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
-	return web.Feed{Key: path, Min: c.min, Indexed: c.indexed, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, int64, error) {
+	return web.Feed{Key: path, Min: c.min, Indexed: c.indexed, Fresh: c.fresh, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, int64, error) {
 		if c.read != nil {
 			height := c.Tip().Height
 			text, err := c.read(path, height)
@@ -230,6 +231,22 @@ func (s *service) rollBack(height int64) {
 	s.chain.mu.Lock()
 	defer s.chain.mu.Unlock()
 	s.chain.moveTo(height, s.chain.tip.Epoch+1)
+}
+
+// loseTip makes the tip unknown, in a new epoch if the chain is rolled back.
+func (s *service) loseTip(epoch int64) {
+	s.chain.mu.Lock()
+	defer s.chain.mu.Unlock()
+	s.chain.tip.Known = false
+	s.chain.moveTo(0, epoch)
+}
+
+// findTip makes the tip known again.
+func (s *service) findTip(height int64) {
+	s.chain.mu.Lock()
+	defer s.chain.mu.Unlock()
+	s.chain.tip.Known = true
+	s.chain.moveTo(height, s.chain.tip.Epoch)
 }
 
 // readers returns the clients on whose behalf the chain was read since the last call.

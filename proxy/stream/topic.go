@@ -78,26 +78,33 @@ func feedSource(f web.Feed) source {
 	}}
 }
 
-// blockSource returns the source of the chain's blocks. It reads a block's execution block once for all clients.
+// blockSource returns the source of the chain's blocks, which has no answer while the tip is unknown. It reads a block's
+// execution block once for all clients.
 func blockSource(heights heights) source {
 	return source{key: "blocks", free: true, read: func(ctx context.Context, _ *event, _ string) (topicState, error) {
 		ctx, cancel := context.WithTimeout(ctx, retryInterval)
 		defer cancel()
-		height := heights.Tip().Height
-		_, executed, _ := heights.Executed(ctx, "", height, math.MaxInt64) // 0 if the chain has none or no node says it in time
-		return topicState{answer: blockEvent(height, executed, heights), height: height}, nil
+		tip := heights.Tip()
+		if !tip.Known {
+			return topicState{}, nil
+		}
+		_, executed, _ := heights.Executed(ctx, "", tip.Height, math.MaxInt64) // 0 if the chain has none or no node says it in time
+		return topicState{answer: blockEvent(tip.Height, executed, heights), height: tip.Height}, nil
 	}}
 }
 
 // topicState is the newest answer of a topic, or why there is none.
 type topicState struct {
-	epoch   int64        // epoch in which it was read; a rollback makes older states invalid
-	answer  *event       // nil if there is none yet
-	item    *cache.Entry // the answer of an indexed source; nil if the last read failed
-	height  int64        // newest block at which the answer is known to be valid
-	pinned  int64        // block that the answer is pinned to; 0 if later blocks may change it
-	past    blockAnswer  // answer at an earlier block, for frames; held
-	failure *event       // error of the last read; nil if it succeeded
+	epoch  int64        // epoch in which it was read; a rollback makes older states invalid
+	answer *event       // nil if there is none yet
+	item   *cache.Entry // the answer of an indexed source; nil if the last read failed
+	height int64        // newest block at which the answer is known to be valid
+	pinned int64        // block that the answer is pinned to; 0 if later blocks may change it
+
+	withoutTip bool // it was read while no tip was known, so a height of 0 does not mean that it is valid at each block
+
+	past    blockAnswer // answer at an earlier block, for frames; held
+	failure *event      // error of the last read; nil if it succeeded
 }
 
 // subscribe adds a follower to the topic of a source. It fails with account.ErrShare or account.ErrFull if there is no memory
@@ -187,7 +194,7 @@ func (ts *topics) follow(ctx context.Context, t *topic) {
 			t.wait(ctx, tip, tip.Height, true)
 			continue
 		}
-		n := ts.refresh(ctx, t, client, tip.Epoch)
+		n := ts.refresh(ctx, t, client, tip)
 		if n.failure == nil && n.pinned > 0 && n.height == n.pinned {
 			t.await(ctx, func(now node.Tip) bool { return now.Epoch != tip.Epoch })
 		} else {
@@ -196,16 +203,16 @@ func (ts *topics) follow(ctx context.Context, t *topic) {
 	}
 }
 
-// refresh reads a topic's source on behalf of a client during an epoch, publishes a change and returns the new state. It
+// refresh reads a topic's source on behalf of a client at a tip, publishes a change and returns the new state. It
 // keeps nothing from another epoch.
-func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch int64) *topicState {
+func (ts *topics) refresh(ctx context.Context, t *topic, client string, tip node.Tip) *topicState {
 	old, next := t.state.Load(), &topicState{}
 	framed := t.framed.Load() > 0
 	if framed {
 		ctx = web.AtEachBlock(ctx)
 	}
 	before := *old
-	if before.epoch != epoch {
+	if before.epoch != tip.Epoch {
 		before = topicState{}
 	}
 	err := upstream.Guard(ts.log, "stream", func() (err error) {
@@ -221,7 +228,7 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 			next.answer, err = before.answer, full
 		}
 	}
-	if next.epoch = epoch; err != nil {
+	if next.epoch, next.withoutTip = tip.Epoch, !tip.Known; err != nil {
 		next.height, next.failure = before.height, failureEvent(err)
 	}
 	next.retainPast(old, framed)
@@ -271,8 +278,8 @@ func (ts *topics) affordable(t *topic) (*follower, *subscription) {
 	return nil, nil
 }
 
-// wait returns when the answer may have changed: at the first block after height, after a rollback, or when patience ends.
-// Patience is four block intervals. Without a tip, it is the time for which the answer is fresh, and after a failure
+// wait returns when the answer may have changed: at the first block after height, when the tip becomes known, after a rollback, or
+// when patience ends. Patience is four block intervals. Without a tip, it is the time for which the answer is fresh, and after a failure
 // retryInterval.
 func (t *topic) wait(ctx context.Context, since node.Tip, height int64, failed bool) {
 	patience := max(4*since.Interval, retryInterval)
@@ -284,7 +291,9 @@ func (t *topic) wait(ctx context.Context, since node.Tip, height int64, failed b
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	t.await(ctx, func(now node.Tip) bool { return now.Epoch != since.Epoch || since.Known && now.Height > height })
+	t.await(ctx, func(now node.Tip) bool {
+		return now.Epoch != since.Epoch || since.Known && now.Height > height || !since.Known && now.Known
+	})
 }
 
 // await returns when done reports true for the tip, or ctx ends.
