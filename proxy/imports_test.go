@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"proxy/stream":           {"proxy/record", "proxy/limits", "proxy/respond", "proxy/failure", "proxy/session", "proxy/web", "cache", "upstream", "upstream/account", "upstream/node"},
 	"proxy/rpc/jsonrpc":      {"upstream/jsontext"},
 	"proxy/state":            {"proxy/record", "proxy/respond", "proxy/failure", "proxy/dialect", "proxy/blocks", "proxy/web", "cache", "upstream", "upstream/node", "upstream/protofield"},
-	"proxy/grpc":             {"proxy/record", "proxy/respond", "proxy/conn", "proxy/lane", "proxy/failure", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/account", "upstream/node", "upstream/protofield"},
+	"proxy/grpc":             {"proxy/record", "proxy/respond", "proxy/conn", "proxy/lane", "proxy/failure", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/account", "upstream/heights", "upstream/node", "upstream/protofield"},
 	"proxy/rpc":              {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/rpc/jsonrpc", "proxy/rpc/socket", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/rpc/socket":       {"proxy/rpc/jsonrpc", "proxy/failure", "proxy/session", "proxy/web", "upstream/events"},
 	"proxy/web":              {"proxy/respond", "proxy/conn", "proxy/session", "proxy/failure", "proxy/limits", "proxy/record", "cache", "upstream/account"},

@@ -30,9 +30,9 @@ func (k *call) statedHeight(md metadata.MD) int64 {
 	return height
 }
 
-// fromNode returns the metadata of a node that may be passed to the client, without a height that statedHeight ignores. gRPC-Web turns metadata into HTTP
-// headers of the public origin, so only names that neither browsers nor proxies interpret are passed. gRPC passes
-// all except the headers that nginx interprets.
+// fromNode returns the metadata of a node that may be passed to the client, without a height that statedHeight ignores.
+// gRPC-Web turns metadata into HTTP headers of the public origin, so only names that neither browsers nor proxies interpret
+// are passed. gRPC passes all except the headers that nginx interprets.
 func (k *call) fromNode(md metadata.MD) metadata.MD {
 	_, web := k.stream.(*webStream)
 	passed := metadata.MD{}
