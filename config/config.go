@@ -155,7 +155,7 @@ type HTTP struct {
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"How long tipcache accepts new requests after SIGTERM. /readyz returns 503 during this time, so that load balancers stop sending requests. Running requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
 	Drain             time.Duration `yaml:"-"` // how long requests may take after DrainDelay
 	TLS               TLS           `yaml:"tls"`
-	Mounts            []Mount       `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback and always. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that always go to this service, even if the chain API has them, such as /staking/validators/{v}. If several base paths match, the longest one applies. Without mounts, the chain API is at /. The collections are always at /api/v4."`
+	Mounts            []Mount       `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback, always and pass_authorization. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that always go to this service, even if the chain API has them, such as /staking/validators/{v}. pass_authorization: whether this service gets the header Authorization of requests; default false. If several base paths match, the longest one applies. Without mounts, the chain API is at /. The collections are always at /api/v4."`
 }
 
 // Mount is a base path of the chain API.
@@ -164,6 +164,8 @@ type Mount struct {
 	Shape    string   `yaml:"shape"`
 	Fallback string   `yaml:"fallback"`
 	Always   []string `yaml:"always"`
+
+	PassAuthorization bool `yaml:"pass_authorization"`
 }
 
 // TLS applies to all listeners. They serve HTTP/2 with it.

@@ -47,6 +47,7 @@ func (v *validation) fallback(key string, m Mount) {
 		v.check(err != nil || u.User == nil && u.RawQuery == "" && u.Fragment == "", key+".fallback", "a user, a query and a fragment have no meaning here")
 	}
 	v.check(len(m.Always) == 0 || m.Fallback != "", key+".always", "needs a fallback")
+	v.check(!m.PassAuthorization || m.Fallback != "", key+".pass_authorization", "needs a fallback")
 	each(key+".always", m.Always, func(at, pattern string) {
 		_, err := dialect.ParsePatterns([]string{pattern})
 		v.check(err == nil, at, "%v", err)
@@ -81,7 +82,7 @@ func (c Config) serves(shape story.Shape) bool {
 
 func (c Config) mounts() (all []proxy.Mount) {
 	for _, m := range c.HTTP.Mounts {
-		mount := proxy.Mount{Path: m.Path, Shape: story.Shape(m.Shape), Always: m.Always}
+		mount := proxy.Mount{Path: m.Path, Shape: story.Shape(m.Shape), Always: m.Always, PassAuthorization: m.PassAuthorization}
 		if m.Fallback != "" {
 			mount.Fallback, _ = url.Parse(m.Fallback) // validated
 		}

@@ -18,6 +18,7 @@ http:
       shape: node
       fallback: http://story-staking-api:8080/api
       always: [/staking/validators, "/staking/validators/{v}", "/dkg/network/{round}"]
+      pass_authorization: true
 `
 
 func TestMountsAreReadFromFile(t *testing.T) {
@@ -26,11 +27,11 @@ func TestMountsAreReadFromFile(t *testing.T) {
 	for _, m := range cfg.ProxyOptions().Mounts {
 		text := m.Path + " " + string(m.Shape)
 		if m.Fallback != nil {
-			text += " " + m.Fallback.String() + " " + strings.Join(m.Always, " ")
+			text += " " + m.Fallback.String() + " " + strings.Join(m.Always, " ") + fmt.Sprintf(" %t", m.PassAuthorization)
 		}
 		got = append(got, text)
 	}
-	want := []string{"/ ", "/api node http://story-staking-api:8080/api /staking/validators /staking/validators/{v} /dkg/network/{round}"}
+	want := []string{"/ ", "/api node http://story-staking-api:8080/api /staking/validators /staking/validators/{v} /dkg/network/{round} true"}
 	expect.NoDiff(t, got, want, "mounts")
 	if !cfg.NodeOptions().VerbatimKeys {
 		t.Error("VerbatimKeys = false with a mount in the node's shape, want true")
@@ -55,6 +56,7 @@ func TestInvalidMountsAreRefused(t *testing.T) {
 		"dots":                      {"[{path: /api/..}]", `http.mounts[0].path: "/api/.." is not a path`},
 		"an escape":                 {"[{path: /a%2fb}]", `http.mounts[0].path: "/a%2fb" is not a path`},
 		"a variable":                {"[{path: '/{chain}'}]", `http.mounts[0].path: "/{chain}" is not a path`},
+		"authorization for nobody":  {"[{path: /api, pass_authorization: true}]", "http.mounts[0].pass_authorization: needs a fallback"},
 		"a path twice":              {"[{path: /api}, {path: /api}]", "http.mounts[1].path: /api is also the path of http.mounts[0]"},
 		"a path of rows":            {"[{path: /}, {path: /staking}]", "http.mounts[1].path: hides /staking/"},
 		"a path of the documents":   {"[{path: /x/docs}, {path: /x}]", "http.mounts[0].path: hides /docs of the mount at /x"},

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -142,7 +143,9 @@ func TestFallbackServesPathsOutsideTheMount(t *testing.T) {
 		}
 	}
 	for target, status := range map[string]int{
-		"/network_status": http.StatusNotFound, "/api/a/%2e%2e/b": http.StatusNotFound, "/api/a%5Cb": http.StatusNotFound, "/api/a%00": http.StatusNotFound,
+		"/network_status": http.StatusNotFound, "/api/a/%2e%2e/b": http.StatusNotFound, "/api/..;/..;/admin": http.StatusNotFound, "/api/..%3b/admin": http.StatusNotFound,
+		"/api/a/..;x=1/b": http.StatusNotFound, "/api/.;/b": http.StatusNotFound, "/api/%2e%2e%2fadmin": http.StatusNotFound,
+		"/api/a%5Cb": http.StatusNotFound, "/api/a%00": http.StatusNotFound,
 		"/api" + batchOf("/staking/validators"): http.StatusBadRequest, "/api/live?path=/network_status": http.StatusBadRequest,
 	} {
 		s.get(t, target).expect(t, status)
@@ -179,6 +182,33 @@ func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
 		t.Errorf("X-Request-Id = %q, want one of the proxy", ids)
 	}
 	expect.NoDiff(t, got.header["Vary"], []string{"Origin", "Accept"}, "Vary")
+}
+
+func TestFallbackGetsOnlyListedHeaders(t *testing.T) {
+	passed := []string{
+		"Accept", "application/json", "Accept-Language", "ko", "Accept-Encoding", "identity", "Content-Type", "text/plain", "If-Match", `"a"`, "If-None-Match", `"b"`,
+		"If-Modified-Since", "Fri, 01 Jan 2100 00:00:00 GMT", "Range", "bytes=0-1", "Origin", "https://app.example", "User-Agent", "browser",
+		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00", "X-Request-Id", "one",
+	}
+	dropped := []string{
+		"X-Original-Url", "/admin", "X-Rewrite-Url", "/admin", "X-Http-Method-Override", "DELETE", "X-Method-Override", "PUT", "X-Real-Ip", "192.0.2.1", "Forwarded", "for=192.0.2.1",
+		"X-Forwarded-Prefix", "/x", "True-Client-Ip", "192.0.2.1", "Cache-Control", "no-cache", "Proxy-Authorization", "Basic x", "X-Anything", "1",
+	}
+	for _, authorized := range []bool{false, true} {
+		i := startIndexer(t)
+		mounts := dashboard(t, i)
+		mounts[1].PassAuthorization = authorized
+		s := startChain(t, proxy.Options{Mounts: mounts})
+		s.do(t, http.MethodGet, "/api/network_status", "", slices.Concat(passed, dropped, []string{"Authorization", "Bearer secret"})...).expect(t, http.StatusOK)
+		got := i.last().Header
+		for n := 0; n < len(passed); n += 2 {
+			expect.Equal(t, got.Get(passed[n]), passed[n+1], "%s at the fallback", passed[n])
+		}
+		for n := 0; n < len(dropped); n += 2 {
+			expect.Equal(t, got.Get(dropped[n]), "", "%s at the fallback", dropped[n])
+		}
+		expect.Equal(t, got.Get("Authorization") == "Bearer secret", authorized, "Authorization at the fallback")
+	}
 }
 
 func TestSlowFallbackIsAGatewayTimeout(t *testing.T) {

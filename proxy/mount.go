@@ -54,6 +54,8 @@ type Mount struct {
 	Shape    story.Shape // default Chain.Shape
 	Fallback *url.URL    // service for paths that the mount does not have; nil for none
 	Always   []string    // patterns of paths that the service always answers
+
+	PassAuthorization bool // the service gets the header Authorization of requests
 }
 
 func (o *Options) mounts() []Mount {
@@ -85,7 +87,11 @@ func New(o Options) (*Server, error) {
 	s.root.mount(nil)
 	for i, m := range o.Mounts {
 		if m.Fallback != nil {
-			s.fallbacks[i] = fallback.New(m.Fallback, m.base(), s.stack, o.Cache.Account())
+			var passed []string
+			if m.PassAuthorization {
+				passed = []string{"Authorization"}
+			}
+			s.fallbacks[i] = fallback.New(m.Fallback, m.base(), passed, s.stack, o.Cache.Account())
 		}
 	}
 	return s, s.useDialect(o)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -44,18 +45,20 @@ type Service struct {
 
 	base    string // base path of the mount
 	target  *url.URL
+	passed  []string // further request headers to pass on
 	stack   *web.Stack
 	client  http.RoundTripper
 	waiters *limits.Places
 	memory  *account.Part // for bodies
 }
 
-// New returns the service at target for the mount at base, which has no trailing slash.
-func New(target *url.URL, base string, stack *web.Stack, memory *account.Account) *Service {
+// New returns the service at target for the mount at base, which has no trailing slash. passed are request headers to pass on in
+// addition to those that concern only the response.
+func New(target *url.URL, base string, passed []string, stack *web.Stack, memory *account.Account) *Service {
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10}
 	return &Service{
 		Outage: upstream.NewOutage(stack.Logger(), "fallback "+target.Host),
-		base:   base, target: target, stack: stack,
+		base:   base, target: target, passed: passed, stack: stack,
 		client:  upstream.NewClient(transport, nil, nil).Transport,
 		waiters: stack.Admission.NewPlaces("wait for the fallback service"),
 		memory:  memory.Part(account.Upstream, memory.Limit()/4, memory.Limit()/16),
@@ -102,10 +105,12 @@ func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
 	return nil
 }
 
-// isAmbiguous reports whether servers may interpret a decoded path differently.
+// isAmbiguous reports whether servers may interpret a decoded path differently. Some servers ignore the rest of a segment after ;.
 func isAmbiguous(path string) bool {
-	return strings.Contains(path, `\`) || strings.ContainsFunc(path, func(c rune) bool { return c < ' ' || c == 0x7f }) ||
-		slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." })
+	return web.AmbiguousPart(path) != "" || slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
+		name, _, _ := strings.Cut(segment, ";")
+		return name == "."
+	})
 }
 
 // call is one request to a service. It is the [http.ResponseWriter] of the reverse proxy, which sets the status
@@ -119,8 +124,15 @@ type call struct {
 	err    error
 }
 
-// ownHeaders are the request headers that are not passed on: they concern only this server or its connection.
-var ownHeaders = []string{limits.KeyHeader, "Cookie", session.Header, respond.MinHeightHeader, respond.MinEVMHeader, "Upgrade", "Connection"}
+// passedHeaders are the request headers that are passed on, in addition to conditions (If-*). All others may be secrets, or make the
+// service read another path, method or client address than this server.
+var passedHeaders = []string{
+	"Accept", "Accept-Language", "Accept-Encoding", "Content-Type", "Range", "Origin", "User-Agent", "Traceparent", respond.RequestIDHeader,
+}
+
+func (f *Service) passes(name string) bool {
+	return slices.Contains(passedHeaders, name) || strings.HasPrefix(name, "If-") || slices.Contains(f.passed, name)
+}
 
 // letsStore reports whether a header of this name may let a cache store a response.
 func letsStore(name string) bool {
@@ -135,9 +147,7 @@ func (call *call) rewrite(r *httputil.ProxyRequest) {
 	}
 	r.Out.Method, r.Out.URL, r.Out.Host = http.MethodGet, &u, ""
 	r.Out.Body, r.Out.ContentLength, r.Out.TransferEncoding = http.NoBody, 0, nil
-	for _, name := range ownHeaders {
-		r.Out.Header.Del(name)
-	}
+	maps.DeleteFunc(r.Out.Header, func(name string, _ []string) bool { return !call.passes(name) })
 	r.SetXForwarded()
 	if client := call.stack.Admission.AddressOf(r.In); client.IsValid() {
 		r.Out.Header.Set("X-Forwarded-For", client.String())

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/gin-gonic/gin"
 	"github.com/maypok86/otter/v2"
@@ -117,18 +116,12 @@ func (u *unknown) serve(c *gin.Context, rec *record.Record) error {
 func ambiguous(r *http.Request) string {
 	raw, _, _ := strings.Cut(cmp.Or(r.RequestURI, r.URL.EscapedPath()), "?")
 	raw = strings.ToLower(raw)
-	for _, part := range []string{"//", "%2f", "%5c", "\\"} {
+	for _, part := range []string{"//", "%2f", "%5c"} {
 		if strings.Contains(raw, part) {
 			return strconv.Quote(part)
 		}
 	}
-	switch {
-	case strings.Contains(r.URL.Path, ".."):
-		return `".."`
-	case strings.ContainsFunc(r.URL.Path, unicode.IsControl):
-		return "control characters"
-	}
-	return ""
+	return web.AmbiguousPart(r.URL.Path)
 }
 
 // Fetch implements [dialect.Upstream].

@@ -3,8 +3,10 @@ package web
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gin-gonic/gin"
 
@@ -97,4 +99,17 @@ func Short(text string) string {
 	}
 	const ellipsis = "…"
 	return strings.ToValidUTF8(text[:maxEcho-len(ellipsis)], "") + ellipsis
+}
+
+// AmbiguousPart returns the part of a decoded path that servers read in several ways, "" for none.
+func AmbiguousPart(path string) string {
+	for _, part := range []string{"..", "\\"} {
+		if strings.Contains(path, part) {
+			return strconv.Quote(part)
+		}
+	}
+	if strings.ContainsFunc(path, unicode.IsControl) {
+		return "control characters"
+	}
+	return ""
 }
