@@ -148,6 +148,10 @@ func TestAccessRules(t *testing.T) {
 		"deny staking/pool/": "is neither a path",
 		"deny http://x/y":    "is neither a path",
 		"deny a-b":           "is neither a path",
+
+		"deny /staking/validators/{validator_addr}":  "has a variable, but rules have * for any characters: write /staking/validators/*",
+		"limit 1/s /cosmos/tx/v1beta1/txs/{hash=**}": "write /cosmos/tx/v1beta1/txs/*",
+		"allow /a/{b}/c/{d}":                         "write /a/*/c/*",
 	} {
 		_, err := config.ParseRule(line)
 		expect.Contains(t, fmt.Sprint(err), want, "error of ParseRule(%q)", line)

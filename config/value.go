@@ -245,9 +245,17 @@ func ParseRule(line string) (r limits.Rule, err error) {
 		if !rulePattern.MatchString(pattern) {
 			return r, fmt.Errorf("%q is neither a path such as /staking/*, nor a method such as tx_search or cosmos.bank.v1beta1.Query/*", pattern)
 		}
+		if stars := withStars(pattern); stars != pattern {
+			return r, fmt.Errorf("%q has a variable, but rules have * for any characters: write %s", pattern, stars)
+		}
 	}
 	return r, nil
 }
+
+var pathVariable = regexp.MustCompile(`\{[^/]*\}`)
+
+// withStars replaces the variables in the pattern of a route by *, as access rules have them.
+func withStars(pattern string) string { return pathVariable.ReplaceAllString(pattern, "*") }
 
 // count parses a number from 1 to 2,147,483,647. It returns false for other texts.
 func count(into *int, digits string) bool {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -112,10 +113,12 @@ func (o operations) lacks(pattern string) (hint string, lacks bool) {
 	}
 	name, isPath := strings.CutPrefix(pattern, "/")
 	switch {
-	case strings.Contains(pattern, "*") || isPath && o.hasPath(pattern):
+	case strings.Contains(pattern, "*"):
+		return o.lacksAll(pattern)
+	case isPath && o.hasPath(pattern):
 		return "", false
 	case isPath:
-		return web.PathDidYouMean(pattern, o.paths), true
+		return withStars(web.PathDidYouMean(pattern, o.paths)), true
 	case o.hasPath("/" + name):
 		return "; did you mean /" + name + "?", true
 	case strings.Contains(name, "."):
@@ -123,6 +126,44 @@ func (o operations) lacks(pattern string) (hint string, lacks bool) {
 		return hint, hint != "" && !slices.Contains(o.grpc, name)
 	}
 	return web.DidYouMean(name, o.rpc), !slices.Contains(o.rpc, name)
+}
+
+// lacksAll is lacks for a pattern with a star.
+func (o operations) lacksAll(pattern string) (hint string, lacks bool) {
+	meets := func(name string) bool { return dialect.Meets(name, pattern) }
+	switch {
+	case limits.IsBuiltIn(pattern) || slices.ContainsFunc(slices.Concat(o.paths, o.rpc, o.grpc), meets):
+		return "", false
+	case strings.HasPrefix(pattern, "/"):
+		return withStars(cmp.Or(web.PathDidYouMean(pattern, o.paths), web.DidYouMean(pattern, o.beginningAs(pattern)))), true
+	case strings.Contains(pattern, "."):
+		service, _, _ := strings.Cut(pattern, "/")
+		hint = web.DidYouMean(service, o.services())
+		return hint, hint != "" && service != pattern
+	}
+	return web.DidYouMean(pattern, o.rpc), true
+}
+
+// beginningAs returns the beginnings of the known paths, with as many segments as a pattern has before its first star, and with the
+// rest of the pattern.
+func (o operations) beginningAs(pattern string) (all []string) {
+	beginning, _, _ := strings.Cut(pattern, "*")
+	beginning = strings.TrimSuffix(beginning, "/")
+	segments := strings.Count(beginning, "/") + 1
+	for _, path := range o.paths {
+		if parts := strings.Split(path, "/"); len(parts) > segments {
+			all = append(all, strings.Join(parts[:segments], "/")+pattern[len(beginning):])
+		}
+	}
+	return all
+}
+
+func (o operations) services() (all []string) {
+	for _, method := range o.grpc {
+		service, _, _ := strings.Cut(method, "/")
+		all = append(all, service)
+	}
+	return all
 }
 
 func (o operations) hasPath(path string) bool {

@@ -16,7 +16,7 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 		environ    []string
 		want       []string
 	}{
-		{"known operations", "access: [deny /staking/pool tx_search /staking/validators/storyvaloper1x, limit 1/s cosmos.bank.v1beta1.Query/Balance, deny /no/such/*, deny example.v1.Query/Custom]", nil, nil},
+		{"known operations", "access: [deny /staking/pool tx_search /staking/validators/storyvaloper1x, limit 1/s cosmos.bank.v1beta1.Query/Balance, deny /*/validators/* tx_* unsafe_* * /staking/validators/*/del*, deny example.v1.Query/Custom example.v1.Query/*]", nil, nil},
 		{
 			"paths below a mount", "{access: [deny /api/staking/pool /api/v4/collections /api/v4/* /staking/*, deny /api/staking/*], http: {mounts: [{path: /api}]}}", nil,
 			[]string{
@@ -33,6 +33,20 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 		{"typo in a path", "access: [deny /stakin/pool]", nil, []string{"1: access[0]: /stakin/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
 		{"typo in an RPC method", "access: [allow net_info, cost 2 tx_serch]", nil, []string{"1: access[1]: tx_serch matches no path or method that tipcache knows; did you mean tx_search?"}},
 		{"typo in a gRPC method", "access: [deny cosmos.bank.v1beta1.Query/Balnce]", nil, []string{"1: access[0]: cosmos.bank.v1beta1.Query/Balnce matches no path or method that tipcache knows; did you mean cosmos.bank.v1beta1.Query/Balance?"}},
+		{
+			"stars that meet nothing", "access: [deny /no/such/* /stakin/* /staking/validatr/* /staking/validatr* /staking/validators/*/delegation tx_serch* cosmos.bnk.v1beta1.Query/* no_such_*]", nil,
+			[]string{
+				"1: access[0]: /no/such/* matches no path or method that tipcache knows",
+				"1: access[0]: /stakin/* matches no path or method that tipcache knows; did you mean /staking/*?",
+				"1: access[0]: /staking/validatr/* matches no path or method that tipcache knows; did you mean /staking/validators/*?",
+				"1: access[0]: /staking/validatr* matches no path or method that tipcache knows; did you mean /staking/validators?",
+				"1: access[0]: /staking/validators/*/delegation matches no path or method that tipcache knows; did you mean /staking/validators/*/delegations?",
+				"1: access[0]: tx_serch* matches no path or method that tipcache knows; did you mean tx_search?",
+				"1: access[0]: cosmos.bnk.v1beta1.Query/* matches no path or method that tipcache knows; did you mean cosmos.bank.v1beta1.Query?",
+				"1: access[0]: no_such_* matches no path or method that tipcache knows",
+			},
+		},
+		{"typo before a variable", "access: [deny /staking/validatrs/x]", nil, []string{"1: access[0]: /staking/validatrs/x matches no path or method that tipcache knows; did you mean /staking/validators/*?"}},
 		{
 			"cost that only a key can afford",
 			"{access: [cost 100 tx_search], http: {rate: 10/s burst 30}, collections: {keys: ['partner:" + hexDigest + ":1000/h']}}", nil,

@@ -1,6 +1,9 @@
 package dialect
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Clash returns an error if a row cannot follow other rows, because one of them has its name or answers all of its requests.
 // All rows must be valid.
@@ -16,6 +19,23 @@ func Clash(before []Row, row Row) error {
 		}
 	}
 	return nil
+}
+
+// Meets reports whether a text fits both a pattern of a route, or a name without variables, and a pattern in which * stands for any
+// characters.
+func Meets(route, stars string) bool {
+	variable, rest, isVariable := strings.Cut(route, "}")
+	isVariable = isVariable && strings.HasPrefix(route, "{")
+	switch {
+	case stars == "":
+		return route == ""
+	case stars[0] == '*':
+		return Meets(route, stars[1:]) || isVariable && Meets(rest, stars) || !isVariable && route != "" && Meets(route[1:], stars)
+	case isVariable:
+		takes := stars[0] != '/' || strings.Contains(variable, "=")
+		return Meets(rest, stars) || takes && Meets(route, stars[1:])
+	}
+	return route != "" && route[0] == stars[0] && Meets(route[1:], stars[1:])
 }
 
 // Covers reports whether every path that fits the second pattern fits the first. A path without variables is a pattern, too.

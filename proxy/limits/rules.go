@@ -28,6 +28,9 @@ type Rule struct {
 // its consensus, the metrics of its API, and the calls that control the node.
 var nodeInternals = NewDeny("/metrics", "net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_*", "dial_*", "cometbft.services.pruning.*")
 
+// IsBuiltIn reports whether the rule after all configured ones has a pattern.
+func IsBuiltIn(pattern string) bool { return slices.Contains(nodeInternals.Patterns, pattern) }
+
 // NewDeny returns a rule that denies the operations that match patterns.
 func NewDeny(patterns ...string) Rule {
 	return Rule{Text: "deny " + strings.Join(patterns, " "), Patterns: patterns, Deny: true}
