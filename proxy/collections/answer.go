@@ -99,7 +99,7 @@ func (h *Handler) find(ctx context.Context, l listing, q cache.Query, p progress
 	found, err := h.cache.Get(ctx, q, h.origin(l))
 	if err != nil {
 		res.Outcome, res.Err = cache.StaleError, err
-		return res, nil
+		return res, nil //nolint:nilerr // the result has the error
 	}
 	return found, nil
 }

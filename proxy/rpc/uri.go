@@ -104,11 +104,12 @@ func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendi
 		k.target = "/" + m.name + "?" + strings.ReplaceAll(r.URL.RawQuery, " ", "%20") // HTTP/2 permits spaces
 		return k
 	}
-	given, ok := formOf(r), false
-	if k.a, ok = m.readForm(given); m.waits {
+	given := formOf(r)
+	if m.waits {
 		k.wait = given[waitParameter]
 	}
-	if !ok {
+	var ok bool
+	if k.a, ok = m.readForm(given); !ok {
 		k.a, k.target = make(arguments, len(m.params)), "/"+m.name+"?"+given.Encode()
 	}
 	return k

@@ -1,6 +1,7 @@
 package porttest
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -26,7 +27,7 @@ func (m *Moving) Accepted() int64 { return m.accepted.Load() }
 // NewMoving returns an address that points to a server, until the test ends.
 func NewMoving(t testing.TB, server string) *Moving {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,17 +37,17 @@ func NewMoving(t testing.TB, server string) *Moving {
 	works.Go(func() {
 		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
 			m.accepted.Add(1)
-			works.Go(func() { forward(c, *m.server.Load(), t.Context().Done()) })
+			works.Go(func() { forward(t.Context(), c, *m.server.Load()) })
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); works.Wait() })
 	return m
 }
 
-// forward copies bytes between a connection and a server until one of them ends, or done is closed.
-func forward(c net.Conn, server string, done <-chan struct{}) {
+// forward copies bytes between a connection and a server until one of them ends, or ctx does.
+func forward(ctx context.Context, c net.Conn, server string) {
 	defer c.Close()
-	to, err := net.Dial("tcp", server)
+	to, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
 	if err != nil {
 		return
 	}
@@ -57,6 +58,6 @@ func forward(c net.Conn, server string, done <-chan struct{}) {
 	}
 	select {
 	case <-ended:
-	case <-done:
+	case <-ctx.Done():
 	}
 }
