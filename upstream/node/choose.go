@@ -95,6 +95,27 @@ func (f *fetch) allows(e *endpoint) bool {
 	return !slices.Contains(f.done, e) && e.serverOf(f.request) != nil
 }
 
+// orBefore returns the endpoint to send a request to: e, or the one with the previous configuration until e answers.
+func (e *endpoint) orBefore(r Request) *endpoint {
+	if before := e.before.Load(); before != nil && !e.answers(r) && before.serverOf(r) != nil {
+		return before
+	}
+	return e
+}
+
+// answers reports whether the server for a request has answered.
+func (e *endpoint) answers(r Request) bool {
+	v := e.snapshot()
+	switch {
+	case r.Invoke != nil:
+		return e.grpc != nil && e.grpc.chainID() != nil
+	case r.Call != nil:
+		return e.comet != nil && !v.Unseen && !v.CometDown
+	default:
+		return !v.Unseen && v.answering()
+	}
+}
+
 // reach is how likely it is that an endpoint can answer at a height.
 type reach int
 

@@ -46,27 +46,6 @@ func (p *Pool) endHandOver(e *endpoint) {
 	}
 }
 
-// orBefore returns the endpoint to send a request to: e, or the one with the previous configuration until e answers.
-func (e *endpoint) orBefore(r Request) *endpoint {
-	if before := e.before.Load(); before != nil && !e.answers(r) && before.serverOf(r) != nil {
-		return before
-	}
-	return e
-}
-
-// answers reports whether the server for a request has answered.
-func (e *endpoint) answers(r Request) bool {
-	v := e.snapshot()
-	switch {
-	case r.Invoke != nil:
-		return e.grpc != nil && e.grpc.chainID() != nil
-	case r.Call != nil:
-		return e.comet != nil && !v.Unseen && !v.CometDown
-	default:
-		return !v.Unseen && v.answering()
-	}
-}
-
 // answersAll reports whether all servers of the endpoint have answered.
 func (e *endpoint) answersAll() bool {
 	return e.answers(Request{}) && (e.comet == nil || e.answers(Request{Call: &Call{}})) && (e.grpc == nil || e.answers(Request{Invoke: &Invocation{}}))
