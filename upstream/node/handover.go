@@ -11,6 +11,7 @@ import (
 // answer. It returns the endpoints to remove now. next are the endpoints in their new order, and removed those that it lacks.
 func (p *Pool) handOver(next, added, removed []*endpoint) (rest []*endpoint) {
 	old := p.endpoints()
+	var serving []*endpoint
 	for _, e := range added {
 		i := slices.IndexFunc(removed, func(r *endpoint) bool { return r.configured.REST == e.configured.REST })
 		if at := slices.Index(next, e); i < 0 && at < len(old) {
@@ -19,19 +20,37 @@ func (p *Pool) handOver(next, added, removed []*endpoint) (rest []*endpoint) {
 		if i < 0 {
 			continue
 		}
-		before := removed[i]
-		if before.answers(Request{}) {
-			removed = slices.Delete(removed, i, i+1)
-		} else if before = before.before.Swap(nil); before == nil {
+		if before := removed[i].proven(); before != nil && !slices.Contains(serving, before) {
+			serving = append(serving, before)
+			e.before.Store(before)
+			p.retiring.Go(func() { p.endHandOver(e) })
+		}
+	}
+	for _, e := range removed {
+		if slices.Contains(serving, e) {
 			continue
 		}
-		e.before.Store(before)
-		p.retiring.Go(func() { p.endHandOver(e) })
+		rest = append(rest, e)
+		if before := e.before.Load(); before != nil && !slices.Contains(serving, before) {
+			rest = append(rest, before)
+		}
 	}
-	return removed
+	return rest
 }
 
-// endHandOver removes the endpoint with the previous configuration once e answers requests, or is removed itself.
+// proven returns the endpoint whose servers have answered: e, the one that serves its requests until then, or nil.
+func (e *endpoint) proven() *endpoint {
+	if before := e.before.Load(); before != nil && !e.answersAll() {
+		return before
+	}
+	if e.answers(Request{}) {
+		return e
+	}
+	return nil
+}
+
+// endHandOver removes the endpoint with the previous configuration once e answers requests. If e is removed itself, SetEndpoints
+// decides about both. A removed endpoint keeps its previous one, because a request may have chosen it shortly before.
 func (p *Pool) endHandOver(e *endpoint) {
 	answers := time.Now() // since when its REST server has answered
 	for e.life.Err() == nil && !e.answersAll() && upstream.Sleep(p.life, 10*time.Millisecond) == nil {
@@ -41,8 +60,10 @@ func (p *Pool) endHandOver(e *endpoint) {
 			break
 		}
 	}
-	if before := e.before.Swap(nil); before != nil {
-		p.remove(before)
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	if e.life.Err() == nil {
+		p.remove(e.before.Swap(nil))
 	}
 }
 

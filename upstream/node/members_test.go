@@ -238,6 +238,21 @@ func TestChangedNodeServesUntilItsNewConfigurationWorks(t *testing.T) {
 	}
 }
 
+func TestServerThatDoesNotAnswerIsReadAsBeforeAfterTwoChanges(t *testing.T) {
+	server, n := startGRPC(t, "127.0.0.1:0", "story-1"), newFakeNode(t, 100)
+	n.grpc = server.address
+	p := run(t, Options{Endpoints: []Endpoint{n.endpoint()}, BlockInterval: time.Minute})
+	wantTip(t, p, 100)
+	waitForGRPC(t, p, 0, "ok")
+	for range 2 {
+		e := n.endpoint()
+		e.GRPC = porttest.Address(t)
+		expect.NoError(t, p.SetEndpoints([]Endpoint{e}))
+		expect.Eventually(t, "an answer of the node's REST server", func() bool { return p.endpoints()[0].answers(Request{}) })
+		mustFetch(t, p, Request{Height: AtTip, Invoke: &Invocation{Method: aMethod}})
+	}
+}
+
 func TestNodeWithANewAddressThatDoesNotRespondIsReadAtItsOldOne(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
