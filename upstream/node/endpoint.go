@@ -34,15 +34,16 @@ type endpoint struct {
 	life       context.Context //nolint:containedctx // ends when the endpoint is removed
 	end        context.CancelFunc
 
-	added   time.Time
-	name    string // host:port
-	client  *client
-	blocks  *heights.Node
-	comet   *comet.Client // nil without an RPC server
-	grpc    *grpcClient   // nil without a gRPC server
-	queue   *queue.Slots
-	timeout time.Duration
-	metrics *metrics
+	added    time.Time
+	name     string // host:port
+	client   *client
+	blocks   *heights.Node
+	comet    *comet.Client // nil without an RPC server
+	grpc     *grpcClient   // nil without a gRPC server
+	queue    *queue.Slots
+	timeout  time.Duration
+	metrics  *metrics
+	nextKeys *nextKeys // of the pool
 
 	restServer *server
 	rpcServer  *server // nil without an RPC server
@@ -170,7 +171,7 @@ func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *A
 // read sends a request to the REST server, and further reads if the answer is ambiguous.
 func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, error) {
 	get := e.client.get
-	if r.PageKey != "" {
+	if r.PageKey != "" || r.Cost == Page && e.client.protocol.keyProbe != "" {
 		get = e.getPage
 	}
 	answer, err := get(ctx, r, height)

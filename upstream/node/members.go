@@ -92,7 +92,7 @@ func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error)
 		return nil, fmt.Errorf("REST address: %w", err)
 	}
 	name := uniqueName(base.Host, others)
-	e := &endpoint{configured: configured, name: name, timeout: o.Timeout, metrics: p.metrics, testing: make(chan struct{}, 1), added: time.Now()}
+	e := &endpoint{configured: configured, name: name, timeout: o.Timeout, metrics: p.metrics, nextKeys: p.nextKeys, testing: make(chan struct{}, 1), added: time.Now()}
 	e.client = newClient(base, configured.Headers, o, p.protocol)
 	e.restServer = newServer(upstream.NewOutage(o.Logger, "node "+name), isNodeFailure, e.read)
 	e.blocks = &heights.Node{

@@ -36,7 +36,10 @@ func (form KeyForm) encode(raw string) string {
 // keyFormFor is how long the tested form of a node is valid. A detected restart ends it earlier.
 const keyFormFor = time.Minute
 
-var errKeyForm = errors.New("the node's page keys have no known form")
+var (
+	errKeyForm        = errors.New("the node's page keys have no known form")
+	errImpossiblePage = errors.New("the page does not start at its key; is the address one of several nodes?")
+)
 
 type pageKeys struct {
 	form   KeyForm // found by the last test, but it may have changed since
@@ -78,19 +81,30 @@ func (e *endpoint) keyForm(ctx context.Context) (KeyForm, error) {
 	return form, err
 }
 
-// getPage sends a request with its page key in the node's form. If the node refuses the form, it has been replaced
-// since the last test, and is tested again.
+// getPage reads a page of a list, by its page key in the node's form if the key is not in the query. If the node refuses the form
+// or the page is impossible, the node has been replaced since the last test: it is tested again, and the page is read once more.
 func (e *endpoint) getPage(ctx context.Context, r Request, height int64) (*Answer, error) {
-	query := r.Query
 	for tries := 0; ; tries++ {
-		form, err := e.keyForm(ctx)
-		if err != nil {
-			return nil, err
+		sent, form := r, r.Keys
+		if r.PageKey != "" || tries > 0 {
+			var err error
+			if form, err = e.keyForm(ctx); err != nil {
+				return nil, err
+			}
 		}
-		r.Query = withKey(query, form.encode(r.PageKey))
-		a, err := e.client.get(ctx, r, height)
-		if err != nil || form != RawKeys || !refusesForm(a) || tries > 0 {
+		if r.PageKey != "" {
+			sent.Query = withKey(r.Query, form.encode(r.PageKey))
+		}
+		if r.Keys != UnknownKeys && form != r.Keys {
+			return nil, badAnswer(errKeyForm)
+		}
+		a, err := e.client.get(ctx, sent, height)
+		refused := err == nil && r.PageKey != "" && form == RawKeys && refusesForm(a)
+		switch possible := err != nil || e.nextKeys.checkPage(r, r.sentHeight(height), a); {
+		case possible && (!refused || tries > 0):
 			return a, err
+		case tries > 0:
+			return nil, badAnswer(errImpossiblePage)
 		}
 		e.update(func(v *view) { v.keys.tested = time.Time{} })
 	}

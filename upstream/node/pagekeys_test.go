@@ -104,6 +104,77 @@ func TestKeyFormFollowsTheRelease(t *testing.T) {
 	wantSecondPage(t, p, newer, validatorList)
 }
 
+// A balancer may move from a node of one release to one of another while connections stay open.
+func TestImpossiblePageIsReadAgain(t *testing.T) {
+	p, d, _, newer := storyNodes(t, Options{VerbatimKeys: true})
+	preferNode(p, newer)
+	delegations := periodList[:strings.Index(periodList, "/delegators")] + "/delegations"
+	for _, path := range []string{validatorList, periodList, delegations} {
+		for _, form := range []KeyForm{UnknownKeys, Base64Keys} {
+			t.Run(path+string(form), func(t *testing.T) {
+				newer.SetBase64Keys(true)
+				d.Advance(1)
+				waitForTip(t, p, d.Height())
+				r := Request{Path: path, Query: "pagination.limit=1", Cost: Page, Height: d.Height()}
+				e := p.endpoints()[1]
+				e.update(func(v *view) { v.keys.tested = time.Time{} })
+				expect.Value(e.keyForm(t.Context()))(t)
+				_, key := fetchPage(t, p, r)
+				want, _ := fetchPage(t, p, Request{Path: path, Query: "pagination.limit=1&pagination.offset=1", Cost: Page, Height: d.Height()})
+				newer.SetBase64Keys(false)
+				if r.PageKey = key; form != UnknownKeys {
+					r.PageKey, r.Keys, r.Query = "", form, withKey(r.Query, form.encode(key))
+				}
+				a, err := p.Fetch(within(t, time.Minute), r)
+				if form != UnknownKeys {
+					if err == nil && gjson.GetBytes(a.Body, "msg").Raw != want {
+						t.Errorf("page by a key that no node reads = %s, want an error or %s", a.Body, want)
+					}
+					return
+				}
+				expect.NoError(t, err)
+				expect.Equal(t, gjson.GetBytes(a.Body, "msg").Raw, want, "page")
+			})
+		}
+	}
+}
+
+func TestPageThatDoesNotStartAtItsKey(t *testing.T) {
+	page := func(next string, delegators ...string) *Answer {
+		items := make([]string, len(delegators))
+		for i, d := range delegators {
+			items[i] = fmt.Sprintf(`{"delegation":{"delegator_address":"0x%x"}}`, d)
+		}
+		return &Answer{Body: fmt.Appendf(nil, `{"msg":{"delegation_responses":[%s],"pagination":{"next_key":"%s"}}}`, strings.Join(items, ","), base64.StdEncoding.EncodeToString([]byte(next)))}
+	}
+	for name, test := range map[string]struct {
+		query, key string
+		height     int64
+		page       *Answer
+		want       bool
+	}{
+		"next item":            {"", "bb", 10, page("", "bb"), true},
+		"later item":           {"", "bb", 10, page("", "cc"), false},
+		"earlier item":         {"", "bb", 10, page("", "aa"), false},
+		"no item":              {"", "bb", 10, page(""), false},
+		"no item, filter":      {"status=x", "bb", 10, page(""), true},
+		"no item, other block": {"", "bb", 11, page(""), true},
+		"later, other block":   {"", "bb", 11, page("", "cc"), true},
+		"earlier, other block": {"", "bb", 11, page("", "aa"), false},
+		"later, other key":     {"", "ab", 10, page("", "bb"), true},
+		"reverse, other block": {"pagination.reverse=true", "bb", 11, page("", "aa"), true},
+		"reverse, later item":  {"pagination.reverse=true", "bb", 11, page("", "cc"), false},
+		"refusal":              {"", "bb", 10, &Answer{Reason: NotFound}, true},
+		"first page":           {"", "", 10, page(""), true},
+	} {
+		k := newNextKeys()
+		k.checkPage(Request{Path: "/list"}, 10, page("bb", "aa"))
+		if got := k.checkPage(Request{Path: "/list", Query: test.query, PageKey: test.key}, test.height, test.page); got != test.want {
+			t.Errorf("%s: checkPage = %t, want %t", name, got, test.want)
+		}
+	}
+}
+
 func TestOldKeyFormIsTestedAgain(t *testing.T) {
 	v := view{keys: pageKeys{form: RawKeys, tested: time.Now().Add(-2 * keyFormFor)}}
 	expect.Equal(t, v.currentKeys(), UnknownKeys, "form after %s", 2*keyFormFor)

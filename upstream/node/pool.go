@@ -98,6 +98,7 @@ type Pool struct {
 
 	execution executions
 	refusals  refusals
+	nextKeys  *nextKeys
 
 	life    context.Context //nolint:containedctx // ends with Close
 	end     context.CancelFunc
@@ -108,7 +109,7 @@ type Pool struct {
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	o.Registerer = cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry())
-	p := &Pool{options: o, protocol: &protocol{}, determined: make(chan struct{})}
+	p := &Pool{options: o, protocol: &protocol{}, nextKeys: newNextKeys(), determined: make(chan struct{})}
 	p.life, p.end = context.WithCancel(context.Background())
 	if o.Dialect != Undetermined {
 		if err := p.SetDialect(o.Dialect); err != nil {
