@@ -208,12 +208,14 @@ func TestFailingEndpointIsReplaced(t *testing.T) {
 		"no access":           {status: http.StatusForbidden},
 		"no client":           {status: http.StatusNotFound},
 		"lags":                {lag: 90},
+		"sends without end":   {endless: true},
 	} {
 		first, second := serveEVM(t, h, f), serveEVM(t, h, faults{})
 		store, log := openMemory(t), &logtest.Log{}
 		run(t, quick(store, second))
 		h.grow(10)
 		o := quick(store, first, second)
+		o.MaxBody = 1 << 20
 		o.Logger = slog.New(slog.NewTextHandler(log, nil))
 		run(t, o)
 		checkStore(t, store, h.count(0))

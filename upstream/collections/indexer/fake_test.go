@@ -33,6 +33,7 @@ type fakeEVM struct {
 }
 
 type faults struct {
+	endless      bool    // responses have no end
 	maxRange     int64   // maximum range of eth_getLogs; 0 means no limit
 	tooMuch      int     // index in refusals of the response to a larger range
 	rate         float64 // share of requests that fail
@@ -173,6 +174,11 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.status != 0 && (f.failures == 0 || requests <= f.failures) {
 		http.Error(w, cmp.Or(f.echoes, "failed"), f.status)
 		return
+	}
+	for f.endless {
+		if _, err := w.Write(bytes.Repeat([]byte(" "), 64<<10)); err != nil {
+			return
+		}
 	}
 	if f.every > 0 && requests%f.every != 0 {
 		f.forkFrom, f.lies = 0, 0

@@ -112,7 +112,7 @@ func (c *client) read(ctx context.Context, resp *http.Response) ([]byte, error) 
 	text, err := c.memory.Read(resp.Body, resp.ContentLength, maxBody)
 	switch {
 	case errors.Is(err, account.ErrTooLarge):
-		return nil, c.bad(fmt.Errorf("%w: response exceeds %d bytes", errRefused, maxBody))
+		return nil, c.bad(fmt.Errorf("%w: %w: response exceeds %d bytes", errRefused, account.ErrTooLarge, maxBody))
 	case errors.Is(err, account.ErrFull):
 		return nil, c.bad(fmt.Errorf("too little free memory for the response: %w", err))
 	case err != nil && ctx.Err() != nil:

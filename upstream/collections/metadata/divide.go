@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // errRefused is wrapped by errors that a contract may cause while the provider works: a status 4xx or a too large response.
@@ -63,7 +64,8 @@ func (s *Service) retryOmitted(p part, missing []*flight) []part {
 const noContract = "0x000000000000000000000000000000000000dead"
 
 // checkProvider returns nil if the provider works: it has responded since a time, or responds for noContract. Otherwise it
-// returns err, or the rate limit that the provider reports now.
+// returns the rate limit that the provider reports now, or err. A response that is too large for noContract, too, counts in the
+// breaker: the provider sends them without end.
 func (s *Service) checkProvider(ctx context.Context, since time.Time, err error) error {
 	if s.health.last.Load() >= since.UnixNano() {
 		return nil
@@ -74,6 +76,8 @@ func (s *Service) checkProvider(ctx context.Context, since time.Time, err error)
 		return nil
 	case upstream.KindOf(failed) == upstream.Overloaded:
 		return failed
+	case errors.Is(failed, account.ErrTooLarge):
+		return s.provider.bad(errors.New("the response for an address without a contract is too large"))
 	default:
 		return err
 	}

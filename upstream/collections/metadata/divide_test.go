@@ -269,3 +269,14 @@ func TestSplitPagesDoNotStarveOtherPages(t *testing.T) {
 		waiting.Wait()
 	})
 }
+
+// One contract may have a response that is too large. A provider whose responses have no end sends one for each address.
+func TestProviderThatSendsWithoutEndIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := &alchemy{fault: text(strings.Repeat(" ", 9<<20))}
+		s := openAlchemy(t, provider, metadata.Options{Failures: 1})
+		lookup(t, s, one)
+		synctest.Wait()
+		expect.Equal(t, state(s), "open", "breaker state")
+	})
+}
