@@ -24,7 +24,7 @@ func newStore(t *testing.T, rdb goredis.UniversalClient) *redis.Store {
 func acquireLeases(t *testing.T, s *redis.Store, keys ...string) (all []cache.Lease) {
 	t.Helper()
 	for _, key := range keys {
-		l := s.NewLease("story-1", key, 0)
+		l := s.NewLease("story-1", key, 0, false)
 		if reply, err := l.Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseGranted {
 			t.Fatalf("Acquire of %q = %+v, %v; want granted", key, reply, err)
 		}
@@ -71,11 +71,11 @@ func TestFullStoreReportsHolderOfLease(t *testing.T) {
 	s := newStore(t, rdb)
 	acquireLeases(t, s, "held")
 	expect.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	reply, err := s.NewLease("story-1", "held", 0).Acquire(t.Context(), nil)
+	reply, err := s.NewLease("story-1", "held", 0, false).Acquire(t.Context(), nil)
 	if err != nil || reply.State != cache.LeaseBusy {
 		t.Errorf("Acquire of a held lease = state %v, error %v; want %v, nil", reply.State, err, cache.LeaseBusy)
 	}
-	if _, err := s.NewLease("story-1", "free", 0).Acquire(t.Context(), nil); !goredis.HasErrorPrefix(err, "OOM") {
+	if _, err := s.NewLease("story-1", "free", 0, false).Acquire(t.Context(), nil); !goredis.HasErrorPrefix(err, "OOM") {
 		t.Errorf("Acquire of a free lease: error = %v, want OOM", err)
 	}
 }

@@ -11,11 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
-	"github.com/tipcache/tipcache/cache/pending"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -135,9 +133,9 @@ func (c *Cache) begin() bool {
 type chain struct {
 	namespace  string // "" while unknown
 	memory     *memory
-	flights    singleflight.Group
-	pending    pending.Keys
-	ahead      ahead.Keys[request]
+	flights    flights
+	keys       *keys
+	ahead      *ahead.Keys[*request]
 	subscriber *subscriber        // nil without a shared store or namespace
 	warming    atomic.Bool        // entries are being loaded from the shared store
 	leave      context.CancelFunc // ends the subscription
@@ -184,9 +182,10 @@ func (c *Cache) SetNamespace(namespace string) {
 // newChain returns an empty chain, subscribed to other replicas if there are any. The caller holds c.mu, except in New.
 func (c *Cache) newChain(namespace string) *chain {
 	ctx, leave := context.WithCancel(c.life)
-	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), c.o.MemoryBytes/confinedShare, &c.counts), leave: leave}
+	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), c.o.MemoryBytes/confinedShare, &c.counts), keys: newKeys(c.o.MemoryBytes / 32), leave: leave}
+	ch.ahead = ahead.New(ch.keys)
 	if namespace != "" && c.o.Shared != nil {
-		ch.subscriber = newSubscriber(ch.memory, c.o.MemoryBytes)
+		ch.subscriber = &subscriber{ch.memory, ch.keys}
 		ch.warming.Store(true)
 		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.subscriber) })
 		c.tasks.Go(func() {

@@ -75,8 +75,39 @@ func entry(height int64, body string) *cache.Entry {
 	}
 }
 
+// An originFunc is a Loader with a short queue.
+type originFunc func(ctx context.Context, before *cache.Entry) (*cache.Entry, error)
+
+func (o originFunc) Load(ctx context.Context, how cache.How) (*cache.Entry, error) {
+	return o(ctx, how.Before)
+}
+func (originFunc) Expected(bool) time.Duration { return 0 }
+
+// A loader is an origin that is told for whom it reads, and has a queue.
+type loader struct {
+	load  func(ctx context.Context, how cache.How) (*cache.Entry, error)
+	queue queue
+}
+
+// A queue is the time that a read is expected to take, and one in the background.
+type queue [2]time.Duration
+
+func (l loader) Load(ctx context.Context, how cache.How) (*cache.Entry, error) {
+	return l.load(ctx, how)
+}
+
+func (l loader) Expected(background bool) time.Duration {
+	if background {
+		return l.queue[1]
+	}
+	return l.queue[0]
+}
+
+// queued returns an origin with a queue.
+func queued(o originFunc, q queue) loader { return loader{o.Load, q} }
+
 // answer returns an origin that always returns the same content and height.
-func answer(height int64, body []byte) cache.Origin {
+func answer(height int64, body []byte) originFunc {
 	content := cache.NewContent(200, "application/json", "", body, 0)
 	return func(context.Context, *cache.Entry) (*cache.Entry, error) {
 		return &cache.Entry{Content: content, Height: height, ReadAt: time.Now()}, nil
@@ -84,9 +115,15 @@ func answer(height int64, body []byte) cache.Origin {
 }
 
 // mustGet calls Get and fails the test on an error. Any goroutine may call it.
-func mustGet(t testing.TB, c *cache.Cache, q cache.Query, origin cache.Origin) cache.Result {
+func mustGet(t testing.TB, c *cache.Cache, q cache.Query, from originFunc) cache.Result {
 	t.Helper()
-	res, err := c.Get(t.Context(), q, origin)
+	return mustLoad(t, c, q, from)
+}
+
+// mustLoad is mustGet with any Loader.
+func mustLoad(t testing.TB, c *cache.Cache, q cache.Query, from cache.Loader) cache.Result {
+	t.Helper()
+	res, err := c.Get(t.Context(), q, from)
 	if err != nil {
 		t.Errorf("Get(%q): %v", q.Key, err)
 	}
@@ -114,7 +151,9 @@ func TestCloseEndsFlightsAndWaitsForThem(t *testing.T) {
 		later := q
 		later.Tip = 105
 		mustGet(t, c, later, endless)
-		go func() { _, _ = c.Get(t.Context(), cache.Query{Key: "cold", Policy: live, Tip: 100}, endless) }()
+		go func() {
+			_, _ = c.Get(t.Context(), cache.Query{Key: "cold", Policy: live, Tip: 100}, originFunc(endless))
+		}()
 		synctest.Wait()
 
 		expect.NoError(t, c.Close())
@@ -124,7 +163,7 @@ func TestCloseEndsFlightsAndWaitsForThem(t *testing.T) {
 		if res := mustGet(t, c, q, nil); res.Outcome != cache.Hit {
 			t.Errorf("Get of an entry in memory after Close: outcome = %v, want hit", res.Outcome)
 		}
-		if _, err := c.Get(t.Context(), cache.Query{Key: "new", Policy: live, Tip: 100}, endless); err == nil {
+		if _, err := c.Get(t.Context(), cache.Query{Key: "new", Policy: live, Tip: 100}, originFunc(endless)); err == nil {
 			t.Error("Get of a new key after Close: error = nil, want one")
 		}
 	})

@@ -99,10 +99,10 @@ func TestAllFreshnessDecisionsAgree(t *testing.T) {
 	behind.Save(t.Context(), older, 0)
 	judge := func(j judgement) {
 		_, inMemory := writer.Fresh(j.q, now, nil)
-		inspection := empty.Inspect(t.Context(), j.q)
+		inspection := empty.Inspect(t.Context(), j.q, nil)
 		for decision, got := range map[string]bool{
 			"hit in memory":         inMemory,
-			"inspection of memory":  writer.Inspect(t.Context(), j.q).Memory.State == cache.Fresh,
+			"inspection of memory":  writer.Inspect(t.Context(), j.q, nil).Memory.State == cache.Fresh,
 			"inspection of Redis":   inspection.Shared.State == cache.Fresh,
 			"inspection's forecast": inspection.Forecast == cache.Hit,
 			"read of Redis":         served(empty, j.q),

@@ -8,7 +8,7 @@
 //  2. The flight of the key. Callers that need the same answer share one flight, which may outlive them. In the flight:
 //  3. The shared store. It returns an entry that this replica has not judged yet, grants the lease of the key, or
 //     reports that another replica holds the lease. That replica's message wakes the waiting flights and passes the new
-//     entry to all replicas, which then need not read it (subscriber.go).
+//     entry to all replicas, which then need not read it (replicas.go, subscriber.go).
 //  4. The origin, read by the flight that holds the lease. The entry goes into memory and to the callers, then into the
 //     shared store, and waiting replicas are woken.
 //  5. If the origin fails, an entry that [Policy] allows for this case is served, or else the error.
@@ -16,9 +16,9 @@
 // Keys that were requested at least twice in each of the last two blocks are read when a block arrives, before the
 // next request ([Cache.ReadAhead]). Package cache/ahead selects them.
 //
-// A request passes through lookup.go: Get, answer, readShared, join, serve. A flight passes through flight.go, and
-// coordinates with other replicas in replicas.go. Package cache/freshness judges entries: in blocks if the tip and the
-// entry's height are known, otherwise in seconds.
+// [Cache.Get] in lookup.go shows what a request does, and run in flight.go what its flight does. What is in progress for a key
+// is in its record (key.go). Package cache/freshness judges entries: in blocks if the tip and the entry's height are known,
+// otherwise in seconds.
 //
 // The shared store is optional and implements [Shared]; package cache/redis does. It is never trusted to work: a caller
 // waits only once for a store that does not respond, and unreadable data is a miss. Without it, flights are shared only

@@ -53,7 +53,7 @@ func (s *fakeShared) SaveHotKeys(_ context.Context, _ string, keys []cache.HotKe
 	return nil
 }
 
-func (s *fakeShared) NewLease(string, string, int64) cache.Lease {
+func (s *fakeShared) NewLease(string, string, int64, bool) cache.Lease {
 	to := <-s.subscriber
 	s.subscriber <- to
 	s.newLease(to)
@@ -87,7 +87,7 @@ func newCacheWith(t *testing.T, s *fakeShared, o cache.Options) *cache.Cache {
 }
 
 func TestCallerWaitsOnceForSharedStoreWithoutReply(t *testing.T) {
-	for name, origin := range map[string]cache.Origin{"the origin answers": answer(100, page), "the origin fails": down} {
+	for name, origin := range map[string]originFunc{"the origin answers": answer(100, page), "the origin fails": down} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const timeout = 100 * time.Millisecond

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -14,35 +13,36 @@ import (
 
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// A flight is one lookup of a key in the shared store and at the origin. Each caller that needs one makes a value of this type.
-// If no flight of the key is running, a copy of the value runs for all callers (join, start). Otherwise the caller waits for
-// the running one.
+// A flight is a running lookup of a key: in memory once more, in the shared store, and at the origin. The request that began it
+// and all others of the key wait for it.
 type flight struct {
-	*request
+	*request // began it
 
-	read         *Entry // last entry from the shared store, nil for none
-	pushed       *slot  // slot filled by a message of another replica
-	sharedSilent bool   // the shared store did not answer: it is written to, but not read again
+	found // the newest entry that it knows: its result once it has ended
 }
 
-// flightResult is the result of a flight. Together with an error, at is the newest entry known before, nil for
-// none.
-type flightResult struct {
-	at      *slot
-	store   string
-	forward string
+// flights run one flight of a key at a time, and deliver it to all callers.
+type flights struct{ group singleflight.Group }
+
+// do runs the flight of a key on the caller's goroutine, or waits for the current one.
+func (g *flights) do(key string, fly func() (*flight, error)) (*flight, error) {
+	f, err, _ := g.group.Do(key, func() (any, error) { return fly() })
+	return ended(singleflight.Result{Val: f, Err: err})
 }
 
-// start starts the flight of the key or joins the current one. own becomes true when this flight begins.
-func (f flight) start(ctx context.Context) (done <-chan singleflight.Result, own *atomic.Bool) {
-	own = new(atomic.Bool)
-	return f.ch.flights.DoChan(f.q.Key, func() (any, error) {
-		own.Store(true)
+func ended(l singleflight.Result) (*flight, error) {
+	return l.Val.(*flight), l.Err //nolint:forcetypeassert // flights return nothing else
+}
+
+// start starts the flight of the key on another goroutine, or joins the current one.
+func (r *request) start(ctx context.Context) (done <-chan singleflight.Result) {
+	return r.ch.flights.group.DoChan(r.q.Key, func() (any, error) {
 		growStack(0)
-		return f.fly(ctx)
-	}), own
+		return r.fly(ctx)
+	})
 }
 
 // growStack gives the calling goroutine a stack of 16 KiB, which reading a node needs, at once: growing later
@@ -57,103 +57,108 @@ func growStack(never int) byte {
 	return frame[never]
 }
 
-// fly runs the flight. It ends with its own timeout or the cache, not with ctx.
-func (f *flight) fly(ctx context.Context) (flightResult, error) {
+// fly runs a flight that the request begins. It ends with its own timeout or the cache, not with ctx.
+func (r *request) fly(ctx context.Context) (f *flight, err error) {
+	f = &flight{request: r}
 	c := f.c
 	if !c.begin() {
-		return flightResult{}, errClosed
+		return f, errClosed
 	}
 	defer c.tasks.Done()
 	c.counts.flights.Add(1)
-	f.ch.pending.BeginFlight(f.q.Key)
-	defer f.ch.pending.EndFlight(f.q.Key)
+	f.ch.keys.beginFlight(f.q.Key, f)
+	defer f.ch.keys.endFlight(f.q.Key)
 
 	within := upstream.WithLazyDeadline(upstream.Detach(ctx, c.life), time.Now().Add(c.o.FlightTimeout))
 	defer within.Release()
 	ctx, span := upstream.StartSpanOf(within, "tipcache/cache", "cache.flight", trace.SpanKindInternal)
-	var l flightResult
-	err := upstream.Guard(c.o.Logger, "flight", func() (err error) {
-		l, err = f.run(ctx)
-		return err
-	})
+	err = upstream.Guard(c.o.Logger, "flight", func() error { return f.run(ctx) })
 	if span.IsRecording() {
-		f.describe(ctx, span, l, err)
+		f.describe(span, err)
 	}
 	upstream.EndSpan(span, err)
-	return l, err
+	return f, err
 }
 
-// run tries memory once more, then the shared store, then the origin.
-func (f *flight) run(ctx context.Context) (flightResult, error) {
+// run looks the key up: in memory, in the shared store, and at the origin under the key's lease. The entry goes into memory, and
+// then into the shared store, which wakes the replicas that wait for it.
+func (f *flight) run(ctx context.Context) error {
 	// The previous flight may have ended between the caller's lookup in memory and the start of this one. Without a
 	// second lookup its entry would be read twice.
-	at, _ := f.ch.memory.GetIfPresent(f.q.Key)
-	l := flightResult{at: at, store: inMemory}
-	if at != nil && at == f.pushed {
-		l.store = inShared
+	f.at, _ = f.ch.memory.GetIfPresent(f.q.Key)
+	f.store = inMemory
+	if f.at != nil && f.at == f.announced {
+		f.store = inShared
 	}
-	if f.fresh(at) || f.renewed(&l) {
-		return l, nil
+	if f.isFresh() || f.takeRenewal() {
+		return nil
 	}
-	lease, enough, err := f.acquire(ctx, &l)
-	if enough || err != nil {
-		return l, err
-	}
-	err = f.readOrigin(ctx, &l)
-	f.release(ctx, lease, l, err)
-	return l, err
-}
 
-func (f *flight) fresh(at *slot) bool { return f.q.judge(at, f.c.o.Now) == Fresh }
-
-func (f *flight) readOrigin(ctx context.Context, l *flightResult) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("cache: waiting for another replica: %w", err)
-	}
-	l.forward = f.forward(l.at)
-	e, err := f.fetch(ctx, l.at.known())
-	if errors.Is(err, ErrYielded) || errors.Is(err, ErrShare) || errors.Is(err, ErrOverloaded) {
-		return err // the origin has not failed: it was not read, or is a batch that reads the cache for a client
-	}
-	if err == nil && l.at != nil && f.q.requires().FallsBehind(e.Stamp(), l.at.entry.Stamp(), f.c.o.Now) {
-		err = ErrBehind
-	}
-	if err != nil {
-		f.c.counts.originErrors.Add(1)
-		if l.at != nil {
-			l.at.fail(f.c.o.Now(), err)
-		}
+	lease, err := f.acquire(ctx)
+	if err != nil || f.isFresh() {
 		return err
 	}
-	before := l.at
-	l.at, l.store = f.keep(e), fromOrigin
-	// A key that is read ahead is used often, but its hits were set to 0 when the block began.
-	if before != nil && before.entry.Content != e.Content && (Ahead(ctx) || before.hits.Load() >= ahead.Often) {
-		f.c.encodeAgain(f.q.Key, before.entry.Content, e.Content)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("cache: waiting for another replica: %w", ctx.Err())
+		f.release(ctx, lease, err)
+		return err
 	}
-	return nil
+
+	f.forward = f.forwardReason()
+	before, e, err := f.at, (*Entry)(nil), error(nil)
+	if e, err = f.load(ctx); err == nil && before != nil && f.q.requires().FallsBehind(e.Stamp(), before.entry.Stamp(), f.c.o.Now) {
+		err = fmt.Errorf("%w: its answer is older than the cached one", upstream.ErrBehind)
+	}
+	switch {
+	case err == nil:
+		f.at, f.store = f.keep(e), fromOrigin
+		f.encodeAgain(before, e)
+	case isOriginFailure(err):
+		f.c.counts.originErrors.Add(1)
+		if before != nil {
+			before.fail(f.c.o.Now(), err)
+		}
+	}
+	f.release(ctx, lease, err)
+	return err
 }
 
-// forward returns why the origin is read, as [Result] describes it. An entry that is fresh by its policy may be
+func (f *flight) isFresh() bool { return f.q.judge(f.at, f.c.o.Now) == Fresh }
+
+// isOriginFailure reports whether the origin has failed: otherwise it was not read, or is a batch that reads the cache for a client.
+func isOriginFailure(err error) bool {
+	return !errors.Is(err, upstream.ErrYielded) && !errors.Is(err, account.ErrShare) && !errors.Is(err, ErrOverloaded)
+}
+
+// encodeAgain encodes a new content in the codings of the one before, if the key is used often. The hits of a key that is read
+// ahead were set to 0 when the block began.
+func (f *flight) encodeAgain(before *slot, e *Entry) {
+	if before != nil && before.entry.Content != e.Content && (f.q.For == ForAhead || before.hits.Load() >= ahead.Often) {
+		f.c.encodeAgain(f.q.Key, before.entry.Content, e.Content)
+	}
+}
+
+// forwardReason returns why the origin is read, as [Result] describes it. An entry that is fresh by its policy may be
 // too old for this caller.
-func (f *flight) forward(at *slot) string {
+func (f *flight) forwardReason() string {
 	anyCaller := Query{Policy: f.q.Policy, Tip: f.q.Tip}
 	switch {
-	case at == nil:
+	case f.at == nil:
 		return "uri-miss"
-	case anyCaller.judge(at, f.c.o.Now) == Fresh:
+	case anyCaller.judge(f.at, f.c.o.Now) == Fresh:
 		return "request"
 	default:
 		return "stale"
 	}
 }
 
-func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
+// load reads the origin.
+func (f *flight) load(ctx context.Context) (e *Entry, err error) {
 	err = upstream.Guard(f.c.o.Logger, "origin", func() (err error) {
-		e, err = f.origin(ctx, prev)
+		e, err = f.from.Load(ctx, How{Before: f.at.known(), For: f.q.For})
 		return err
 	})
-	if !errors.Is(err, ErrYielded) {
+	if !errors.Is(err, upstream.ErrYielded) {
 		f.c.counts.originCalls.Add(1)
 	}
 	if err == nil && (e == nil || e.Content == nil) {
@@ -191,33 +196,38 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 	go func() {
 		defer r.c.tasks.Done()
 		defer r.c.background.Add(-1)
-		_, _, _ = r.refresh(context.WithValue(ctx, backgroundKey{}, true), at) // the next caller sees the result
+		_, _ = r.again(ForBackground).refresh(ctx, at) // the next caller sees the result
 	}()
 }
 
-// refresh runs a flight without a waiting caller, for an entry marked as renewing. own is false if it joined a
-// caller's flight.
-func (r *request) refresh(ctx context.Context, at *slot) (l flightResult, own bool, err error) {
+// again returns a new request for the same answer.
+func (r *request) again(purpose Purpose) *request {
+	again := &request{c: r.c, ch: r.ch, q: r.q, from: r.from}
+	again.q.For = purpose
+	return again
+}
+
+// refresh joins the flight of an entry marked as renewing, without a waiting caller.
+func (r *request) refresh(ctx context.Context, at *slot) (*flight, error) {
 	defer at.renewing.Store(false)
-	done, begun := flight{request: r}.start(ctx)
 	select {
-	case end := <-done:
-		return end.Val.(flightResult), begun.Load(), end.Err //nolint:forcetypeassert // flights return nothing else
+	case l := <-r.start(ctx):
+		return ended(l)
 	case <-r.c.life.Done():
-		return l, true, errClosed
+		return &flight{request: r}, errClosed
 	}
 }
 
-func (f *flight) describe(ctx context.Context, span trace.Span, l flightResult, err error) {
-	outcome := cmp.Or(l.store, "origin")
+func (f *flight) describe(span trace.Span, err error) {
+	outcome := cmp.Or(f.store, "origin")
 	if err != nil {
 		outcome = "failed"
 	}
 	span.SetAttributes(
-		attribute.Bool("tipcache.background", InBackground(ctx)),
+		attribute.Bool("tipcache.background", f.q.For == ForBackground),
 		attribute.String("tipcache.outcome", outcome),
 	)
-	if l.at != nil {
-		span.SetAttributes(attribute.Int64("tipcache.height", l.at.entry.Height))
+	if f.at != nil {
+		span.SetAttributes(attribute.Int64("tipcache.height", f.at.entry.Height))
 	}
 }

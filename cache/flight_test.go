@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 var errDown = errors.New("node is down")
 
 // slowOrigin returns an origin that counts its calls and calls next after d.
-func slowOrigin(calls *atomic.Int64, d time.Duration, next cache.Origin) cache.Origin {
+func slowOrigin(calls *atomic.Int64, d time.Duration, next originFunc) originFunc {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		calls.Add(1)
 		select {
@@ -62,10 +63,10 @@ func TestCallerWithNothingToServeRunsItsFlight(t *testing.T) {
 		"a deadline before flight": {soon, false},
 	} {
 		var stack string
-		_, err := c.Get(test.ctx, cache.Query{Key: key, Policy: live, Tip: 100}, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+		_, err := c.Get(test.ctx, cache.Query{Key: key, Policy: live, Tip: 100}, originFunc(func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 			stack = string(debug.Stack())
 			return answer(100, page)(ctx, prev)
-		})
+		}))
 		if got := strings.Contains(stack, "testing.tRunner("); err != nil || got != test.want {
 			t.Errorf("%s: flight on the caller's goroutine = %t, want %t; error %v", key, got, test.want, err)
 		}
@@ -152,11 +153,11 @@ func TestClientWithManyWaitingCallersLeavesPlacesToOthers(t *testing.T) {
 			waiting.Go(func() { expect.NoError(t, get("one", "k")) })
 		}
 		synctest.Wait()
-		expect.ErrorIs(t, get("one", "k"), cache.ErrShare, "Get of the twelfth caller of a client")
+		expect.ErrorIs(t, get("one", "k"), account.ErrShare, "Get of the twelfth caller of a client")
 		waiting.Go(func() { expect.NoError(t, get("other", "cold")) })
 		synctest.Wait()
 		expect.Equal(t, calls.Load(), 2, "calls of the origin, one of them for another client")
-		expect.ErrorIs(t, get("other", "cold"), cache.ErrShare, "Get of another client's second caller")
+		expect.ErrorIs(t, get("other", "cold"), account.ErrShare, "Get of another client's second caller")
 		for range 8 { // these may be callers of many clients
 			waiting.Go(func() { expect.NoError(t, get("", "k")) })
 		}
@@ -193,7 +194,7 @@ func TestRefusedShareIsNoFailureOfOrigin(t *testing.T) {
 		q := cache.Query{Key: "k", Policy: byTheBlock, Tip: 100}
 		mustGet(t, c, q, answer(100, page))
 		q.Tip = 101
-		checkGet(t, c, q, func(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, cache.ErrShare }, cache.StaleHit, 100, 0)
+		checkGet(t, c, q, func(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, account.ErrShare }, cache.StaleHit, 100, 0)
 		expect.Equal(t, metric(t, c, "origin_errors_total"), 0, "failures of the origin")
 		checkGet(t, c, q, answer(101, page), cache.Miss, 101, 0)
 	})
@@ -206,13 +207,13 @@ func TestRefusedShareIsNotPassedToOtherClients(t *testing.T) {
 		q := cache.Query{Key: "k", Policy: live, Tip: 100}
 		refused := func(context.Context, *cache.Entry) (*cache.Entry, error) {
 			time.Sleep(time.Second)
-			return nil, cache.ErrShare
+			return nil, account.ErrShare
 		}
 		var first sync.WaitGroup
 		defer first.Wait()
 		first.Go(func() {
-			_, err := c.Get(t.Context(), q, refused)
-			expect.ErrorIs(t, err, cache.ErrShare, "Get of the client without places")
+			_, err := c.Get(t.Context(), q, originFunc(refused))
+			expect.ErrorIs(t, err, account.ErrShare, "Get of the client without places")
 		})
 		synctest.Wait()
 		var calls atomic.Int64
@@ -224,7 +225,7 @@ func TestRefusedShareIsNotPassedToOtherClients(t *testing.T) {
 func TestOriginFailureIsReturnedAsError(t *testing.T) {
 	tests := []struct {
 		name   string
-		origin cache.Origin
+		origin originFunc
 		want   string
 	}{
 		{"a panic", func(context.Context, *cache.Entry) (*cache.Entry, error) { panic("oh") }, "panicked: oh"},
@@ -253,20 +254,22 @@ func TestStaleEntryOfSlowOriginIsRefreshedOnceInBackground(t *testing.T) {
 		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
 
 		var calls, background atomic.Int64
-		origin := slowOrigin(&calls, time.Second, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
-			if cache.InBackground(ctx) {
+		from := loader{func(_ context.Context, how cache.How) (*cache.Entry, error) {
+			calls.Add(1)
+			if how.For == cache.ForBackground {
 				background.Add(1)
 			}
-			return prev.Confirm(105, time.Now()), nil
-		})
-		q := cache.Query{Key: "k", Policy: live, Tip: 105, Queue: longQueue}
+			time.Sleep(time.Second)
+			return how.Before.Confirm(105, time.Now()), nil
+		}, longQueue}
+		q := cache.Query{Key: "k", Policy: live, Tip: 105}
 		for range 50 {
-			if res := mustGet(t, c, q, origin); res.Outcome != cache.StaleHit || res.Entry.Height != 100 || res.Collapsed {
+			if res := mustLoad(t, c, q, from); res.Outcome != cache.StaleHit || res.Entry.Height != 100 || res.Collapsed {
 				t.Fatalf("got %v at %d, collapsed = %t; want a stale hit at 100, collapsed = false", res.Outcome, res.Entry.Height, res.Collapsed)
 			}
 		}
 		time.Sleep(2 * time.Second)
-		if res := mustGet(t, c, q, origin); res.Outcome != cache.Hit || res.Entry.Height != 105 {
+		if res := mustLoad(t, c, q, from); res.Outcome != cache.Hit || res.Entry.Height != 105 {
 			t.Errorf("after the refresh got %v at %d, want a hit at 105", res.Outcome, res.Entry.Height)
 		}
 		if calls.Load() != 1 || background.Load() != 1 {
@@ -395,7 +398,7 @@ func TestBackgroundFlightsAreBounded(t *testing.T) {
 		}
 		var calls atomic.Int64
 		for _, key := range []string{"a", "b"} {
-			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 105, Queue: longQueue}, slowOrigin(&calls, time.Second, answer(105, page)))
+			mustLoad(t, c, cache.Query{Key: key, Policy: live, Tip: 105}, queued(slowOrigin(&calls, time.Second, answer(105, page)), longQueue))
 		}
 		synctest.Wait()
 		expect.Equal(t, calls.Load(), 1, "calls of the origin")

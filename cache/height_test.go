@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -37,13 +38,13 @@ func TestStaleEntryServedWhileOriginIsBehind(t *testing.T) {
 	mustGet(t, c, q, answer(100, []byte("old")))
 	q.Tip = 100_000 // farther than any limit of the policy
 	behind := func(context.Context, *cache.Entry) (*cache.Entry, error) {
-		return nil, fmt.Errorf("%w: at 200", cache.ErrBehind)
+		return nil, fmt.Errorf("%w: at 200", upstream.ErrBehind)
 	}
 	if res := mustGet(t, c, q, behind); string(res.Entry.Body) != "old" || res.Outcome != cache.StaleError {
 		t.Errorf("got %s, %v; want old, stale_error", res.Entry.Body, res.Outcome)
 	}
 	q.MinHeight = 101
-	if _, err := c.Get(t.Context(), q, behind); err == nil {
+	if _, err := c.Get(t.Context(), q, originFunc(behind)); err == nil {
 		t.Error("Get with MinHeight above the entry: error = nil, want one")
 	}
 }

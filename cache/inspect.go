@@ -30,16 +30,17 @@ type Inspection struct {
 	Store    string
 }
 
-// Inspect looks at everything that Get of q would look at. It reads no origin, starts nothing and counts nothing.
-func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
+// Inspect looks at everything that Get would look at. It reads no origin, starts nothing and counts nothing.
+func (c *Cache) Inspect(ctx context.Context, q Query, from Loader) Inspection {
 	ch := c.chain.Load()
-	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}, Ahead: ch.ahead.Has(q.Key)}
+	r := &request{c: c, ch: ch, q: q, from: from}
+	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}, Ahead: ch.keys.get(q.Key).streak.WillRead()}
 	at := ch.memory.peek(q.Key)
 	if at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.judge(at, c.o.Now)}
-		i.LastFailure, i.Renewing, i.RevalidationWait = c.failure(ch, q.Key, at), at.renewing.Load(), c.revalidationWait(&q, at)
+		i.LastFailure, i.Renewing, i.RevalidationWait = r.failure(at), at.renewing.Load(), r.revalidationWait(at)
 	}
-	outcome, err := c.decide(ch, &q, at)
+	outcome, err := r.decide(at)
 	i.Forecast, i.Store, i.LastFailure = outcome, inMemory, cmp.Or(err, i.LastFailure)
 	if outcome == Miss {
 		i.Store = fromOrigin
@@ -55,9 +56,9 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	at = &slot{entry: record.Entry}
 	i.Shared = Stored{Entry: record.Entry, State: q.judge(at, c.o.Now), Expiry: record.Expiry}
 	if i.Memory.State > Stale {
-		i.RevalidationWait = c.revalidationWait(&q, at)
+		i.RevalidationWait = r.revalidationWait(at)
 	}
-	if outcome, _ := c.decide(ch, &q, at); i.Forecast == Miss && (outcome == Hit || outcome == StaleHit) {
+	if outcome, _ := r.decide(at); i.Forecast == Miss && (outcome == Hit || outcome == StaleHit) {
 		i.Forecast, i.Store = outcome, inShared
 	}
 	return i

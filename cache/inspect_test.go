@@ -38,12 +38,12 @@ func TestInspectionPredictsOutcomeOfGet(t *testing.T) {
 		{"nowhere", a, cache.Query{Key: "other", Policy: live, Tip: 100}, "miss"},
 	}
 	for _, s := range steps {
-		expect.Equal(t, forecast(s.replica.Inspect(t.Context(), s.q)), s.want, "forecast of a key %s", s.name)
+		expect.Equal(t, forecast(s.replica.Inspect(t.Context(), s.q, nil)), s.want, "forecast of a key %s", s.name)
 	}
 	mustGet(t, a, at(105, 0), down)
-	expect.Equal(t, forecast(a.Inspect(t.Context(), at(105, 0))), "stale memory", "forecast of a stale key after a failure")
+	expect.Equal(t, forecast(a.Inspect(t.Context(), at(105, 0), nil)), "stale memory", "forecast of a stale key after a failure")
 	mustGet(t, a, at(150, 0), down)
-	i := a.Inspect(t.Context(), at(150, 0))
+	i := a.Inspect(t.Context(), at(150, 0), nil)
 	expect.Equal(t, forecast(i), "stale_error memory", "forecast of a key that is too old after a failure")
 	expect.ErrorIs(t, i.LastFailure, errDown, "last failure")
 }
@@ -67,12 +67,12 @@ func TestInspectionChangesNothing(t *testing.T) {
 	before := metric(t, c, "requests_total") + metric(t, c, "flights_total")
 	for _, tip := range []int64{100, 105, 150, 1000} {
 		q.Tip = tip
-		i := c.Inspect(t.Context(), q)
+		i := c.Inspect(t.Context(), q, nil)
 		if i.Shared.Expiry <= 0 || i.Shared.Expiry > time.Minute || i.Lease != 0 {
 			t.Errorf("at tip %d: expiry = %v, lease = %v; want at most 1m, 0", tip, i.Shared.Expiry, i.Lease)
 		}
 	}
-	cold.Inspect(t.Context(), q)
+	cold.Inspect(t.Context(), q, nil)
 	expect.Equal(t, metric(t, c, "requests_total")+metric(t, c, "flights_total"), before, "requests and flights")
 	expect.Equal(t, metric(t, cold, "memory_entries"), 0, "entries of the cold replica")
 	expect.Equal(t, rdb.DBSize(t.Context()).Val(), 1, "keys in Redis")
@@ -83,11 +83,11 @@ func TestInspectionReportsLeaseOfAnotherReplica(t *testing.T) {
 	a, b := startReplica(t, addr, o), startReplica(t, addr, o)
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	answers, _ := holdLease(t, a, q)
-	if i := b.Inspect(t.Context(), q); i.Lease <= 0 || i.Lease > o.Lease {
+	if i := b.Inspect(t.Context(), q, nil); i.Lease <= 0 || i.Lease > o.Lease {
 		t.Errorf("lease = %v, want more than 0 and at most %v", i.Lease, o.Lease)
 	}
 	answers <- nil
-	expect.Eventually(t, "the lease is released", func() bool { return b.Inspect(t.Context(), q).Lease == 0 })
+	expect.Eventually(t, "the lease is released", func() bool { return b.Inspect(t.Context(), q, nil).Lease == 0 })
 }
 
 func TestInspectionReportsFailingSharedStore(t *testing.T) {
@@ -105,12 +105,12 @@ func TestInspectionReportsFailingSharedStore(t *testing.T) {
 		{"Redis is down", s.kill},
 	} {
 		fault.begin()
-		if i := c.Inspect(t.Context(), q); i.SharedErr == nil || i.Shared.Entry != nil || i.Forecast != cache.Miss {
+		if i := c.Inspect(t.Context(), q, nil); i.SharedErr == nil || i.Shared.Entry != nil || i.Forecast != cache.Miss {
 			t.Errorf("%s: Inspect = %+v, want SharedErr, no shared entry and a miss", fault.name, i)
 		}
 	}
 	alone := newCache(t, cache.Options{})
-	if i := alone.Inspect(t.Context(), q); i.SharedErr != nil || i.SharedState != "off" || i.Namespace != "" {
+	if i := alone.Inspect(t.Context(), q, nil); i.SharedErr != nil || i.SharedState != "off" || i.Namespace != "" {
 		t.Errorf("without a shared store: Inspect = %+v, want no SharedErr, state off, no namespace", i)
 	}
 }

@@ -96,7 +96,7 @@ func holdLease(t *testing.T, c *cache.Cache, q cache.Query) (answers chan<- erro
 	t.Helper()
 	reading, answer, end := make(chan bool), make(chan error), make(chan error, 1)
 	go func() {
-		_, err := c.Get(context.Background(), q, func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
+		_, err := c.Get(context.Background(), q, originFunc(func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
 			close(reading)
 			select {
 			case err := <-answer:
@@ -104,7 +104,7 @@ func holdLease(t *testing.T, c *cache.Cache, q cache.Query) (answers chan<- erro
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
-		})
+		}))
 		end <- err
 	}()
 	<-reading
@@ -196,7 +196,7 @@ func TestExpiredEntryReplacesNothingButReleasesLease(t *testing.T) {
 		return e, nil
 	})
 	waitForIdle(t, c)
-	i := c.Inspect(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 150})
+	i := c.Inspect(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 150}, nil)
 	if i.Lease != 0 || i.Shared.Entry == nil || string(i.Shared.Body) != "old" {
 		t.Errorf("lease = %v, entry in Redis = %+v; want 0, old", i.Lease, i.Shared.Entry)
 	}
@@ -212,5 +212,5 @@ func TestReplicaWithoutMemoryServesStaleEntryFromSharedStoreDuringOutage(t *test
 		return &cache.Entry{Content: no, Height: 100, ReadAt: time.Now(), Expires: time.Now()}, nil
 	})
 	waitForIdle(t, a)
-	expect.Equal(t, describe(b.Get(t.Context(), q, down)), "stale memory stale: not found at 100", "result")
+	expect.Equal(t, describe(b.Get(t.Context(), q, originFunc(down))), "stale memory stale: not found at 100", "result")
 }

@@ -20,7 +20,7 @@ func TestStartingReplicaFindsEntriesOfOthers(t *testing.T) {
 	waitForIdle(t, first)
 
 	second := replica()
-	expect.Equal(t, describe(second.Get(t.Context(), q, down)), "hit shared: a at 100", "result of the second replica")
+	expect.Equal(t, describe(second.Get(t.Context(), q, originFunc(down))), "hit shared: a at 100", "result of the second replica")
 	expect.Equal(t, metric(t, second, "flights_total"), 0, "flights of the second replica")
 
 	q.Tip = 200

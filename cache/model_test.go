@@ -56,7 +56,7 @@ func TestReaderNeverSeesHeightOfKeyDecrease(t *testing.T) {
 					if random.IntN(10) == 0 {
 						q.MinHeight = q.Tip
 					}
-					res, err := c.Get(t.Context(), q, origin)
+					res, err := c.Get(t.Context(), q, originFunc(origin))
 					if err != nil {
 						continue
 					}

@@ -33,7 +33,7 @@ func TestClientPanicOnReplyDoesNotFailRequest(t *testing.T) {
 	if _, err := c.PurgeKeys(t.Context(), cache.Selection{}); err == nil {
 		t.Error("PurgeKeys: error = nil, want one")
 	}
-	if i := c.Inspect(t.Context(), cache.Query{Key: "k0", Policy: live, Tip: 100}); i.SharedErr == nil {
+	if i := c.Inspect(t.Context(), cache.Query{Key: "k0", Policy: live, Tip: 100}, nil); i.SharedErr == nil {
 		t.Error("Inspect: SharedErr = nil, want an error")
 	}
 	waitForIdle(t, c)

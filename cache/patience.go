@@ -5,7 +5,7 @@ import "time"
 // A caller that could receive a stale entry waits for a newer one if that is likely to arrive within its patience.
 const (
 	defaultPatience = 100 * time.Millisecond // if the block interval is unknown
-	leastPatience   = 20 * time.Millisecond  // because a busy machine also delays the caller, which Queue.Expected does not include
+	leastPatience   = 20 * time.Millisecond  // because a busy machine also delays the caller, which Loader.Expected does not include
 	mostPatience    = 500 * time.Millisecond
 	errorPatience   = time.Second // if the entry is kept only for errors
 )
@@ -25,29 +25,22 @@ func Patience(set, interval time.Duration) time.Duration {
 
 func (c *Cache) patience(q *Query) time.Duration { return Patience(c.o.Patience, q.Interval) }
 
-// Queue estimates the duration of an origin's reads, which wait for their turn. It is safe for concurrent use.
-type Queue interface {
-	// Expected returns how long a read that begins now is likely to take, including the wait for its turn. In the
-	// background it waits for the reads of callers.
-	Expected(background bool) time.Duration
-}
-
 // expected returns how long a caller with a cached entry is likely to wait for a newer one, 0 if unknown. If a background
 // flight is in progress, the caller waits for that.
-func (q *Query) expected(at *slot) time.Duration {
-	if q.Queue == nil {
+func (r *request) expected(at *slot) time.Duration {
+	if r.from == nil {
 		return 0
 	}
-	return q.Queue.Expected(at.renewing.Load())
+	return r.from.Expected(at.renewing.Load())
 }
 
 func (c *Cache) errorPatience() time.Duration { return max(errorPatience, c.o.Patience) }
 
 // revalidationWait returns how long a caller waits for a newer entry than the stale one. It is 0 if the origin
 // failed just now, if no answer is expected in time, or if too many callers wait already.
-func (c *Cache) revalidationWait(q *Query, at *slot) time.Duration {
-	patience := c.patience(q)
-	if at.failedRecently(c.o.Now()) || q.expected(at) > patience || c.waiters.Free(1) == 0 {
+func (r *request) revalidationWait(at *slot) time.Duration {
+	patience := r.c.patience(&r.q)
+	if at.failedRecently(r.c.o.Now()) || r.expected(at) > patience || r.c.waiters.Free(1) == 0 {
 		return 0
 	}
 	return patience
@@ -62,10 +55,10 @@ type wait struct {
 	forFlight bool // only the flight's result can be served
 }
 
-func (c *Cache) newWait(q *Query, at *slot) wait {
-	w := wait{began: time.Now(), stale: c.patience(q), errors: c.errorPatience(), forFlight: at == nil}
+func (r *request) newWait(at *slot) wait {
+	w := wait{began: time.Now(), stale: r.c.patience(&r.q), errors: r.c.errorPatience(), forFlight: at == nil}
 	if at != nil {
-		w.stale = c.revalidationWait(q, at)
+		w.stale = r.revalidationWait(at)
 	}
 	return w
 }

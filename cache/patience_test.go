@@ -16,10 +16,16 @@ import (
 var at105 = cache.Query{Key: "k", Policy: live, Tip: 105}
 
 // checkGet calls Get and checks the outcome, the height and the time that it took.
-func checkGet(t *testing.T, c *cache.Cache, q cache.Query, origin cache.Origin, want cache.Outcome, height int64, after time.Duration) {
+func checkGet(t *testing.T, c *cache.Cache, q cache.Query, from originFunc, want cache.Outcome, height int64, after time.Duration) {
+	t.Helper()
+	checkLoad(t, c, q, from, want, height, after)
+}
+
+// checkLoad is checkGet with any Loader.
+func checkLoad(t *testing.T, c *cache.Cache, q cache.Query, from cache.Loader, want cache.Outcome, height int64, after time.Duration) {
 	t.Helper()
 	began := time.Now()
-	res := mustGet(t, c, q, origin)
+	res := mustLoad(t, c, q, from)
 	if took := time.Since(began).Truncate(time.Millisecond); res.Outcome != want || res.Entry.Height != height || took != after {
 		t.Errorf("Get = %v at %d after %v, want %v at %d after %v", res.Outcome, res.Entry.Height, took, want, height, after)
 	}
@@ -122,16 +128,6 @@ func TestFlightOfPreviousBlockNeitherEndsNorRestartsTheWait(t *testing.T) {
 // longQueue makes callers with a stale entry wait for no read.
 var longQueue = queue{time.Hour, time.Hour}
 
-// A queue has an expected wait in the foreground and one in the background.
-type queue [2]time.Duration
-
-func (q queue) Expected(background bool) time.Duration {
-	if background {
-		return q[1]
-	}
-	return q[0]
-}
-
 // A caller that would time out in the origin's queue gets the stale entry at once.
 func TestCallerWaitsIfExpectedWaitIsShort(t *testing.T) {
 	const errorTip = 120 // the entry at 100 is served only for failures of the origin
@@ -154,18 +150,16 @@ func TestCallerWaitsIfExpectedWaitIsShort(t *testing.T) {
 				c := newCacheWithEntry(t, cache.Options{})
 				var calls atomic.Int64
 				origin := slowOrigin(&calls, 300*time.Millisecond, answer(tt.tip, page))
-				q := cache.Query{Key: "k", Policy: live, Tip: tt.tip, Interval: 2 * time.Second, Queue: tt.queue}
+				q := cache.Query{Key: "k", Policy: live, Tip: tt.tip, Interval: 2 * time.Second}
 				height := int64(100)
 				if tt.want == cache.Miss {
 					height = tt.tip
 				}
 				if tt.inFlight {
-					full := q
-					full.Queue = longQueue
-					mustGet(t, c, full, origin)
+					mustLoad(t, c, q, queued(origin, longQueue))
 					synctest.Wait()
 				}
-				checkGet(t, c, q, origin, tt.want, height, tt.after)
+				checkLoad(t, c, q, queued(origin, tt.queue), tt.want, height, tt.after)
 			})
 		})
 	}

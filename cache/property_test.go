@@ -82,7 +82,7 @@ func (m *modelShared) Subscribe(ctx context.Context, _ string, to cache.Subscrib
 	<-ctx.Done()
 }
 
-func (m *modelShared) NewLease(_, key string, _ int64) cache.Lease {
+func (m *modelShared) NewLease(_, key string, _ int64, _ bool) cache.Lease {
 	return &modelLease{modelShared: m, key: key}
 }
 
@@ -140,7 +140,7 @@ func (l *modelLease) end(again bool, e *cache.Entry) error {
 }
 
 // origin returns the origin of a key for a replica.
-func (s *schedule) origin(key string, replica int) cache.Origin {
+func (s *schedule) origin(key string, replica int) originFunc {
 	at := fmt.Sprint(key, " of ", replica)
 	return func(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
 		s.mu.Lock()

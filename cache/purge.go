@@ -53,7 +53,7 @@ func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	if ch.subscriber != nil {
 		namespaces, purgeMemory = append(namespaces, ch.namespace), ch.subscriber.Purge
 	}
-	ch.pending.AwaitWrites(ctx, sel.Has)
+	ch.keys.awaitWrites(ctx, sel)
 	n, err := c.o.Shared.Purge(ctx, sel, namespaces...)
 	done := Purged{Shared: n, Memory: purgeMemory(sel)}
 	if err == nil && ch.subscriber != nil {

@@ -84,7 +84,7 @@ func waitForMessages(t *testing.T, c, another *cache.Cache) {
 	waitForIdle(t, c)
 	expect.Eventually(t, "the replica receives the last announcement", func() bool {
 		expect.Value(another.PurgeKeys(t.Context(), cache.Selection{Path: q.Key}))(t) // again, because it may not be subscribed yet
-		return !inMemory(c.Inspect(t.Context(), q))
+		return !inMemory(c.Inspect(t.Context(), q, nil))
 	})
 }
 
@@ -106,7 +106,7 @@ func inShared(i cache.Inspection) bool { return i.Shared.Entry != nil }
 func missing(t *testing.T, c *cache.Cache, has func(cache.Inspection) bool) (keys []string) {
 	t.Helper()
 	for _, key := range storedKeys {
-		if !has(c.Inspect(t.Context(), cache.Query{Key: key, Policy: live, Tip: 100})) {
+		if !has(c.Inspect(t.Context(), cache.Query{Key: key, Policy: live, Tip: 100}, nil)) {
 			keys = append(keys, key)
 		}
 	}
@@ -141,7 +141,7 @@ func TestConfirmationDuringPurgeIsStoredWithItsBody(t *testing.T) {
 		return prev.Confirm(200, time.Now()), nil
 	})
 	expect.Eventually(t, "the entry is stored with its body", func() bool {
-		i := c.Inspect(t.Context(), q)
+		i := c.Inspect(t.Context(), q, nil)
 		return i.Shared.Entry != nil && i.Shared.Height == 200 && len(i.Shared.Body) == len(page) && i.Lease == 0
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache/ahead"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // noteAhead registers a query to be read ahead if its entry was used often until the newest block made it stale.
@@ -13,7 +14,7 @@ func (r *request) noteAhead(at *slot) {
 	if at == nil || !r.q.Ahead || at.hits.Load() < ahead.Often || r.q.Tip-at.entry.Height != r.q.Policy.FreshBlocks+1 {
 		return
 	}
-	again := *r
+	again := r.again(ForAhead)
 	again.q.MinHeight = 0 // this caller's
 	r.ch.ahead.Record(r.q.Key, again)
 }
@@ -23,13 +24,14 @@ func (r *request) noteAhead(at *slot) {
 // for, and only while the origin works.
 func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 	ch := c.chain.Load()
-	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.takeHits(b.Height), func(r request, left time.Duration) ahead.Result {
+	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.takeHits(b.Height), func(known *request, left time.Duration) ahead.Result {
+		r := known.again(ForAhead)
 		r.q.Tip, r.q.MaxHeight = b.Height, b.MaxHeight
 		at := r.renew(ch.memory.peek(r.q.Key))
-		if at == nil || r.q.judge(at, c.o.Now) == Fresh || ch.pending.UnderWay(r.q.Key) {
+		if at == nil || r.q.judge(at, c.o.Now) == Fresh || r.isActive() {
 			return ahead.Needless
 		}
-		if c.revalidationWait(&r.q, at) == 0 || r.q.expected(at) > left {
+		if r.revalidationWait(at) == 0 || r.expected(at) > left {
 			return ahead.Yielded
 		}
 		return r.readAhead(ctx, at)
@@ -59,15 +61,15 @@ func (r *request) readAhead(ctx context.Context, at *slot) ahead.Result {
 	if !at.renewing.CompareAndSwap(false, true) {
 		return ahead.Needless
 	}
-	l, own, err := r.refresh(context.WithValue(ctx, aheadKey{}, true), at)
+	f, err := r.refresh(ctx, at)
 	switch {
-	case !own, errors.Is(err, errHeld):
+	case f.request != r, errors.Is(err, errHeld):
 		return ahead.Needless
-	case errors.Is(err, ErrYielded):
+	case errors.Is(err, upstream.ErrYielded):
 		return ahead.Busy
 	case err != nil:
 		return ahead.Failed
-	case l.store == fromOrigin:
+	case f.store == fromOrigin:
 		return ahead.Origin
 	}
 	return ahead.Shared

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -24,16 +25,17 @@ type follower struct {
 	tip    int64
 	q      cache.Query
 	budget time.Duration
+	queue  queue
 	room   func() bool
-	reads  []string                        // reads of the origin: the block, and "ahead" if it was read ahead
-	before func(ctx context.Context) error // runs in each read; its error fails the read
+	reads  []string                                               // reads of the origin: the block, and "ahead" if it was read ahead
+	before func(ctx context.Context, purpose cache.Purpose) error // runs in each read; its error fails the read
 }
 
 func newFollower(t *testing.T, c *cache.Cache) *follower {
 	t.Helper()
 	f := &follower{
 		Cache: c, tip: 99, q: cache.Query{Key: "k", Policy: byTheBlock, Ahead: true},
-		budget: 100 * time.Millisecond, room: func() bool { return true }, before: func(context.Context) error { return nil },
+		budget: 100 * time.Millisecond, room: func() bool { return true }, before: func(context.Context, cache.Purpose) error { return nil },
 	}
 	f.nextBlock(t)
 	return f
@@ -51,13 +53,16 @@ func (f *follower) readAhead(ctx context.Context) {
 	f.ReadAhead(ctx, ahead.Block{Height: f.tip, Time: f.budget, Room: f.room})
 }
 
-func (f *follower) origin(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
+// from returns the origin of the key.
+func (f *follower) from() cache.Loader { return loader{f.load, f.queue} }
+
+func (f *follower) load(ctx context.Context, how cache.How) (*cache.Entry, error) {
 	read := fmt.Sprint(f.tip)
-	if cache.Ahead(ctx) {
+	if how.For == cache.ForAhead {
 		read += " ahead"
 	}
 	f.reads = append(f.reads, read)
-	if err := f.before(ctx); err != nil {
+	if err := f.before(ctx, how.For); err != nil {
 		return nil, err
 	}
 	return entry(f.tip, "content"), nil
@@ -70,7 +75,7 @@ func (f *follower) request(t *testing.T, times int) {
 		if _, ok := f.Fresh(f.q, time.Now(), nil); i > 0 && ok {
 			continue
 		}
-		if res := mustGet(t, f.Cache, f.q, f.origin); res.Entry.Height != f.tip {
+		if res := mustLoad(t, f.Cache, f.q, f.from()); res.Entry.Height != f.tip {
 			t.Errorf("height = %d, want %d", res.Entry.Height, f.tip)
 		}
 	}
@@ -100,7 +105,7 @@ func TestKeysRequestedInEveryBlockAreReadAhead(t *testing.T) {
 		"a query that is never read ahead": {[]int{2, 2, 2, 2}, func(f *follower) { f.q.Ahead = false }, []string{"100", "101", "102", "103"}, 0},
 		"an origin without capacity":       {[]int{2, 2, 2, 2}, func(f *follower) { f.room = func() bool { return false } }, []string{"100", "101", "102", "103"}, 0},
 		"reads that take longer than the round": {
-			[]int{2, 2, 2, 2}, func(f *follower) { f.budget, f.q.Queue = 10*time.Millisecond, queue{20 * time.Millisecond} }, []string{"100", "101", "102", "103"}, 0,
+			[]int{2, 2, 2, 2}, func(f *follower) { f.budget, f.queue = 10*time.Millisecond, queue{20 * time.Millisecond} }, []string{"100", "101", "102", "103"}, 0,
 		},
 		"fresh for several blocks": {
 			[]int{2, 2, 2, 2, 2, 2, 2}, func(f *follower) { f.q.Policy.FreshBlocks = 2 }, []string{"100", "103", "106 ahead"}, 0,
@@ -115,7 +120,7 @@ func TestKeysRequestedInEveryBlockAreReadAhead(t *testing.T) {
 				for _, n := range tt.requests {
 					if f.q.Policy.FreshBlocks > 0 {
 						for range n {
-							mustGet(t, f.Cache, f.q, f.origin)
+							mustLoad(t, f.Cache, f.q, f.from())
 						}
 					} else {
 						f.request(t, n)
@@ -130,8 +135,8 @@ func TestKeysRequestedInEveryBlockAreReadAhead(t *testing.T) {
 	}
 }
 
-func sleepFor(d time.Duration) func(context.Context) error {
-	return func(context.Context) error {
+func sleepFor(d time.Duration) func(context.Context, cache.Purpose) error {
+	return func(context.Context, cache.Purpose) error {
 		time.Sleep(d)
 		return nil
 	}
@@ -144,7 +149,7 @@ func newHotFollower(t *testing.T) *follower {
 	f.before = sleepFor(20 * time.Millisecond)
 	f.makeHot(t)
 	f.reads = nil
-	if !f.Inspect(t.Context(), f.q).Ahead {
+	if !f.Inspect(t.Context(), f.q, nil).Ahead {
 		t.Fatal("key was not read ahead")
 	}
 	return f
@@ -153,13 +158,13 @@ func newHotFollower(t *testing.T) *follower {
 func TestFailingOriginIsNotReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newHotFollower(t)
-		f.before = func(context.Context) error { return errDown }
+		f.before = func(context.Context, cache.Purpose) error { return errDown }
 		for range 5 {
 			f.nextBlock(t)
-			mustGet(t, f.Cache, f.q, f.origin)
-			mustGet(t, f.Cache, f.q, f.origin)
+			mustLoad(t, f.Cache, f.q, f.from())
+			mustLoad(t, f.Cache, f.q, f.from())
 		}
-		if f.reads[0] != "104 ahead" || metric(t, f.Cache, "read_ahead_total", "failed") != 1 || f.Inspect(t.Context(), f.q).Ahead {
+		if f.reads[0] != "104 ahead" || metric(t, f.Cache, "read_ahead_total", "failed") != 1 || f.Inspect(t.Context(), f.q, nil).Ahead {
 			t.Errorf("reads = %q, want first 104 ahead, counted as failed, and the key not selected", f.reads)
 		}
 	})
@@ -170,18 +175,18 @@ func TestStalledReadAheadDoesNotDelayCallers(t *testing.T) {
 		f := newHotFollower(t)
 		other := cache.Query{Key: "other", Policy: byTheBlock}
 		stall := make(chan struct{})
-		f.before = func(ctx context.Context) error {
-			if cache.Ahead(ctx) {
+		f.before = func(ctx context.Context, purpose cache.Purpose) error {
+			if purpose == cache.ForAhead {
 				<-stall
 			}
 			return nil
 		}
 		go f.nextBlock(t)
 		synctest.Wait()
-		checkGet(t, f.Cache, f.q, f.origin, cache.StaleHit, 103, 100*time.Millisecond)
-		checkGet(t, f.Cache, f.q, f.origin, cache.StaleHit, 103, 0)
+		checkLoad(t, f.Cache, f.q, f.from(), cache.StaleHit, 103, 100*time.Millisecond)
+		checkLoad(t, f.Cache, f.q, f.from(), cache.StaleHit, 103, 0)
 		other.Tip = f.tip
-		checkGet(t, f.Cache, other, f.origin, cache.Miss, 104, 0)
+		checkLoad(t, f.Cache, other, f.from(), cache.Miss, 104, 0)
 		close(stall)
 		synctest.Wait()
 		checkGet(t, f.Cache, f.q, nil, cache.Hit, 104, 0)
@@ -191,17 +196,17 @@ func TestStalledReadAheadDoesNotDelayCallers(t *testing.T) {
 func TestCallerReadsAfterReadAheadYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newHotFollower(t)
-		f.before = func(ctx context.Context) error {
-			if cache.Ahead(ctx) {
+		f.before = func(ctx context.Context, purpose cache.Purpose) error {
+			if purpose == cache.ForAhead {
 				time.Sleep(10 * time.Millisecond)
-				return fmt.Errorf("busy: %w", cache.ErrYielded)
+				return fmt.Errorf("busy: %w", upstream.ErrYielded)
 			}
 			return nil
 		}
 		before := metric(t, f.Cache, "origin_calls_total")
 		go f.nextBlock(t)
 		synctest.Wait()
-		checkGet(t, f.Cache, f.q, f.origin, cache.Miss, 104, 10*time.Millisecond)
+		checkLoad(t, f.Cache, f.q, f.from(), cache.Miss, 104, 10*time.Millisecond)
 		checkGet(t, f.Cache, f.q, nil, cache.Hit, 104, 0)
 		time.Sleep(f.budget) // the round tries again
 		synctest.Wait()
@@ -216,7 +221,7 @@ func TestCallersReadReplacesReadAhead(t *testing.T) {
 		f := newHotFollower(t)
 		f.tip++
 		f.q.Tip = f.tip
-		go mustGet(t, f.Cache, f.q, f.origin)
+		go mustLoad(t, f.Cache, f.q, f.from())
 		synctest.Wait()
 		f.readAhead(t.Context())
 		time.Sleep(20 * time.Millisecond)
@@ -280,15 +285,15 @@ func TestOneReplicaReadsAfterReadAheadYields(t *testing.T) {
 	f.budget = 5 * time.Minute
 	f.makeHot(t)
 	waitForIdle(t, f.Cache)
-	f.before = func(context.Context) error {
+	f.before = func(context.Context, cache.Purpose) error {
 		expect.Eventually(t, "the other replicas wait", func() bool { return metric(t, others[0], "lease_waiting")+metric(t, others[1], "lease_waiting") == 2 })
-		return cache.ErrYielded
+		return upstream.ErrYielded
 	}
 	f.tip++
 	round, endRound := context.WithCancel(t.Context())
 	var rounds, callers sync.WaitGroup
 	rounds.Go(func() { f.readAhead(round) })
-	expect.Eventually(t, "the first replica has the lease", func() bool { return f.Inspect(t.Context(), f.q).Lease > 0 })
+	expect.Eventually(t, "the first replica has the lease", func() bool { return f.Inspect(t.Context(), f.q, nil).Lease > 0 })
 	var reads atomic.Int64
 	for _, c := range others {
 		callers.Go(func() {
@@ -331,9 +336,9 @@ func TestBatchReadAheadRequestsLeaseOfPartOnce(t *testing.T) {
 		f := newFollower(t, newCacheWith(t, s, cache.Options{}))
 		f.q.Policy.Keep = 0
 		f.makeHot(t)
-		f.before = func(ctx context.Context) error {
+		f.before = func(ctx context.Context, purpose cache.Purpose) error {
 			reads++
-			_, err := f.Get(ctx, cache.Query{Key: "part", Policy: byTheBlock, Tip: f.tip}, answer(f.tip, page))
+			_, err := f.Get(ctx, cache.Query{Key: "part", Policy: byTheBlock, Tip: f.tip, For: purpose}, answer(f.tip, page))
 			return err
 		}
 		if f.nextBlock(t); reads == 0 || requested != reads {

@@ -12,10 +12,10 @@ import (
 
 // The kind of failure must not matter to the first caller of each key after the outage.
 func TestFirstCallerAfterOutageGetsNewEntry(t *testing.T) {
-	for name, outage := range map[string]func(calls *atomic.Int64) cache.Origin{
-		"refused": func(*atomic.Int64) cache.Origin { return down },
-		"stalled": func(calls *atomic.Int64) cache.Origin { return slowOrigin(calls, time.Hour, down) },
-		"slow":    func(calls *atomic.Int64) cache.Origin { return slowOrigin(calls, 3*time.Second, down) },
+	for name, outage := range map[string]func(calls *atomic.Int64) originFunc{
+		"refused": func(*atomic.Int64) originFunc { return down },
+		"stalled": func(calls *atomic.Int64) originFunc { return slowOrigin(calls, time.Hour, down) },
+		"slow":    func(calls *atomic.Int64) originFunc { return slowOrigin(calls, 3*time.Second, down) },
 	} {
 		for _, patience := range []time.Duration{0, 3 * time.Second} {
 			t.Run(fmt.Sprintf("%s, patience %v", name, patience), func(t *testing.T) {

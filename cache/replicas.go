@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -13,51 +12,50 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// errHeld ends a read ahead of a key that another replica is reading. For callers in the flight, it is [ErrYielded].
-var errHeld = fmt.Errorf("%w: another replica has the lease", ErrYielded)
-
-// acquire reads the shared store until it returns an entry that ends the flight (enough), or until this flight may read the
-// origin: because it has the lease, because the replica that had the lease failed or took too long, because leases are ignored
-// (ignoredFor), or because the shared store does not work. If the store does not work, each replica reads the origin once for
-// all its callers. The lease must be released; it is nil without a shared store. A read ahead waits for no replica.
-func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, enough bool, err error) {
+// acquire reads the shared store until it returns a fresh entry, or until this flight may read the origin: because it has the
+// lease, because the replica that had the lease failed or took too long, because leases are ignored (ignoredFor), or because the
+// shared store does not work. If the store does not work, each replica reads the origin once for all its callers. The lease must
+// be released; it is nil without a shared store. A read ahead waits for no replica.
+func (f *flight) acquire(ctx context.Context) (lease Lease, err error) {
 	if !f.ch.shares(&f.q) {
-		return nil, false, nil
+		return nil, nil
 	}
 	// Listen before reading, so that no message is lost in between.
-	woken := f.ch.subscriber.listen(f.q.Key)
-	defer f.ch.subscriber.leave(f.q.Key)
-	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
+	woken := f.ch.keys.listen(f.q.Key)
+	defer f.ch.keys.leave(f.q.Key)
+	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight, f.q.For == ForAhead)
 	end, _ := ctx.Deadline()
 	until, cancel := context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout)) // the rest of the flight's time is the origin's
 	defer cancel()
-	if f.sharedSilent || f.ch.pending.AwaitWrite(until, f.q.Key) != nil {
-		return lease, false, nil
+	if f.sharedSilent || f.ch.keys.awaitWrite(until, f.q.Key) != nil {
+		return lease, nil
 	}
-	if f.read != nil {
-		enough = f.adopt(l, f.read)
+	if f.read != nil && f.adopt(f.read) {
+		return lease, nil
 	}
-	for !enough && until.Err() == nil {
+	for until.Err() == nil {
 		drain(woken)
-		if enough = f.renewed(l); enough {
-			break
+		if f.takeRenewal() {
+			return lease, nil
 		}
-		reply, err := lease.Acquire(ctx, cmp.Or(f.read, l.at.known())) // the newest entry of the store that this flight knows
+		reply, err := lease.Acquire(ctx, cmp.Or(f.read, f.at.known())) // the newest entry of the store that this flight knows
 		switch {
 		case err != nil:
-			return lease, false, nil
+			return lease, nil
 		case reply.State == LeaseChanged:
-			f.read, enough = reply.Entry, f.adopt(l, reply.Entry)
+			if f.read = reply.Entry; f.adopt(reply.Entry) {
+				return lease, nil
+			}
 		case reply.State == LeaseGranted:
 			lease.Keep(ctx)
-			return lease, false, nil
-		case Ahead(ctx):
-			return lease, false, errHeld
+			return lease, nil
+		case f.q.For == ForAhead:
+			return lease, errHeld
 		case !f.c.awaitLease(until, woken, reply.Left):
-			return lease, false, nil
+			return lease, nil
 		}
 	}
-	return lease, enough, nil
+	return lease, nil
 }
 
 // renew stores what another replica has announced for the key since the cached entry, and returns the key's slot.
@@ -65,8 +63,8 @@ func (r *request) renew(at *slot) *slot {
 	if !r.ch.shares(&r.q) {
 		return at
 	}
-	announced, ok := r.ch.subscriber.take(r.q.Key, at.known())
-	if !ok || !r.q.requires().Believes(announced.Height) {
+	announced := r.ch.keys.takeRenewal(r.q.Key, at.known())
+	if announced == nil || !r.q.requires().Believes(announced.Height) {
 		return at
 	}
 	e := announced.Read(at.known())
@@ -76,42 +74,42 @@ func (r *request) renew(at *slot) *slot {
 	return r.ch.memory.put(&r.q, e)
 }
 
-// renewed stores what another replica has announced and reports whether that is enough to end the flight.
-func (f *flight) renewed(l *flightResult) (enough bool) {
-	at := f.renew(l.at)
-	if at == l.at {
+// takeRenewal stores what another replica has announced and reports whether that is fresh.
+func (f *flight) takeRenewal() (fresh bool) {
+	at := f.renew(f.at)
+	if at == f.at {
 		return false
 	}
-	l.at, l.store = at, inShared
-	return f.fresh(at)
+	f.at, f.store = at, inShared
+	return f.isFresh()
 }
 
-// adopt stores an entry of the shared store in memory and reports whether it is enough to end the flight.
-func (f *flight) adopt(l *flightResult, e *Entry) (enough bool) {
-	if !f.q.requires().Believes(e.Height) || e.sameAs(l.at) {
+// adopt stores an entry of the shared store in memory and reports whether it is fresh.
+func (f *flight) adopt(e *Entry) (fresh bool) {
+	if !f.q.requires().Believes(e.Height) || e.sameAs(f.at) {
 		return false
 	}
-	if at := f.keep(e); at != l.at {
-		l.at, l.store = at, inShared
+	if at := f.keep(e); at != f.at {
+		f.at, f.store = at, inShared
 	}
-	return f.fresh(l.at)
+	return f.isFresh()
 }
 
 // release publishes the entry. It abandons the lease after a failure, or if the entry has Failed. Callers do not wait for that,
 // but the next flight of the key and Close do.
-func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failure error) {
+func (f *flight) release(ctx context.Context, lease Lease, failure error) {
 	if lease == nil {
 		return
 	}
 	f.c.counts.writing.Add(1)
-	end := f.ch.pending.BeginWrite(f.q.Key)
+	end := f.ch.keys.beginWrite(f.q.Key)
 	f.c.tasks.Go(func() {
 		defer f.c.counts.writing.Add(-1)
 		end(upstream.Guard(f.c.o.Logger, "lease", func() error {
-			if failure != nil || l.at.entry.Failed { // the other replicas read the origin themselves
-				return lease.Abandon(ctx, errors.Is(failure, ErrYielded))
+			if failure != nil || f.at.entry.Failed { // the other replicas read the origin themselves
+				return lease.Abandon(ctx, errors.Is(failure, upstream.ErrYielded))
 			}
-			return lease.Publish(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry.Stamp(), f.c.o.Now))
+			return lease.Publish(ctx, f.at.entry, f.q.Policy.KeepFor(f.at.entry.Stamp(), f.c.o.Now))
 		}))
 	})
 }

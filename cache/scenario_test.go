@@ -138,7 +138,7 @@ func TestScenariosOfTwoReplicas(t *testing.T) {
 				w.node.height, w.node.body = s.height, s.body
 				before := w.calls.Load()
 				q := cache.Query{Key: "k", Policy: live, Tip: s.tip, MinHeight: s.minHeight}
-				res, err := w.replicas[s.replica].Get(t.Context(), q, w.origin)
+				res, err := w.replicas[s.replica].Get(t.Context(), q, originFunc(w.origin))
 				w.waitForIdle(t)
 				expect.Equal(t, describe(res, err), s.want, "%s: result", s.name)
 				expect.Equal(t, w.calls.Load()-before, s.calls, "%s: calls of the node", s.name)

@@ -25,7 +25,8 @@ type Shared interface {
 	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)
 
 	// NewLease returns a lease of a key, not acquired yet. Its Publish also replaces newer entries above maxHeight, if not 0.
-	NewLease(namespace, key string, maxHeight int64) Lease
+	// A lease for a read ahead does not hurry the replica that holds it.
+	NewLease(namespace, key string, maxHeight int64, ahead bool) Lease
 
 	// Subscribe passes the messages of other replicas to s until ctx ends.
 	Subscribe(ctx context.Context, namespace string, s Subscriber)

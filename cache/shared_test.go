@@ -47,7 +47,7 @@ func TestFailedFlightReturnsNewerEntryOfAnotherReplica(t *testing.T) {
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
 		expect.Eventually(t, "the replica receives the other's entry", func() bool {
-			res, err := a.Get(canceled, q, down)
+			res, err := a.Get(canceled, q, originFunc(down))
 			return err == nil && res.Entry.Height == 110
 		})
 		return nil, errDown
@@ -244,7 +244,7 @@ func TestMetrics(t *testing.T) {
 	for range 3 {
 		mustGet(t, c, q, answer(100, page))
 	}
-	_, _ = c.Get(t.Context(), cache.Query{Key: "other", Policy: live, Tip: 100}, down)
+	_, _ = c.Get(t.Context(), cache.Query{Key: "other", Policy: live, Tip: 100}, originFunc(down))
 
 	for _, sample := range []struct {
 		name, labels string

@@ -1,7 +1,5 @@
 package cache
 
-import "sync"
-
 // Renewal is an entry that another replica has published, as its message describes it.
 type Renewal struct {
 	Height int64
@@ -23,115 +21,92 @@ func (r *Renewal) replaces(e *Entry) bool {
 	return r.Height > e.Height && (r.Whole || r.ETag == e.ETag)
 }
 
-// subscriber receives other replicas' messages and wakes the flights that wait for their leases. A key has at most
-// one flight and so at most one channel, which carries whether to read the shared store again.
+func (r *Renewal) weight() int64 { return int64(r.Size + overhead) }
+
+// subscriber receives other replicas' messages and wakes the flights that wait for their leases.
 //
-// It stores the renewals of keys in use here until the next request for the key, which has the MaxHeight to judge a
+// It stores the renewals of keys in use in their records until the next request for the key, which has the MaxHeight to judge a
 // renewal by. If there are too many, all are dropped, and the shared store is read instead.
 type subscriber struct {
 	memory *memory
-	most   int // maximum bytes of renewals
-
-	mu       sync.Mutex
-	waiting  map[string]chan bool
-	held     int // bytes of renewals
-	renewals map[string]Renewal
-}
-
-func newSubscriber(m *memory, bytes int64) *subscriber {
-	return &subscriber{memory: m, most: int(bytes / 32), waiting: map[string]chan bool{}, renewals: map[string]Renewal{}}
-}
-
-func (s *subscriber) listen(key string) <-chan bool {
-	woken := make(chan bool, 1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting[key] = woken
-	return woken
-}
-
-func (s *subscriber) leave(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.waiting, key)
+	keys   *keys
 }
 
 // Notify implements [Subscriber].
 func (s *subscriber) Notify(key string, again bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	notify(s.waiting[key], again)
+	s.keys.change(key, func(r *record) { r.wake(again) })
+}
+
+// wake does not block: a flight with a pending message reads again anyway.
+func (r *record) wake(again bool) {
+	select {
+	case r.woken <- again:
+	default:
+	}
 }
 
 // Renewed implements [Subscriber]. It keeps the renewal of a key that is in memory or that a flight waits for, if the renewal
 // can replace the entry. Otherwise a woken flight reads the shared store.
 func (s *subscriber) Renewed(key string, renewal Renewal) {
-	at := s.memory.peek(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	woken := s.waiting[key]
-	if (at != nil || woken != nil) && renewal.replaces(at.known()) {
-		s.keep(key, renewal)
+	at, full := s.memory.peek(key), false
+	s.keys.change(key, func(r *record) {
+		if (at != nil || r.woken != nil) && renewal.replaces(at.known()) {
+			full = !s.keys.hold(r, &renewal)
+		}
+		r.wake(true)
+	})
+	if full {
+		s.keys.changeAll(func(_ string, r *record) { s.keys.hold(r, nil) })
 	}
-	notify(woken, true)
 }
 
 // NotifyAll implements [Subscriber].
 func (s *subscriber) NotifyAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, woken := range s.waiting {
-		notify(woken, true)
-	}
+	s.keys.changeAll(func(_ string, r *record) { r.wake(true) })
 }
 
 // Purge implements [Subscriber]. It removes the renewals of the selected entries as well.
 func (s *subscriber) Purge(sel Selection) (n int) {
-	s.mu.Lock()
-	for key := range s.renewals {
-		if sel.Has(key) {
-			s.remove(key)
+	s.keys.changeAll(func(key string, r *record) {
+		if r.renewal != nil && sel.Has(key) {
+			s.keys.hold(r, nil)
 		}
-	}
-	s.mu.Unlock()
+	})
 	return s.memory.purge(sel)
 }
 
-// notify does not block: a flight with a pending message reads again anyway.
-func notify(woken chan<- bool, again bool) {
-	select {
-	case woken <- again:
-	default:
+// hold replaces the renewal of a record; nil removes it. It reports whether the renewals fit into their memory.
+func (k *keys) hold(r *record, renewal *Renewal) (fits bool) {
+	var more int64
+	if r.renewal != nil {
+		more -= r.renewal.weight()
 	}
+	if renewal != nil {
+		more += renewal.weight()
+	}
+	r.renewal = renewal
+	return k.renewed.Add(more) <= k.mostRenewed
 }
 
-// take removes and returns the renewal of a key. It returns false if there is none that can replace have.
-func (s *subscriber) take(key string, have *Entry) (renewal Renewal, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	renewal, ok = s.renewals[key]
-	s.remove(key)
-	return renewal, ok && renewal.replaces(have)
+// takeRenewal removes and returns the renewal of a key. It returns nil if there is none that can replace have.
+func (k *keys) takeRenewal(key string, have *Entry) (renewal *Renewal) {
+	k.change(key, func(r *record) {
+		renewal = r.renewal
+		k.hold(r, nil)
+	})
+	if renewal == nil || !renewal.replaces(have) {
+		return nil
+	}
+	return renewal
 }
 
-// keep stores a renewal. The caller of keep and remove must hold mu.
-func (s *subscriber) keep(key string, renewal Renewal) {
-	s.remove(key)
-	size := renewal.weight()
-	if s.held+size > s.most {
-		clear(s.renewals)
-		s.held = 0
-	}
-	if size <= s.most {
-		s.renewals[key], s.held = renewal, s.held+size
-	}
+// listen returns a channel that receives the messages about a key, until leave.
+func (k *keys) listen(key string) <-chan bool {
+	woken := make(chan bool, 1)
+	k.change(key, func(r *record) { r.woken = woken })
+	return woken
 }
 
-func (s *subscriber) remove(key string) {
-	if renewal, ok := s.renewals[key]; ok {
-		s.held -= renewal.weight()
-		delete(s.renewals, key)
-	}
+func (k *keys) leave(key string) {
+	k.change(key, func(r *record) { r.woken = nil })
 }
-
-func (r *Renewal) weight() int { return r.Size + overhead }

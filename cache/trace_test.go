@@ -18,7 +18,7 @@ func TestFlightIsTracedInItsRequest(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	c := startReplicaOf(t, client(t, startRedis(t).addr), "story-1", redis.Options{})
-	get := func(name string, tip int64, origin cache.Origin) {
+	get := func(name string, tip int64, origin originFunc) {
 		ctx, request := provider.Tracer("test").Start(t.Context(), name)
 		_, _ = c.Get(ctx, cache.Query{Key: "k", Policy: live, Tip: tip}, origin)
 		request.End()

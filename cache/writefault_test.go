@@ -35,7 +35,7 @@ func TestFailedWriteCostsAtMostOneMoreOriginRead(t *testing.T) {
 			mustGet(t, a, cache.Query{Key: "another", Policy: live, Tip: 100}, answer(100, page))
 			waitForIdle(t, a)
 			var calls atomic.Int64
-			origin := func(fault func()) cache.Origin {
+			origin := func(fault func()) originFunc {
 				return func(context.Context, *cache.Entry) (*cache.Entry, error) {
 					calls.Add(1)
 					fault()

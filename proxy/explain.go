@@ -203,7 +203,7 @@ func (v *router) explain(r *http.Request, rt web.Route, e *Explanation) error {
 // inspect adds the entries in the stores and the resulting response to e.
 func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	q := p.Query
-	found, now := s.o.Cache.Inspect(ctx, q), time.Now()
+	found, now := s.o.Cache.Inspect(ctx, q, p.Loader), time.Now()
 	e.Route, e.Class, e.Asks = p.Route, p.Class, p.Asks
 	e.Key, e.Chain, e.Tip = q.Key, found.Namespace, q.Tip
 	e.Policy = &ExplainedClass{

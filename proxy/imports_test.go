@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"proxy/conn":             {"proxy/session", "proxy/limits", "proxy/failure", "upstream/account"},
 	"proxy/session":          {"proxy/limits", "upstream/node"},
 	"proxy/limits":           {"proxy/failure", "upstream", "upstream/account"},
-	"proxy/failure":          {"cache", "upstream"},
+	"proxy/failure":          {"upstream/account", "cache", "upstream"},
 	"proxy/record":           {"proxy/failure", "proxy/limits", "proxy/respond", "proxy/session", "cache"},
 	"proxy/lane/heads":       {},
 	"proxy/lane":             {"proxy/respond", "proxy/conn", "proxy/session", "proxy/lane/heads", "proxy/web", "proxy/limits", "proxy/record", "upstream/account"},

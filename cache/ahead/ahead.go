@@ -26,19 +26,32 @@ const (
 	crowded     = 4_000   // number of keys above which idle ones are forgotten to make room for others; more than a node can serve in a tenth of a block
 )
 
-// Keys holds the selected keys and candidates, each with the data needed to read it. The zero Keys is empty and
-// accepts none before the first block. It is safe for concurrent use.
+// Keys selects keys. It accepts none before the first block. It is safe for concurrent use.
 type Keys[T any] struct {
+	records Records[T]
+
 	mu     sync.Mutex
 	height int64 // of the newest block; 0 before the first
-	byName map[string]*key[T]
+	known  int   // number of streaks
 }
 
-type key[T any] struct {
-	value      T    // zero if streak is 0 when a block begins
-	streak     int  // consecutive blocks with Often requests
-	needs      int  // streak needed to be read ahead
-	idleBlocks int  // blocks since its streak broke; 0 during a streak
+// Records hold the streaks of keys. Their methods are safe for concurrent use.
+type Records[T any] interface {
+	// Change replaces the streak of a key, nil for none, by what do returns for it.
+	Change(name string, do func(*Streak[T]) *Streak[T])
+	// ChangeAll replaces all streaks.
+	ChangeAll(do func(name string, s *Streak[T]) *Streak[T])
+}
+
+// New returns Keys whose streaks are in records.
+func New[T any](records Records[T]) *Keys[T] { return &Keys[T]{records: records} }
+
+// A Streak says how often a key was requested lately, and has the data needed to read it.
+type Streak[T any] struct {
+	value      T    // zero if blocks is 0 when a block begins
+	blocks     int  // consecutive blocks with Often requests
+	needs      int  // blocks needed to be read ahead
+	idleBlocks int  // blocks since the streak broke; 0 during a streak
 	wasRead    bool // read ahead for the newest block
 }
 
@@ -52,12 +65,16 @@ type Key[T any] struct {
 func (k *Keys[T]) Record(name string, value T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch at := k.byName[name]; {
-	case at != nil:
-		at.value, at.streak, at.idleBlocks = value, max(at.streak, 1), 0
-	case k.height > 0 && len(k.byName) < maxKeys:
-		k.byName[name] = &key[T]{value: value, streak: 1, needs: minStreak}
-	}
+	k.records.Change(name, func(s *Streak[T]) *Streak[T] {
+		switch {
+		case s != nil:
+			s.value, s.blocks, s.idleBlocks = value, max(s.blocks, 1), 0
+		case k.height > 0 && k.known < maxKeys:
+			s = &Streak[T]{value: value, blocks: 1, needs: minStreak}
+			k.known++
+		}
+		return s
+	})
 }
 
 // Next begins a block. requests returns how often a key was requested in the previous block, or false if that is
@@ -66,83 +83,82 @@ func (k *Keys[T]) Record(name string, value T) {
 func (k *Keys[T]) Next(height int64, requests func(name string) (times int, ok bool)) (read []Key[T], unused int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.byName == nil {
-		k.byName = map[string]*key[T]{}
-	}
 	gap := height != k.height+1
 	k.height = height
-	for name, at := range k.byName {
+	k.records.ChangeAll(func(name string, s *Streak[T]) *Streak[T] {
 		switch {
-		case at.streak == 0:
-			at.idleBlocks++
+		case s.blocks == 0:
+			s.idleBlocks++
 		case gap:
-			at.streak = 0
+			s.blocks = 0
 		default:
-			if at.endBlock(requests(name)) {
+			if s.endBlock(requests(name)) {
 				unused++
 			}
 		}
-		at.wasRead = false
-		if at.streak >= at.needs {
-			read = append(read, Key[T]{name, at.value})
+		s.wasRead = false
+		if s.blocks >= s.needs {
+			read = append(read, Key[T]{name, s.value})
 		}
-		if at.streak > 0 {
-			continue
+		if s.blocks > 0 {
+			return s
 		}
-		at.value = *new(T) // Record brings another one, and the value may hold a long request
-		if at.needs == minStreak || at.idleBlocks > forgetAfter || len(k.byName) > crowded {
-			delete(k.byName, name)
+		s.value = *new(T) // Record brings another one, and the value may hold a long request
+		if s.needs == minStreak || s.idleBlocks > forgetAfter || k.known > crowded {
+			k.known--
+			return nil
 		}
-	}
+		return s
+	})
 	rand.Shuffle(len(read), func(i, j int) { read[i], read[j] = read[j], read[i] }) // replicas start with different keys
 	return read, unused
 }
 
-// endBlock ends a block for a key and reports whether its read was unused.
-func (at *key[T]) endBlock(times int, known bool) (unused bool) {
-	unused = known && at.wasRead && times == 0
+// endBlock ends a block and reports whether the read for it was unused.
+func (s *Streak[T]) endBlock(times int, known bool) (unused bool) {
+	unused = known && s.wasRead && times == 0
 	if unused {
-		at.needs = min(2*at.needs, maxStreak)
-	} else if at.wasRead {
-		at.needs = max(at.needs-1, minStreak)
+		s.needs = min(2*s.needs, maxStreak)
+	} else if s.wasRead {
+		s.needs = max(s.needs-1, minStreak)
 	}
-	if at.streak++; !known || times < Often {
-		at.streak = 0
+	if s.blocks++; !known || times < Often {
+		s.blocks = 0
 	}
 	return unused
 }
 
 // Finish records the result of reading a key for the newest block. A key whose read failed is deselected.
 func (k *Keys[T]) Finish(name string, result Result) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	switch at := k.byName[name]; {
-	case at == nil:
-	case result == Origin:
-		at.wasRead = true
-	case result == Failed:
-		at.streak, at.needs = 0, min(2*at.needs, maxStreak)
-	}
+	k.records.Change(name, func(s *Streak[T]) *Streak[T] {
+		switch {
+		case s == nil:
+		case result == Origin:
+			s.wasRead = true
+		case result == Failed:
+			s.blocks, s.needs = 0, min(2*s.needs, maxStreak)
+		}
+		return s
+	})
 }
 
-// Has reports whether a key will be read at the next block if it has Often requests in this one.
-func (k *Keys[T]) Has(name string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	at := k.byName[name]
-	return at != nil && at.streak > 0 && at.streak+1 >= at.needs
+// WillRead reports whether a key will be read at the next block if it has Often requests in this one. s may be nil.
+func (s *Streak[T]) WillRead() bool {
+	return s != nil && s.blocks > 0 && s.blocks+1 >= s.needs
 }
 
 // Forget deselects all keys.
 func (k *Keys[T]) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for name, at := range k.byName {
-		at.value = *new(T)
-		if at.streak, at.wasRead = 0, false; at.needs == minStreak {
-			delete(k.byName, name)
+	k.records.ChangeAll(func(_ string, s *Streak[T]) *Streak[T] {
+		s.value = *new(T)
+		if s.blocks, s.wasRead = 0, false; s.needs == minStreak {
+			k.known--
+			return nil
 		}
-	}
+		return s
+	})
 }
 
 // Block describes a new block and limits the reads of its round.

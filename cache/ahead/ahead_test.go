@@ -16,10 +16,40 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
+// testKeys are keys whose streaks are in a map.
+type testKeys[T any] struct {
+	*ahead.Keys[T]
+
+	mu      sync.Mutex
+	streaks map[string]*ahead.Streak[T]
+}
+
+func newKeys[T any]() *testKeys[T] {
+	k := &testKeys[T]{streaks: map[string]*ahead.Streak[T]{}}
+	k.Keys = ahead.New(k)
+	return k
+}
+
+func (k *testKeys[T]) Change(name string, do func(*ahead.Streak[T]) *ahead.Streak[T]) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.streaks[name] = do(k.streaks[name]); k.streaks[name] == nil {
+		delete(k.streaks, name)
+	}
+}
+
+func (k *testKeys[T]) ChangeAll(do func(string, *ahead.Streak[T]) *ahead.Streak[T]) {
+	for name := range k.streaks {
+		k.Change(name, func(s *ahead.Streak[T]) *ahead.Streak[T] { return do(name, s) })
+	}
+}
+
+func (k *testKeys[T]) Has(name string) bool { return k.streaks[name].WillRead() }
+
 // readsAhead returns the blocks, counted from 0, for which a key is read ahead, and how many reads were unused. requests
 // are the key's requests in each block.
 func readsAhead(requests ...int) (read []int, unused int) {
-	var keys ahead.Keys[string]
+	keys := newKeys[string]()
 	keys.Next(99, nil)
 	previous := 0
 	for block, n := range requests {
@@ -65,8 +95,8 @@ func TestFrequentKeysAreReadAhead(t *testing.T) {
 func often(string) (int, bool) { return 2, true }
 
 // selected returns keys that are all read ahead at block 102.
-func selected(count int) *ahead.Keys[int] {
-	keys := new(ahead.Keys[int])
+func selected(count int) *testKeys[int] {
+	keys := newKeys[int]()
 	keys.Next(100, nil)
 	for i := range count {
 		keys.Record(fmt.Sprint(i), i)
@@ -104,9 +134,9 @@ func TestKeysToReadAheadAreForgotten(t *testing.T) {
 // A key whose read was unused needs a streak of four blocks.
 func TestUnusedReadIsRememberedAfterBrokenStreak(t *testing.T) {
 	const idle = 4_000 // blocks; a key is forgotten after 4,096
-	for name, breakStreak := range map[string]func(keys *ahead.Keys[int], height int64){
-		"by a gap between blocks": func(keys *ahead.Keys[int], height int64) { keys.Next(height+2, often) },
-		"by Forget":               func(keys *ahead.Keys[int], _ int64) { keys.Forget() },
+	for name, breakStreak := range map[string]func(keys *testKeys[int], height int64){
+		"by a gap between blocks": func(keys *testKeys[int], height int64) { keys.Next(height+2, often) },
+		"by Forget":               func(keys *testKeys[int], _ int64) { keys.Forget() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			keys := selected(1)
@@ -132,7 +162,7 @@ func TestUnusedReadIsRememberedAfterBrokenStreak(t *testing.T) {
 }
 
 func TestKeysToReadAheadAreBounded(t *testing.T) {
-	var keys ahead.Keys[int]
+	keys := newKeys[int]()
 	keys.Record("too early", 0)
 	keys.Next(100, nil)
 	for i := range 10_000 {
@@ -301,7 +331,7 @@ func TestRoundReadsEveryKeyOnce(t *testing.T) {
 }
 
 func TestRoundCountsReadsThatNobodyRequested(t *testing.T) {
-	var keys ahead.Keys[int]
+	keys := newKeys[int]()
 	keys.Next(100, nil)
 	keys.Record("wanted", 1)
 	keys.Record("unwanted", 2)
@@ -367,12 +397,12 @@ func TestRoundKeepsToCapacityOfOrigin(t *testing.T) {
 }
 
 func TestValueOfIdleKeyIsReleased(t *testing.T) {
-	for name, end := range map[string]func(*ahead.Keys[*[1 << 10]byte]){
-		"after an unused read": func(k *ahead.Keys[*[1 << 10]byte]) { k.Next(103, func(string) (int, bool) { return 0, true }) },
-		"after Forget":         func(k *ahead.Keys[*[1 << 10]byte]) { k.Forget() },
+	for name, end := range map[string]func(*testKeys[*[1 << 10]byte]){
+		"after an unused read": func(k *testKeys[*[1 << 10]byte]) { k.Next(103, func(string) (int, bool) { return 0, true }) },
+		"after Forget":         func(k *testKeys[*[1 << 10]byte]) { k.Forget() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var keys ahead.Keys[*[1 << 10]byte]
+			keys := newKeys[*[1 << 10]byte]()
 			keys.Next(100, nil)
 			value := new([1 << 10]byte)
 			pointer := weak.Make(value)
@@ -382,7 +412,7 @@ func TestValueOfIdleKeyIsReleased(t *testing.T) {
 			keys.Finish("k", ahead.Origin)
 			keys.Next(102, func(string) (int, bool) { return 0, true }) // the key remains, and needs a longer streak
 			keys.Record("k", value)
-			end(&keys)
+			end(keys)
 			runtime.GC()
 			if pointer.Value() != nil {
 				t.Error("value of an idle key is still in memory, want it released")

@@ -39,12 +39,12 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, distrusted
 		known = version(judged)
 	}
 	var channel, message string
-	if l.shard == "" && !cache.Ahead(ctx) {
+	if l.shard == "" && !l.ahead {
 		channel, message = channelOf(l.namespace), waiterMark+l.key
 	}
 	keys, args := l.keys(), []any{known, l.token, l.s.o.Lease.Milliseconds(), distrusted, channel, message}
 	var reply *redis.Cmd
-	err := l.s.run(ctx, &command{key: l.entry, single: true, waitsForBatch: true, background: cache.Ahead(ctx), send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+	err := l.s.run(ctx, &command{key: l.entry, single: true, waitsForBatch: true, background: l.ahead, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		reply = l.s.acquire.EvalSha(ctx, to, keys, args...)
 		return reply
 	}})

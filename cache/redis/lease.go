@@ -21,6 +21,7 @@ type lease struct {
 	shard      string // channel for messages in a Cluster, otherwise ""
 	token      string
 	maxHeight  int64  // as in [cache.Shared.NewLease]
+	ahead      bool   // the same
 	held       bool   // this replica may hold the lease; after a lost reply it is not certain
 	storedETag string // ETag of the entry in Redis, or ""
 	stop       func() // ends Keep
@@ -28,10 +29,10 @@ type lease struct {
 
 // NewLease implements [cache.Shared]. It flushes an earlier write of the key, which must reach Redis before the lease
 // is acquired.
-func (s *Store) NewLease(namespace, key string, maxHeight int64) cache.Lease {
+func (s *Store) NewLease(namespace, key string, maxHeight int64, ahead bool) cache.Lease {
 	entry := entryKey(namespace, key)
 	s.batcher.flush(entry)
-	l := &lease{s: s, namespace: namespace, key: key, entry: entry, maxHeight: maxHeight, token: s.newToken(entry), stop: func() {}}
+	l := &lease{s: s, namespace: namespace, key: key, entry: entry, maxHeight: maxHeight, ahead: ahead, token: s.newToken(entry), stop: func() {}}
 	if s.cluster {
 		l.shard = shardOf(namespace, key)
 	}
@@ -58,7 +59,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 	switch {
 	case err != nil:
 		return cache.LeaseReply{}, err
-	case reply.State == cache.LeaseBusy && !cache.Ahead(ctx) && l.shard != "":
+	case reply.State == cache.LeaseBusy && !l.ahead && l.shard != "":
 		l.publish(ctx, waiterMark+l.key) // elsewhere the script does
 	}
 	return reply, nil

@@ -33,7 +33,7 @@ func newBatchingStore(t *testing.T) (*Store, *miniredis.Miniredis) {
 // tryAcquire returns a lease of a key and the reply to its request, and stops the test on an error.
 func (s *Store) tryAcquire(t *testing.T, key string, have *cache.Entry) (cache.Lease, cache.LeaseReply) {
 	t.Helper()
-	l := s.NewLease("story-1", key, 0)
+	l := s.NewLease("story-1", key, 0, false)
 	return l, expect.Value(l.Acquire(t.Context(), have))(t)
 }
 
@@ -133,7 +133,7 @@ func TestConsecutiveWritesAreBatched(t *testing.T) {
 		scripts := &scriptLog{}
 		var tasks sync.WaitGroup
 		for i := range writes {
-			l := s.NewLease("story-1", fmt.Sprint(i), 0)
+			l := s.NewLease("story-1", fmt.Sprint(i), 0, false)
 			if i > 0 {
 				l = s.mustAcquire(t, fmt.Sprint(i))
 			}
@@ -157,7 +157,7 @@ func TestConsecutiveWritesAreBatched(t *testing.T) {
 				s.handle("story-1", &redis.Message{Payload: (<-subscription.Messages()).Message}, messages)
 			}
 		})
-		s.NewLease("story-1", "3", 0) // the next flight of the key waits for its write
+		s.NewLease("story-1", "3", 0, false) // the next flight of the key waits for its write
 		tasks.Wait()
 		expect.NoDiff(t, scripts.writes, []int{writes}, "writes per script")
 		for i, want := range []string{"2 7 ", "2 1 ", "2 1 ", "2 1 ", ""} {
@@ -264,7 +264,7 @@ func TestLeaseIsRequestedOnceWhileRedisIsDown(t *testing.T) {
 	server.Close()
 	trips := &roundTrips{}
 	s.rdb.AddHook(trips)
-	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err == nil || trips.count != 1 {
+	if reply, err := s.NewLease("story-1", "k", 0, false).Acquire(t.Context(), nil); err == nil || trips.count != 1 {
 		t.Errorf("Acquire = %+v, %v after %d round trips, want an error after 1", reply, err, trips.count)
 	}
 }
@@ -285,7 +285,7 @@ func TestUnusedLeaseIsReleased(t *testing.T) {
 			t.Errorf("%s known: lease still exists", name)
 		}
 	}
-	l := s.NewLease("story-1", "k", 0)
+	l := s.NewLease("story-1", "k", 0, false)
 	for _, height := range []int64{7, 8} { // the entry changes twice before the release
 		s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": entryAt(height)}, time.Hour)
 		reply := expect.Value(l.Acquire(t.Context(), entryAt(height-1)))(t)
@@ -314,7 +314,7 @@ func TestLeaseOfChangedEntryIsReleasedAtOnceIfCallerWaits(t *testing.T) {
 	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": entryAt(7)}, time.Hour)
 	l, reply := s.tryAcquire(t, "k", nil)
 	expect.Equal(t, reply.State, cache.LeaseChanged, "state of the lease")
-	s.NewLease("story-1", "k", 0) // the next flight of the key waits
+	s.NewLease("story-1", "k", 0, false) // the next flight of the key waits
 	expect.NoError(t, l.Abandon(t.Context(), true))
 	l, reply = s.tryAcquire(t, "k", nil)
 	expect.Equal(t, reply.State, cache.LeaseChanged, "state of the next lease")
@@ -342,7 +342,7 @@ func TestRefusedWritesAreAnOutageUntilAnEntryIsStored(t *testing.T) {
 		first, second := s.mustAcquire(t, "first"), s.mustAcquire(t, "second")
 		checkFailing(false, "after leases were acquired")
 		server.SetError(refusal)
-		if _, err := s.NewLease("story-1", "third", 0).Acquire(t.Context(), nil); err == nil {
+		if _, err := s.NewLease("story-1", "third", 0, false).Acquire(t.Context(), nil); err == nil {
 			t.Errorf("Acquire with %.8s: error = nil, want one", refusal)
 		}
 		checkFailing(true, "after a lease was refused")

@@ -10,6 +10,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -39,12 +40,12 @@ var errDifferentBlocks = &failure.Failure{Status: http.StatusGatewayTimeout, Ret
 
 // compose reads the parts of a batch and makes its entry. It fails if the entry would be no newer than the
 // previous one and older than the tip. The previous entry is then served.
-func (a *originRead) compose(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
-	t := &batchRead{Reader: a.Reader, client: a.name(), parts: a.q.Batch.Parts, min: a.q.Min, patient: before != nil}
-	t.many = a.many || cache.InBackground(ctx) || cache.Ahead(ctx) // the client does not wait
-	height, err := t.readBatch(ctx, a.q.Pinned, before)
-	if err != nil && cache.Ahead(ctx) {
-		return nil, cache.ErrYielded
+func (a *originRead) compose(ctx context.Context, how cache.How) (*cache.Entry, error) {
+	t := &batchRead{Reader: a.Reader, client: a.name(), purpose: how.For, parts: a.q.Batch.Parts, min: a.q.Min, patient: how.Before != nil}
+	t.many = a.many || how.For != cache.ForCaller // the client does not wait
+	height, err := t.readBatch(ctx, a.q.Pinned, how.Before)
+	if err != nil && how.For == cache.ForAhead {
+		return nil, upstream.ErrYielded
 	}
 	if err != nil {
 		return nil, err
@@ -94,6 +95,7 @@ type batchRead struct {
 	*Reader
 	client  string
 	many    bool // as in [originRead]
+	purpose cache.Purpose
 	parts   []*Query
 	min     int64 // the block must be at least this; 0 for any
 	patient bool  // a previous entry can be served meanwhile
@@ -146,7 +148,7 @@ func (t *batchRead) behindError() error {
 			behind.Err = err
 		}
 	}
-	return errors.Join(cache.ErrBehind, &behind)
+	return errors.Join(upstream.ErrBehind, &behind)
 }
 
 // gather reads all parts at the tip. Then it reads the parts that are behind others, because a block arrived meanwhile,
@@ -225,6 +227,7 @@ func (t *batchRead) readPart(ctx context.Context, q *Query, at, minHeight int64)
 		q = q.at(at)
 	}
 	query := t.cacheQuery(q, t.tip)
+	query.For = t.purpose
 	if q.Pinned == 0 { // one block, however long entries are fresh
 		query.MinHeight = max(minHeight, t.min)
 		limitAge(&query, 0)

@@ -65,7 +65,7 @@ func (r *Reader) Forecast(from *http.Request, q *Query, p web.Plan) (plan web.Pl
 		q = at
 	}
 	p.Class, p.Query = string(q.Kind.Class), r.cacheQuery(q, tip)
-	p.Query.Queue = &originRead{Reader: r, q: q}
+	p.Loader = &originRead{Reader: r, q: q}
 	if q.Typos != "" {
 		p.NoLane = "a parameter is probably a typo"
 	}

@@ -80,14 +80,13 @@ type originRead struct {
 }
 
 func (a *originRead) get(ctx context.Context, query cache.Query) (cache.Result, error) {
-	query.Queue = a
 	if client := a.name(); !a.many {
 		query.Client = client
 	}
-	return a.cache.Get(ctx, query, a.read)
+	return a.cache.Get(ctx, query, a)
 }
 
-// Expected implements [cache.Queue].
+// Expected implements [cache.Loader].
 func (a *originRead) Expected(background bool) time.Duration {
 	r := a.request()
 	r.Background = background
@@ -109,23 +108,24 @@ func (a *originRead) name() string {
 	return a.client
 }
 
-// read implements [cache.Origin].
-func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
+// Load implements [cache.Loader].
+func (a *originRead) Load(ctx context.Context, how cache.How) (*cache.Entry, error) {
 	if a.q.Batch != nil {
-		return a.compose(ctx, before)
+		return a.compose(ctx, how)
 	}
+	before := how.Before
 	q, r := a.q, a.request()
 	if q.Size > maxRetained {
 		release, err := a.Stack.HoldRead(r.Client, a.many, q.Size)
 		defer release()
 		switch {
 		case errors.Is(err, account.ErrShare): // of this client; other callers of the flight may read for themselves
-			return nil, fmt.Errorf("%w: %w", cache.ErrShare, err)
+			return nil, err
 		case err != nil:
 			return nil, fmt.Errorf("%w: %w", cache.ErrOverloaded, err)
 		}
 	}
-	r.Miss, r.Background, r.Ahead = before == nil, cache.InBackground(ctx), cache.Ahead(ctx)
+	r.Miss, r.Background, r.Ahead = before == nil, how.For == cache.ForBackground, how.For == cache.ForAhead
 	tip := a.Nodes.Tip().Height
 	answer, err := q.Origin.Fetch(ctx, r, before)
 	if err == nil && r.Unpinned && answer.Height == 0 { // it is at least as new as the tip before the read
@@ -158,12 +158,6 @@ func checkAnswer(a *node.Answer, err error, chosen, hasEntry bool) error {
 		err = &upstream.Error{
 			Kind: upstream.Unreachable, Msg: "the chain node is behind the newest block", Err: fmt.Errorf("%w: %s", upstream.ErrBehind, a.Text),
 		}
-	}
-	switch {
-	case errors.Is(err, upstream.ErrBehind):
-		return fmt.Errorf("%w: %w", cache.ErrBehind, err)
-	case errors.Is(err, upstream.ErrYielded):
-		return fmt.Errorf("%w: %w", cache.ErrYielded, err)
 	}
 	return err
 }

@@ -88,7 +88,7 @@ func (h *Handler) find(ctx context.Context, l listing, q cache.Query, p progress
 	res, ok := h.cache.Fresh(q, time.Now(), nil)
 	if !ok {
 		var err error
-		if res, err = h.cache.Get(ctx, q, h.origin(l)); err != nil {
+		if res, err = h.cache.Get(ctx, q, pageLoader{h, l}); err != nil {
 			return res, err
 		}
 	}
@@ -96,7 +96,7 @@ func (h *Handler) find(ctx context.Context, l listing, q cache.Query, p progress
 		return res, nil
 	}
 	q.MaxHeight = res.Entry.Height - 1 // replaces the page
-	found, err := h.cache.Get(ctx, q, h.origin(l))
+	found, err := h.cache.Get(ctx, q, pageLoader{h, l})
 	if err != nil {
 		res.Outcome, res.Err = cache.StaleError, err
 		return res, nil //nolint:nilerr // the result has the error

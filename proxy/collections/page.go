@@ -54,35 +54,42 @@ func firstRecord(records ...json.RawMessage) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// origin reads a page from the store and then its metadata, on a miss.
-func (h *Handler) origin(l listing) cache.Origin {
-	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
-		now := time.Now()
-		var page store.Page
-		if !l.Nothing {
-			var err error
-			if page, err = h.o.Store.List(ctx, l.Query); err != nil {
-				return nil, fmt.Errorf("list collections: %w", err)
-			}
+// A pageLoader reads a page from the store and then its metadata.
+type pageLoader struct {
+	h *Handler
+	l listing
+}
+
+// Expected implements [cache.Loader].
+func (pageLoader) Expected(bool) time.Duration { return 0 }
+
+// Load implements [cache.Loader].
+func (p pageLoader) Load(ctx context.Context, how cache.How) (*cache.Entry, error) {
+	now, h, before := time.Now(), p.h, how.Before
+	var page store.Page
+	if !p.l.Nothing {
+		var err error
+		if page, err = h.o.Store.List(ctx, p.l.Query); err != nil {
+			return nil, fmt.Errorf("list collections: %w", err)
 		}
-		if page.Total == 0 && h.progress().Filling {
-			return nil, errFilling
-		}
-		metadata, degraded := h.describe(ctx, page.Items)
-		body := encodePage(snapshot{page.Generation, page.Block, []byte(page.Revision)}, newListPage(l, page, metadata))
-		edition := int64(0) // unknown
-		if h.o.Watch != nil && page.Generation > 0 {
-			edition = h.edition(page.Generation, now)
-		}
-		const lasting = 1 // a source, so that a page may be served after Expires
-		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", body, lasting), Height: edition, ReadAt: now}
-		if degraded {
-			e.Expires = now.Add(degradedLife)
-		} else if prev != nil && prev.Expires.IsZero() && isSamePage(prev.Body, body) {
-			return prev.Confirm(edition, now), nil
-		}
-		return e, nil
 	}
+	if page.Total == 0 && h.progress().Filling {
+		return nil, errFilling
+	}
+	metadata, degraded := h.describe(ctx, page.Items)
+	body := encodePage(snapshot{page.Generation, page.Block, []byte(page.Revision)}, newListPage(p.l, page, metadata))
+	edition := int64(0) // unknown
+	if h.o.Watch != nil && page.Generation > 0 {
+		edition = h.edition(page.Generation, now)
+	}
+	const lasting = 1 // a source, so that a page may be served after Expires
+	e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", body, lasting), Height: edition, ReadAt: now}
+	if degraded {
+		e.Expires = now.Add(degradedLife)
+	} else if before != nil && before.Expires.IsZero() && isSamePage(before.Body, body) {
+		return before.Confirm(edition, now), nil
+	}
+	return e, nil
 }
 
 func (h *Handler) describe(ctx context.Context, items []store.Collection) (found map[string]json.RawMessage, degraded bool) {

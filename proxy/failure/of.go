@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // BadInput returns the failure of an invalid request, which is found before the upstream is read.
@@ -31,9 +32,9 @@ func Of(err error) *Failure {
 		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err, Expected: silent.Provoked || silent.Kind == upstream.Overloaded}
 	case errors.Is(err, cache.ErrOverloaded):
 		return &Failure{Status: http.StatusServiceUnavailable, Public: "too many requests are waiting", Err: err, Expected: true}
-	case errors.Is(err, cache.ErrShare):
+	case errors.Is(err, account.ErrShare):
 		return &Failure{Status: http.StatusTooManyRequests, Public: "too many requests of this client are waiting", Err: err, Expected: true}
-	case errors.Is(err, cache.ErrBehind):
+	case errors.Is(err, upstream.ErrBehind):
 		return &Failure{Status: http.StatusBadGateway, Public: "the answer is older than the one before", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Failure{Status: http.StatusGatewayTimeout, Public: "no answer in time", Err: err}

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestErrorsOfCacheAreNotInternalErrors(t *testing.T) {
-	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusServiceUnavailable, cache.ErrShare: http.StatusTooManyRequests, cache.ErrBehind: http.StatusBadGateway} {
+	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusServiceUnavailable, account.ErrShare: http.StatusTooManyRequests, upstream.ErrBehind: http.StatusBadGateway} {
 		if f := Of(fmt.Errorf("a read: %w", err)); f.Status != want || f.Public == "internal error" {
 			t.Errorf("Of(%v) = %d %q, want %d with a text of its own", err, f.Status, f.Public, want)
 		}
@@ -28,7 +30,7 @@ func TestErrorOfFailureIsCauseOrPublicText(t *testing.T) {
 }
 
 func TestOverloadByUnknownPathsIsAClientError(t *testing.T) {
-	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusTooManyRequests, cache.ErrBehind: http.StatusBadGateway} {
+	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusTooManyRequests, upstream.ErrBehind: http.StatusBadGateway} {
 		if f := OfUnknown(err); f.Status != want || !f.Expected || (f.Public == Of(err).Public) != (f.Status == Of(err).Status) {
 			t.Errorf("OfUnknown(%v) = %d %q, expected %t; want %d, expected", err, f.Status, f.Public, f.Expected, want)
 		}

@@ -145,6 +145,6 @@ func TestCallReadAheadRetainsNoOtherCallOfItsBatch(t *testing.T) {
 			t.Errorf("memory that a batch retains at block %d = %d bytes, want at most 512 KiB", n.height.Load(), kept)
 		}
 	}
-	expect.Equal(t, c.Inspect(t.Context(), cache.Query{Key: "state/a.Query/B?01"}).Ahead, true, "whether the short call is read ahead")
+	expect.Equal(t, c.Inspect(t.Context(), cache.Query{Key: "state/a.Query/B?01"}, nil).Ahead, true, "whether the short call is read ahead")
 	runtime.KeepAlive(batch)
 }

@@ -107,7 +107,7 @@ func TestValueIsReadByTheTransportThatAnswers(t *testing.T) {
 		"as a failure if both fail":                {answers(node.Other, node.StatusType, "x"), fails(down), state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 502, node.StatusType, "x", nil},
 		"not at all if both are down":              {fails(late), fails(down), state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 0, "", "", late},
 		"not at all if the node is overloaded":     {fails(busy), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 0, "", "", busy},
-		"not at all if the nodes are behind":       {fails(upstream.ErrBehind), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 0, "", "", cache.ErrBehind},
+		"not at all if the nodes are behind":       {fails(upstream.ErrBehind), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 0, "", "", upstream.ErrBehind},
 		"with gRPC's refusal for gRPC":             {refused, refusedByRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 404, node.StatusType, "no", nil},
 		"with the RPC's refusal for the RPC":       {refused, refusedByRPC, state.Options{GRPC: true}, state.RPC, []string{"gRPC", viaRPC}, 404, "application/json", refusal, nil},
 		"not with gRPC's refusal for the RPC":      {refused, fails(down), state.Options{GRPC: true}, state.RPC, []string{"gRPC", viaRPC, "gRPC"}, 0, "", "", &upstream.Error{Kind: upstream.Unreachable}},
@@ -230,7 +230,7 @@ func TestLongRequestsAreNotReadAhead(t *testing.T) {
 				expect.Value(v.Lookup(t.Context(), r, &record.Record{}, q, tip))(t)
 			}
 		}
-		expect.Equal(t, c.Inspect(t.Context(), cache.Query{Key: q.Key}).Ahead, want, "whether a message of %d bytes is read ahead", size)
+		expect.Equal(t, c.Inspect(t.Context(), cache.Query{Key: q.Key}, nil).Ahead, want, "whether a message of %d bytes is read ahead", size)
 		expect.NoError(t, c.Close())
 	}
 }
@@ -289,7 +289,7 @@ func TestLongestRequestIsReadWithinTheShareOfItsClient(t *testing.T) {
 	client := limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
 	release := expect.Value(stack.HoldRead(client.Name(), false, conn.LargestBody))(t)
 	err := lookup(make([]byte, 4<<20))
-	expect.ErrorIs(t, err, cache.ErrShare, "Lookup beyond the share") // so that the cache reads for other callers of the flight
+	expect.ErrorIs(t, err, account.ErrShare, "Lookup beyond the share") // so that the cache reads for other callers of the flight
 	expect.Equal(t, failure.Of(err).Status, http.StatusTooManyRequests, "status")
 	release()
 	expect.Equal(t, c.Account().Used(), 0, "memory reserved after the reads")

@@ -86,7 +86,8 @@ type Plan struct {
 	Asks   string // what the origin reads
 	Origin string // its name
 	Query  cache.Query
-	NoLane string // why the fast lane never answers it; "" if it may
+	Loader cache.Loader // reads the origin; nil if that is usually fast
+	NoLane string       // why the fast lane never answers it; "" if it may
 }
 
 // maxEcho bounds how much client input a response repeats, in bytes.
