@@ -15,7 +15,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -44,7 +43,7 @@ func (v *router) serveBatch(c *gin.Context, rec *record.Record) error {
 			return err
 		}
 	}
-	return v.reader.Serve(c.Writer, c.Request, rec, &b.query)
+	return v.reader.Serve(c.Writer, c.Request, rec, &b.read)
 }
 
 // planBatch returns the plan of a batch.
@@ -67,13 +66,13 @@ func (v *router) planBatch(r *http.Request) (p web.Plan, err error) {
 	if limited {
 		p.NoLane = "its paths count against a limit"
 	}
-	p, _, err = v.reader.Forecast(r, &b.query, p)
+	p, _, err = v.reader.Forecast(r, &b.read, p)
 	return p, err
 }
 
 // A batch is a request for several responses at one block.
 type batch struct {
-	query   blocks.Query
+	read    blocks.Read
 	members []batchMember
 	render  web.Renderer
 	oldest  blocks.Snapshot // block of the oldest page of a walk; zero for none
@@ -97,7 +96,7 @@ func (v *router) readBatch(r *http.Request) (*batch, error) {
 		return nil, err
 	}
 	b := &batch{render: v.render}
-	b.query = blocks.Query{Kind: v.page, Heights: heights, Batch: &blocks.Batch{Compose: b.compose}}
+	b.read = blocks.Read{Kind: v.page, Heights: heights, Batch: &blocks.Batch{Compose: b.compose}}
 	key := sha256.New()
 	fmt.Fprintf(key, "%q", v.shape)
 	for _, path := range paths {
@@ -114,7 +113,7 @@ func (v *router) readBatch(r *http.Request) (*batch, error) {
 			return nil, err
 		}
 	}
-	b.query.Key = cache.Composed + base64.RawURLEncoding.EncodeToString(key.Sum(nil))
+	b.read.Key = cache.Composed + base64.RawURLEncoding.EncodeToString(key.Sum(nil))
 	return b, nil
 }
 
@@ -123,20 +122,20 @@ const maxTypos = 500
 
 // add adds a query to the batch. Pages of walks are read at the block of the newest page, if the blocks of all are close
 // enough.
-func (b *batch) add(q *dialect.RowQuery) error {
-	b.query.Batch.Parts = append(b.query.Batch.Parts, &q.Query)
-	b.query.Cost = max(b.query.Cost, q.Cost)
-	if len(b.query.Typos) < maxTypos {
-		b.query.Typos = strings.Trim(b.query.Typos+", "+q.Typos, ", ")
+func (b *batch) add(q *blocks.Read) error {
+	b.read.Batch.Parts = append(b.read.Batch.Parts, q)
+	b.read.Ask.Cost = max(b.read.Ask.Cost, q.Ask.Cost)
+	if len(b.read.Typos) < maxTypos {
+		b.read.Typos = strings.Trim(b.read.Typos+", "+q.Typos, ", ")
 	}
 	is := q.Walk
-	if is.Height == 0 || b.query.Pinned > 0 {
+	if is.Height == 0 || b.read.Pinned > 0 {
 		return nil
 	}
 	if b.oldest.Height == 0 {
-		b.oldest, b.query.Walk = is, is
+		b.oldest, b.read.Walk = is, is
 	}
-	for _, was := range []blocks.Snapshot{b.oldest, b.query.Walk} {
+	for _, was := range []blocks.Snapshot{b.oldest, b.read.Walk} {
 		if was.Epoch != is.Epoch || max(was.Height-is.Height, is.Height-was.Height) >= story.StampBlocks {
 			return failure.BadInput("the page keys are from blocks %d and %d; name one block for all with %s", was.Height, is.Height, respond.HeightHeader)
 		}
@@ -144,15 +143,15 @@ func (b *batch) add(q *dialect.RowQuery) error {
 	if is.Height < b.oldest.Height {
 		b.oldest = is
 	}
-	if is.Height > b.query.Walk.Height {
-		b.query.Walk = is
+	if is.Height > b.read.Walk.Height {
+		b.read.Walk = is
 	}
 	return nil
 }
 
 // readMember parses one path. It returns nil if the parameters of the path are invalid: the refusal is the member's
 // response. An error refuses the whole batch.
-func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
+func (v *router) readMember(b *batch, path string) (*blocks.Read, error) {
 	r, err := v.nested(&http.Request{Header: http.Header{}}, path)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@
 //
 //   - http.Request, on a [conn.Conn], with its [record.Record], which becomes the log line and the metrics;
 //   - [web.Route], chosen by its path: a row of the table is a [dialect.Endpoint];
-//   - [dialect.RowQuery], whose [blocks.Query] has the cache key, the kind of read and the heights;
+//   - [blocks.Read], which has the cache key, the kind of read, the heights and the request to a node;
 //   - [cache.Query], with the key, the policy and the tip;
 //   - [node.Request], which the flight sends to a node, and [node.Answer], which the node returns;
 //   - [cache.Entry], which the cache stores, in a [cache.Result], which names the store;

@@ -23,10 +23,10 @@ const (
 	MaxBatchBytes = 4 << 20 // of all bodies together, before content coding
 )
 
-// A Batch is what a Query reads in place of an origin: other queries, all at one block. Each part is read as if it
+// A Batch is what a Read reads in place of its Source: other reads, all at one block. Each part is read as if it
 // were requested alone. The composed entry is kept in memory, but not in the shared store, which has the parts.
 type Batch struct {
-	Parts []*Query // reads of state, without heights; none is a batch
+	Parts []*Read // reads of state, without heights; none is a batch
 	// Compose makes the content of a batch from the entries of the parts, in their order. It may be called after the
 	// request has ended. A part with which the bodies would exceed MaxBatchBytes has the content TooLarge.
 	Compose func(height int64, parts []*cache.Entry) *cache.Content
@@ -40,10 +40,10 @@ var errDifferentBlocks = &failure.Failure{Status: http.StatusGatewayTimeout, Ret
 
 // compose reads the parts of a batch and makes its entry. It fails if the entry would be no newer than the
 // previous one and older than the tip. The previous entry is then served.
-func (a *originRead) compose(ctx context.Context, how cache.How) (*cache.Entry, error) {
-	t := &batchRead{Reader: a.Reader, client: a.name(), purpose: how.For, parts: a.q.Batch.Parts, min: a.q.Min, patient: how.Before != nil}
-	t.many = a.many || how.For != cache.ForCaller // the client does not wait
-	height, err := t.readBatch(ctx, a.q.Pinned, how.Before)
+func (l *loader) compose(ctx context.Context, how cache.How) (*cache.Entry, error) {
+	t := &batchRead{Reader: l.Reader, client: l.client, purpose: how.For, parts: l.q.Batch.Parts, min: l.q.Min, patient: how.Before != nil}
+	t.many = l.many || how.For != cache.ForCaller // the client does not wait
+	height, err := t.readBatch(ctx, l.q.Pinned, how.Before)
 	if err != nil && how.For == cache.ForAhead {
 		return nil, upstream.ErrYielded
 	}
@@ -55,7 +55,7 @@ func (a *originRead) compose(ctx context.Context, how cache.How) (*cache.Entry, 
 		return nil, err
 	}
 	defer done()
-	return t.entry(height, a.q), nil
+	return t.entry(height, l.q), nil
 }
 
 // holdBodies reserves memory for the body of a batch until the cache has it. For a short one it reserves nothing.
@@ -67,7 +67,7 @@ func (t *batchRead) holdBodies() (release func(), err error) {
 	return t.Stack.HoldStream(int64(size))
 }
 
-func (t *batchRead) entry(height int64, q *Query) *cache.Entry {
+func (t *batchRead) entry(height int64, q *Read) *cache.Entry {
 	e, parts, lasting := &cache.Entry{Height: height, ReadAt: time.Now()}, make([]*cache.Entry, len(t.reads)), true
 	for i := range t.reads {
 		part := t.reads[i].Entry
@@ -90,13 +90,13 @@ func (t *batchRead) entry(height int64, q *Query) *cache.Entry {
 	return e
 }
 
-// batchRead reads several queries at one block.
+// batchRead reads several parts at one block.
 type batchRead struct {
 	*Reader
 	client  string
-	many    bool // as in [originRead]
+	many    bool // as in [loader]
 	purpose cache.Purpose
-	parts   []*Query
+	parts   []*Read
 	min     int64 // the block must be at least this; 0 for any
 	patient bool  // a previous entry can be served meanwhile
 	tip     node.Tip
@@ -222,7 +222,7 @@ func (t *batchRead) size() (n int) {
 	return n
 }
 
-func (t *batchRead) readPart(ctx context.Context, q *Query, at, minHeight int64) (cache.Result, error) {
+func (t *batchRead) readPart(ctx context.Context, q *Read, at, minHeight int64) (cache.Result, error) {
 	if at > 0 {
 		q = q.at(at)
 	}
@@ -235,7 +235,7 @@ func (t *batchRead) readPart(ctx context.Context, q *Query, at, minHeight int64)
 			query.Policy.StaleBlocks, query.Policy.Stale = 0, query.Policy.Fresh
 		}
 	}
-	return (&originRead{Reader: t.Reader, q: q, client: t.client, many: t.many}).get(ctx, query)
+	return (&loader{Reader: t.Reader, q: q, client: t.client, many: t.many}).get(ctx, query)
 }
 
 // selectParts returns the parts for which selected is true. The result of a stateless part does not depend on a
@@ -275,7 +275,7 @@ func (t *batchRead) span() (low, high int64) {
 
 // isStateless reports whether an entry does not depend on the state at a block, such as the refusal of parameters that
 // the node does not understand.
-func (q *Query) isStateless(e *cache.Entry) bool {
+func (q *Read) isStateless(e *cache.Entry) bool {
 	if e.Status == http.StatusOK {
 		return false
 	}

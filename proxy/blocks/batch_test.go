@@ -24,9 +24,9 @@ type callbackRead struct {
 	during func()
 }
 
-func (s callbackRead) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
+func (s callbackRead) Ask(ctx context.Context, q *blocks.Read, r node.Request, before *cache.Entry) (*node.Answer, error) {
 	s.during()
-	return s.read.Fetch(ctx, r, before)
+	return s.read.Ask(ctx, q, r, before)
 }
 
 // readBatch reads three parts at one block and returns their bodies.
@@ -40,13 +40,13 @@ func (d *frontend) readBatch(t *testing.T, hs blocks.Heights, during func()) out
 		return cache.NewContent(http.StatusOK, respond.JSON, "", []byte(strings.Join(bodies, " ")), 0)
 	}}
 	for _, name := range []string{"one", "two", "three"} {
-		q := &blocks.Query{Key: "test/" + name, Kind: d.kind, Origin: read{d.nodes}}
+		q := &blocks.Read{Key: "test/" + name, Kind: d.kind, Source: read{d.nodes}}
 		if name == "two" && during != nil {
-			q.Origin = callbackRead{read{d.nodes}, during}
+			q.Source = callbackRead{read{d.nodes}, during}
 		}
 		b.Parts = append(b.Parts, q)
 	}
-	a, err := d.answer(t, &blocks.Query{Key: "test/batch", Kind: d.kind, Heights: hs, Batch: b})
+	a, err := d.answer(t, &blocks.Read{Key: "test/batch", Kind: d.kind, Heights: hs, Batch: b})
 	if err != nil {
 		return outcome{Outcome: failure.Of(err).Public}
 	}
@@ -92,7 +92,7 @@ func TestBatchPartsAreReadAtOneBlock(t *testing.T) {
 // readPart reads one of the parts of a batch alone.
 func (d *frontend) readPart(t *testing.T) {
 	t.Helper()
-	expect.Value(d.answer(t, &blocks.Query{Key: "test/one", Kind: d.kind, Origin: read{d.nodes}}))(t)
+	expect.Value(d.answer(t, &blocks.Read{Key: "test/one", Kind: d.kind, Source: read{d.nodes}}))(t)
 }
 
 func TestBatchIsCached(t *testing.T) {
@@ -128,7 +128,7 @@ func TestOnlyTheFirstBatchHasStaleParts(t *testing.T) {
 		d := newFrontend(t, cache.Options{}, web.Options{})
 		part := d.query(blocks.Heights{}, blocks.Snapshot{})()
 		// A caller with a stale entry waits for 500 ms, and one with an entry that is kept for errors for 1 s.
-		part.Origin = callbackRead{read{d.nodes}, func() { time.Sleep(750 * time.Millisecond) }}
+		part.Source = callbackRead{read{d.nodes}, func() { time.Sleep(750 * time.Millisecond) }}
 		get := func() outcome {
 			a := expect.Value(d.answer(t, d.batchOf(part)))(t)
 			return outcome{a.Entry.Height, a.Outcome.String()}
@@ -144,11 +144,11 @@ func TestOnlyTheFirstBatchHasStaleParts(t *testing.T) {
 }
 
 // batchOf returns a batch that has the body of its first part.
-func (d *frontend) batchOf(parts ...*blocks.Query) *blocks.Query {
+func (d *frontend) batchOf(parts ...*blocks.Read) *blocks.Read {
 	compose := func(_ int64, parts []*cache.Entry) *cache.Content {
 		return cache.NewContent(http.StatusOK, respond.JSON, "", parts[0].Body, 0)
 	}
-	return &blocks.Query{Key: "test/batch", Kind: d.kind, Batch: &blocks.Batch{Parts: parts, Compose: compose}}
+	return &blocks.Read{Key: "test/batch", Kind: d.kind, Batch: &blocks.Batch{Parts: parts, Compose: compose}}
 }
 
 func TestFailureOfAPartIsTheFailureOfItsBatch(t *testing.T) {
@@ -178,7 +178,7 @@ func TestFailureOfAPartIsTheFailureOfItsBatch(t *testing.T) {
 func TestBatchExpiresWithItsFirstPart(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.kind = d.Add(&blocks.Kind{Name: "index", Class: blocks.Latest})
-		search := &blocks.Query{Key: "test/search", Kind: d.kind, Origin: searchRead{read{d.nodes}, true, false}} // expires after 50 ms
+		search := &blocks.Read{Key: "test/search", Kind: d.kind, Source: searchRead{read{d.nodes}, true, false}} // expires after 50 ms
 		batch := d.batchOf(d.query(blocks.Heights{}, blocks.Snapshot{})(), search)
 		for i, want := range []string{"miss", "hit", "miss"} {
 			a := expect.Value(d.answer(t, batch))(t)

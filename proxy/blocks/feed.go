@@ -12,7 +12,7 @@ import (
 )
 
 // Feed returns the feed of a query for streams. It waits for the block that the request requires.
-func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
+func (r *Reader) Feed(from *http.Request, q *Read) (web.Feed, error) {
 	ctx := from.Context()
 	rec := &record.Record{Client: *r.Stack.Admission.ClientOf(from)}
 	tip, err := r.awaitRequired(ctx, rec, q)
@@ -34,7 +34,7 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 // newest returns a function that reads q through the cache. It returns a stale entry only with the error in Result.Err, unless
 // the entry is negative and past its Expires. The block that q requires belongs to an epoch. After a rollback, it does not
 // limit the entries.
-func (r *Reader) newest(q *Query, epoch int64) readFunc {
+func (r *Reader) newest(q *Read, epoch int64) readFunc {
 	return func(ctx context.Context, client string) (cache.Result, int64, error) {
 		ctx, cancel := context.WithDeadline(ctx, r.Stack.Deadline(time.Now()))
 		defer cancel()
@@ -47,14 +47,14 @@ func (r *Reader) newest(q *Query, epoch int64) readFunc {
 			limitAge(&query, 0)
 		}
 		query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
-		res, err := (&originRead{Reader: r, q: q, client: client, many: true}).get(ctx, query)
+		res, err := (&loader{Reader: r, q: q, client: client, many: true}).get(ctx, query)
 		return res, q.Pinned, err
 	}
 }
 
 // Forecast fills in the cache query of a plan and returns the height that it would be read at, 0 for the newest.
 // It waits for the block that the request requires.
-func (r *Reader) Forecast(from *http.Request, q *Query, p web.Plan) (plan web.Plan, pinned int64, err error) {
+func (r *Reader) Forecast(from *http.Request, q *Read, p web.Plan) (plan web.Plan, pinned int64, err error) {
 	ctx := from.Context()
 	rec := &record.Record{Client: *r.Stack.Admission.ClientOf(from)}
 	tip, err := r.awaitRequired(ctx, rec, q)
@@ -65,7 +65,7 @@ func (r *Reader) Forecast(from *http.Request, q *Query, p web.Plan) (plan web.Pl
 		q = at
 	}
 	p.Class, p.Query = string(q.Kind.Class), r.cacheQuery(q, tip)
-	p.Loader = &originRead{Reader: r, q: q}
+	p.Loader = &loader{Reader: r, q: q}
 	if q.Typos != "" {
 		p.NoLane = "a parameter is probably a typo"
 	}

@@ -34,7 +34,7 @@ func (l *lane) Put(_ *http.Request, rec *record.Record) {
 }
 
 // serve serves a query over HTTP on a connection with a lane.
-func (d *frontend) serve(t *testing.T, l *lane, q func() *blocks.Query) *httptest.ResponseRecorder {
+func (d *frontend) serve(t *testing.T, l *lane, q func() *blocks.Read) *httptest.ResponseRecorder {
 	t.Helper()
 	route := web.Route{Name: "pool", Serve: func(c *gin.Context, rec *record.Record) error {
 		query := q()
@@ -54,9 +54,9 @@ func (d *frontend) serve(t *testing.T, l *lane, q func() *blocks.Query) *httptes
 	return w
 }
 
-func (d *frontend) query(hs blocks.Heights, walk blocks.Snapshot) func() *blocks.Query {
-	return func() *blocks.Query {
-		return &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, Walk: walk}
+func (d *frontend) query(hs blocks.Heights, walk blocks.Snapshot) func() *blocks.Read {
+	return func() *blocks.Read {
+		return &blocks.Read{Key: "test/pool", Kind: d.kind, Source: read{d.nodes}, Heights: hs, Walk: walk}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -47,7 +48,7 @@ func (r *Reader) Deadline(from *http.Request, rec *record.Record) *upstream.Lazy
 // Answer serves q through the cache, at the tip that AwaitBlock returns, and reads the node on a miss. It sets
 // rec.Replayer: if memory answered, package web registers the response with the fast lane, which then serves identical
 // requests without calling this handler.
-func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (Result, error) {
+func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Record, q *Read) (Result, error) {
 	tip, err := r.AwaitBlock(ctx, from, rec, q)
 	if err != nil {
 		return Result{}, err
@@ -60,7 +61,7 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Rec
 
 // AwaitBlock returns the tip to serve a query at, and records it. It waits for the block that the
 // request, its session or its connection requires, or refuses the request.
-func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
+func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Read) (tip node.Tip, err error) {
 	tip = r.Nodes.Tip()
 	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {
 		tip, err = r.await(ctx, from, rec, q)
@@ -69,16 +70,14 @@ func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record
 	return tip, err
 }
 
-// Lookup reads a query through the cache, at a tip. A later page of a walk is read at the block of the walk, as long
-// as a node has that block. Lookup does not register anything with the fast lane: the caller may change the result.
-func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) (Result, error) {
-	if q.Walk.Height > 0 {
-		if at, ok := r.snapshot(ctx, rec, q, tip); ok {
-			a, err := r.get(ctx, from, rec, at, tip)
-			if err != nil || !isOutOfReach(a.Result) {
-				rec.Pinned = true
-				return a, err
-			}
+// Lookup serves q from the cache, at a tip, and reads the nodes on a miss. A later page of a walk is read at the block of the
+// walk, as long as a node has that block. Lookup does not register anything with the fast lane: the caller may change the result.
+func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *Read, tip node.Tip) (Result, error) {
+	if at, ok := r.snapshot(ctx, rec, q, tip); ok {
+		a, err := r.get(ctx, from, rec, at, tip)
+		if err != nil || !isOutOfReach(a.Result) {
+			rec.Pinned = true
+			return a, err
 		}
 	}
 	a, err := r.get(ctx, from, rec, q, tip)
@@ -88,24 +87,65 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Rec
 	return a, r.CheckHeight(a.Entry.Height, q.Min)
 }
 
-func (r *Reader) get(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) (a Result, err error) {
-	a.Query, a.Tip, a.pinned, a.batch = r.cacheQuery(q, tip), tip, q.Pinned > 0, q.Batch != nil
+// get serves q from the first of: a fresh entry in memory; the item that the request has waited for; an entry from the block that
+// an event has notified the client about; and what the cache has.
+func (r *Reader) get(ctx context.Context, from *http.Request, rec *record.Record, q *Read, tip node.Tip) (a Result, err error) {
+	a = Result{Query: r.cacheQuery(q, tip), Tip: tip, pinned: q.Pinned > 0, batch: q.Batch != nil}
 	markStaleBeforeSession(&a.Query, rec)
 	var ok bool
-	if a.Result, ok = r.cache.Fresh(a.Query, time.Now(), nil); !ok {
-		err = r.load(ctx, from, rec, q, &a)
+	if a.Result, ok = r.cache.Fresh(a.Query, time.Now(), nil); ok {
+		return a, nil
 	}
+
+	// One read per block answers all requests that wait for an item (see web.WithItem), and its entry may have expired since.
+	if item := web.ItemOf(from); item != nil {
+		a.Result = cache.Result{Entry: item, Outcome: cache.Hit, Store: "memory"}
+		return a, nil
+	}
+
+	l := &loader{Reader: r, q: q, client: rec.Client.Name(), many: r.Stack.Admission.IsMany(&rec.Client)}
+	notified, givenUp := r.Stack.NotifiedBlock(from, tip.Epoch)
+	if notified > a.Query.MinHeight && notified <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
+		if a.notified = notified; !givenUp {
+			a.Result, err = r.getNotified(ctx, from, a.Query, notified, l)
+			if err == nil {
+				return a, nil
+			}
+			if ctx.Err() == nil {
+				r.Stack.GiveUpOn(from, tip.Epoch, notified)
+			}
+		}
+	}
+	a.Result, err = l.get(ctx, a.Query)
 	return a, err
 }
 
-func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
+// maxNotifiedWait is the longest wait for an entry from a block that the client was notified about, if an older entry could be
+// served. A proxy that does not name its clients counts as one client. Because only one of its users may have received the
+// event, the wait is then as short as for any newer block.
+const maxNotifiedWait = 5 * time.Second
+
+// getNotified reads an entry that is no older than the block that the client was notified about. If it fails, the response may be
+// older and is marked as stale, and later requests do not wait for that block.
+func (r *Reader) getNotified(ctx context.Context, from *http.Request, query cache.Query, notified int64, l *loader) (cache.Result, error) {
+	wait := maxNotifiedWait
+	if r.Stack.Admission.Trusts(r.Stack.Admission.AddressOf(from)) {
+		wait = cache.Patience(r.o.Patience, r.Nodes.Tip().Interval)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	query.MinHeight = notified
+	return l.get(ctx, query)
+}
+
+func (r *Reader) cacheQuery(q *Read, tip node.Tip) cache.Query {
 	policy := *q.Kind.policy.Load()
 	if q.Pinned > 0 {
 		policy = r.classes.Load().Pinned
 	}
 	query := cache.Query{
 		Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit,
-		Ahead: q.Pinned == 0 && q.Cost < node.Scan && !q.isLong(), Confined: q.Kind.Class == Unknown,
+		Ahead: q.Pinned == 0 && q.Ask.Cost < node.Scan && !q.isLong(), Confined: q.Kind.Class == Unknown,
 	}
 	if tip.Known {
 		query.Tip, query.Interval = tip.Height, tip.Interval
@@ -120,11 +160,11 @@ func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 // longer one, memory is reserved while it is read, because its client may have left.
 const maxRetained = 2 << 10
 
-func (q *Query) isLong() bool { return max(len(q.Key), q.Size) > maxRetained }
+func (q *Read) isLong() bool { return max(len(q.Key), q.Size) > maxRetained }
 
 // key returns the cache key: one for the newest block, replaced block by block, and one for each block that is
 // requested by its height.
-func (q *Query) key() string {
+func (q *Read) key() string {
 	if q.Pinned == 0 {
 		return q.Key
 	}

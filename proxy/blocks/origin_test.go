@@ -46,7 +46,7 @@ type answerRead struct {
 	answer node.Answer
 }
 
-func (a *answerRead) Fetch(context.Context, node.Request, *cache.Entry) (*node.Answer, error) {
+func (a *answerRead) Ask(context.Context, *blocks.Read, node.Request, *cache.Entry) (*node.Answer, error) {
 	answer := a.answer
 	return &answer, nil
 }
@@ -63,7 +63,7 @@ func TestEntryOutlastsAnswersOfNodesThatFail(t *testing.T) {
 			expect.Equal(t, blocks.Lasts(&bad), reason == node.NotFound, "an answer with reason %v lasts", reason)
 			for i, first := range []node.Answer{bad, {Status: http.StatusOK, Height: 100, Body: []byte("good")}} {
 				origin := &answerRead{read{d.nodes}, first}
-				q := &blocks.Query{Key: "test/" + string(first.Body), Kind: d.kind, Origin: origin}
+				q := &blocks.Read{Key: "test/" + string(first.Body), Kind: d.kind, Source: origin}
 				a, err := d.answer(t, q)
 				if i == 1 {
 					d.nodes.grow(10)
@@ -86,8 +86,8 @@ func TestAnswerThatSpeaksOfTheNodeIsNotKept(t *testing.T) {
 			limit := node.Answer{Status: http.StatusInternalServerError, Reason: node.Refused, Unkept: true, Height: max(pinned, 100), Body: []byte("limit")}
 			expect.Equal(t, blocks.Lasts(&limit), false, "Lasts")
 			origin := &answerRead{read{d.nodes}, limit}
-			q := func() *blocks.Query {
-				return &blocks.Query{Key: "test/limit", Kind: d.kind, Origin: origin, Heights: blocks.Heights{Pinned: pinned}}
+			q := func() *blocks.Read {
+				return &blocks.Read{Key: "test/limit", Kind: d.kind, Source: origin, Heights: blocks.Heights{Pinned: pinned}}
 			}
 			for range 2 {
 				a := expect.Value(d.answer(t, q()))(t)

@@ -128,11 +128,11 @@ func (c *chain) grow(n int64) {
 // read is an origin that returns the chain's answer.
 type read struct{ *chain }
 
-func (r read) Fetch(ctx context.Context, asked node.Request, _ *cache.Entry) (*node.Answer, error) {
+func (r read) Ask(ctx context.Context, _ *blocks.Read, asked node.Request, _ *cache.Entry) (*node.Answer, error) {
 	return r.chain.Fetch(ctx, asked)
 }
 
-func (r read) Entry(a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
+func (r read) Entry(_ *blocks.Read, a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
 	height := a.Height
 	if a.Reason == node.Pruned {
 		height = 0
@@ -181,7 +181,7 @@ type outcome struct {
 }
 
 // answer answers a query of a new request.
-func (d *frontend) answer(t *testing.T, q *blocks.Query) (blocks.Result, error) {
+func (d *frontend) answer(t *testing.T, q *blocks.Read) (blocks.Result, error) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	return d.Answer(r.Context(), r, &record.Record{}, q)
@@ -282,8 +282,8 @@ func TestImmutableEntryIsServedBelowMinimumBlock(t *testing.T) {
 // missingRead is a read of an item that no node has.
 type missingRead struct{ read }
 
-func (s missingRead) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
-	a, err := s.read.Fetch(ctx, r, before)
+func (s missingRead) Ask(ctx context.Context, q *blocks.Read, r node.Request, before *cache.Entry) (*node.Answer, error) {
+	a, err := s.read.Ask(ctx, q, r, before)
 	a.Status = http.StatusNotFound
 	return a, err
 }
@@ -293,8 +293,8 @@ func TestMissingItemIsReadAgainForMinimumBlock(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		kind := d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
 		expect.NoError(t, d.SetClasses(blocks.Classes{Live: cache.Policy{FreshBlocks: 2, Keep: time.Minute}}, nil))
-		get := func(origin blocks.Origin, minHeight int64) outcome {
-			q := &blocks.Query{Key: "test/tx", Kind: kind, Origin: origin, Heights: blocks.Heights{Min: minHeight}}
+		get := func(origin blocks.Source, minHeight int64) outcome {
+			q := &blocks.Read{Key: "test/tx", Kind: kind, Source: origin, Heights: blocks.Heights{Min: minHeight}}
 			a := expect.Value(d.answer(t, q))(t)
 			return outcome{a.Entry.Height, a.Outcome.String()}
 		}
@@ -340,8 +340,8 @@ type searchRead struct {
 	found, final bool
 }
 
-func (s searchRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
-	e, err := s.read.Entry(a, before)
+func (s searchRead) Entry(q *blocks.Read, a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
+	e, err := s.read.Entry(q, a, before)
 	e.Expires = blocks.IndexedExpiry(s.found, s.final, time.Now(), s.Tip())
 	return e, err
 }
@@ -362,7 +362,7 @@ func TestIndexedAnswersExpireWithTheIndex(t *testing.T) {
 				var got []string
 				for _, after := range []int{0, 30, 30, 540, 1000} {
 					time.Sleep(time.Duration(after) * time.Millisecond)
-					q := &blocks.Query{Key: "test/index", Kind: kind, Origin: searchRead{read{d.nodes}, tt.found, tt.final}}
+					q := &blocks.Read{Key: "test/index", Kind: kind, Source: searchRead{read{d.nodes}, tt.found, tt.final}}
 					got = append(got, expect.Value(d.answer(t, q))(t).Outcome.String())
 				}
 				expect.NoDiff(t, got, tt.want, "outcomes")
@@ -391,7 +391,7 @@ func TestFixedAnswersOutlastBlocksWithTheirOwnPolicy(t *testing.T) {
 		expect.NoError(t, d.SetClasses(blocks.Classes{}, map[string]cache.Policy{"tx": own}))
 		outcome := func() string {
 			t.Helper()
-			return expect.Value(d.answer(t, &blocks.Query{Key: "test/tx", Kind: kind, Origin: searchRead{read{d.nodes}, true, true}}))(t).Outcome.String()
+			return expect.Value(d.answer(t, &blocks.Read{Key: "test/tx", Kind: kind, Source: searchRead{read{d.nodes}, true, true}}))(t).Outcome.String()
 		}
 		expect.Equal(t, outcome(), "miss", "first outcome")
 		d.nodes.grow(2000)
@@ -409,8 +409,8 @@ func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 		},
 		"batch": func(t *testing.T, d *frontend) {
 			compose := func(_ int64, parts []*cache.Entry) *cache.Content { return parts[0].Content }
-			b := &blocks.Batch{Parts: []*blocks.Query{d.query(blocks.Heights{}, never)()}, Compose: compose}
-			expect.Value(d.answer(t, &blocks.Query{Key: "test/batch", Kind: d.kind, Batch: b}))(t)
+			b := &blocks.Batch{Parts: []*blocks.Read{d.query(blocks.Heights{}, never)()}, Compose: compose}
+			expect.Value(d.answer(t, &blocks.Read{Key: "test/batch", Kind: d.kind, Batch: b}))(t)
 		},
 		"stream with block events": func(t *testing.T, d *frontend) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -493,13 +493,13 @@ func TestQueriesOfOneRequestShareTheWait(t *testing.T) {
 				d.nodes.grow(-2)
 				go func() { time.Sleep(100 * time.Millisecond); d.nodes.grow(2) }()
 				r, rec := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), &record.Record{}
-				second := &blocks.Query{Key: "test/other", Kind: d.kind, Origin: read{d.nodes}, Heights: hs}
-				first := &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, With: []*blocks.Query{second}}
+				second := &blocks.Read{Key: "test/other", Kind: d.kind, Source: read{d.nodes}, Heights: hs}
+				first := &blocks.Read{Key: "test/pool", Kind: d.kind, Source: read{d.nodes}, Heights: hs, With: []*blocks.Read{second}}
 				tip, err := d.AwaitBlock(r.Context(), r, rec, first)
 				if err != nil || tip.Height != 102 {
 					t.Fatalf("tip = %d, error %v; want 102", tip.Height, err)
 				}
-				for _, q := range []*blocks.Query{first, second} {
+				for _, q := range []*blocks.Read{first, second} {
 					if a, err := d.Lookup(r.Context(), r, rec, q, tip); err != nil || a.Entry.Height != 102 {
 						t.Errorf("%s: height = %d, error %v; want 102", q.Key, a.Entry.Height, err)
 					}
@@ -558,7 +558,7 @@ func TestBlockSeenOnConnectionIsAwaitedOnce(t *testing.T) {
 // overtakenRead is an origin whose answers name no height and arrive after the next block.
 type overtakenRead struct{ read }
 
-func (o overtakenRead) Fetch(context.Context, node.Request, *cache.Entry) (*node.Answer, error) {
+func (o overtakenRead) Ask(context.Context, *blocks.Read, node.Request, *cache.Entry) (*node.Answer, error) {
 	o.grow(1)
 	return &node.Answer{Status: http.StatusNotFound, Body: []byte("not found")}, nil
 }
@@ -566,7 +566,7 @@ func (o overtakenRead) Fetch(context.Context, node.Request, *cache.Entry) (*node
 func TestEntryWithoutHeightGetsTipBeforeItsRead(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		kind := d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
-		a := expect.Value(d.answer(t, &blocks.Query{Key: "test/tx", Kind: kind, Origin: overtakenRead{read{d.nodes}}}))(t)
+		a := expect.Value(d.answer(t, &blocks.Read{Key: "test/tx", Kind: kind, Source: overtakenRead{read{d.nodes}}}))(t)
 		expect.Equal(t, a.Entry.Height, 100, "height of the entry")
 	})
 }

@@ -10,12 +10,12 @@ import (
 // of a walk.
 type repeatedQuery struct {
 	*Reader
-	q      *Query
+	q      *Read
 	usable func(*cache.Entry) bool
 }
 
 // Replayer returns a Replayer that serves q from entries that usable accepts.
-func (r *Reader) Replayer(q *Query, usable func(*cache.Entry) bool) record.Replayer {
+func (r *Reader) Replayer(q *Read, usable func(*cache.Entry) bool) record.Replayer {
 	return &repeatedQuery{r, q, usable}
 }
 

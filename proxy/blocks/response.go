@@ -17,7 +17,7 @@ const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + re
 
 // Serve serves a query over HTTP: it waits for the block that the client must see, reads through the cache and writes
 // the response.
-func (r *Reader) Serve(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Query) error {
+func (r *Reader) Serve(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Read) error {
 	if q.Typos != "" {
 		w.Header().Set(respond.UnknownHeader, q.Typos)
 		rec.KeepOutOfLane()
@@ -33,7 +33,7 @@ func (r *Reader) Serve(w http.ResponseWriter, from *http.Request, rec *record.Re
 }
 
 // Respond writes the response to a query. It clears the entry of a, which then may be reused.
-func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Query, a *Result) {
+func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Read, a *Result) {
 	var res respond.Response
 	r.describe(&res, rec, q, a, time.Now())
 	if rec.Amend != nil {
@@ -45,14 +45,14 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *record.
 }
 
 // Response returns the response to a query, for interfaces that write it themselves.
-func (r *Reader) Response(rec *record.Record, q *Query, a *Result) (res respond.Response) {
+func (r *Reader) Response(rec *record.Record, q *Read, a *Result) (res respond.Response) {
 	r.describe(&res, rec, q, a, time.Now())
 	return res
 }
 
 // describe fills in a zero Response. It takes a pointer because the stacks of HTTP/2 streams would have to grow for a
 // copy.
-func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Query, a *Result, now time.Time) {
+func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Read, a *Result, now time.Time) {
 	r.Show(rec, a)
 	immutable := a.Query.Policy.IsImmutable(a.Entry.Stamp())
 	res.Result, res.Key, res.Policy = a.Result, a.Query.Key, a.Query.Policy

@@ -15,7 +15,7 @@ import (
 
 // rolledBack returns the failure of a request that requires a block which was rolled back, because the write that
 // it waits for may be lost. It returns nil if no rollback is known.
-func (r *Reader) rolledBack(q *Query) error {
+func (r *Reader) rolledBack(q *Read) error {
 	if !q.required.Replaced(r.Nodes) {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (r *Reader) rolledBack(q *Query) error {
 
 // awaitSeen waits briefly for the newest block that the client has seen, by its session or on its connection,
 // unless memory has an entry from it, which another replica may have read. It returns the tip to serve at.
-func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) node.Tip {
+func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.Record, q *Read, tip node.Tip) node.Tip {
 	rec.Session.Token = q.Session
 	if r.Stack.SessionCookies() {
 		rec.KeepOutOfLane()

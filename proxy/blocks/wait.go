@@ -20,7 +20,7 @@ import (
 // await waits for the blocks that a request requires or that its client has seen, refuses a block that does not exist
 // yet, and returns the tip to serve at. If the request names a block of the execution chain, q.Min becomes at least the
 // height that includes it.
-func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
+func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Record, q *Read) (tip node.Tip, err error) {
 	tip, err = r.awaitRequired(ctx, rec, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
 		tip = r.awaitSeen(ctx, from, rec, q, tip)
@@ -30,7 +30,7 @@ func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Reco
 
 // awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, and for an X-Block-Height that another replica may already
 // have, but not for the session's block.
-func (r *Reader) awaitRequired(ctx context.Context, rec *record.Record, q *Query) (node.Tip, error) {
+func (r *Reader) awaitRequired(ctx context.Context, rec *record.Record, q *Read) (node.Tip, error) {
 	if err := r.rolledBack(q); err != nil {
 		return r.Nodes.Tip(), err
 	}
@@ -70,12 +70,12 @@ func (r *Reader) awaitRequired(ctx context.Context, rec *record.Record, q *Query
 const maxUnheard = 2
 
 // isInFuture reports whether a query names a block above the tip. It must wait for the block, or be refused.
-func (q *Query) isInFuture(tip node.Tip) bool {
+func (q *Read) isInFuture(tip node.Tip) bool {
 	return q.Kind.NoFuture && tip.Known && q.Pinned > tip.Height
 }
 
 // mustWait reports whether AwaitBlock would wait for a block, or refuse the query.
-func (r *Reader) mustWait(q *Query, rec *record.Record, tip node.Tip) bool {
+func (r *Reader) mustWait(q *Read, rec *record.Record, tip node.Tip) bool {
 	minHeight := q.Min
 	if q.Pinned == 0 {
 		minHeight = max(minHeight, rec.Session.Wanted(tip))
@@ -85,27 +85,27 @@ func (r *Reader) mustWait(q *Query, rec *record.Record, tip node.Tip) bool {
 
 // canServe reports whether q and every query in q.With can be served from height or later, either because the tip has
 // reached it or because memory has entries from there, which another replica may have read.
-func (r *Reader) canServe(q *Query, tip node.Tip, height int64) bool {
+func (r *Reader) canServe(q *Read, tip node.Tip, height int64) bool {
 	if height <= tip.Height {
 		return true
 	}
 	if q.Pinned > 0 || !tip.Known {
 		return false
 	}
-	return r.hasInMemory(q, tip, height) && !slices.ContainsFunc(q.With, func(other *Query) bool {
+	return r.hasInMemory(q, tip, height) && !slices.ContainsFunc(q.With, func(other *Read) bool {
 		return other.Pinned == 0 && !r.hasInMemory(other, tip, height)
 	})
 }
 
 // hasInMemory reports whether memory has a fresh entry from a block or a later one, or one that never changes.
-func (r *Reader) hasInMemory(q *Query, tip node.Tip, height int64) bool {
+func (r *Reader) hasInMemory(q *Read, tip node.Tip, height int64) bool {
 	query := r.cacheQuery(q, tip)
 	e := r.cache.Peek(query)
 	return e != nil && (e.Height >= height || query.Policy.IsImmutable(e.Stamp()))
 }
 
 // Peek returns the fresh entry in memory for a query, nil for none. It does not count as a use.
-func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek(r.cacheQuery(q, tip)) }
+func (r *Reader) Peek(q *Read, tip node.Tip) *cache.Entry { return r.cache.Peek(r.cacheQuery(q, tip)) }
 
 // acquireWait counts a client among the requests that wait for a block. header names the header that requires the
 // block.
@@ -159,7 +159,7 @@ const farAhead = 1 << 32
 // heightOfExecutionBlock returns the lowest known height whose state includes the block of the execution chain that a
 // request requires, and waits for it. For a later page of a list it first looks at the block of the walk. A read at a
 // height that exists looks at that height alone.
-func (r *Reader) heightOfExecutionBlock(ctx context.Context, rec *record.Record, q *Query) (height int64, err error) {
+func (r *Reader) heightOfExecutionBlock(ctx context.Context, rec *record.Record, q *Read) (height int64, err error) {
 	tip := r.Nodes.Tip()
 	if at := cmp.Or(q.Pinned, q.Walk.Height); 0 < at && at <= tip.Height {
 		leave, refused := r.waiters.Enter(&rec.Client, max(tip.Interval, time.Second)) // a node may be read

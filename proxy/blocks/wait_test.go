@@ -20,7 +20,7 @@ import (
 )
 
 // startWaiting sends n requests that wait, one after another. It returns the first refusal, or "waits".
-func (d *frontend) startWaiting(t *testing.T, n int, address string, query func() *blocks.Query) (refusal string) {
+func (d *frontend) startWaiting(t *testing.T, n int, address string, query func() *blocks.Read) (refusal string) {
 	t.Helper()
 	for range n {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -42,7 +42,7 @@ func (d *frontend) startWaiting(t *testing.T, n int, address string, query func(
 
 func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
-		ofNextBlock := func() *blocks.Query {
+		ofNextBlock := func() *blocks.Read {
 			return d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})()
 		}
 		for _, step := range []struct {
@@ -116,14 +116,14 @@ func TestRequestsOfOneClientLeaveThePlacesOfTheCacheToOthers(t *testing.T) {
 		d := newFrontend(t, cache.Options{MaxWaiters: 20}, web.Options{})
 		d.nodes.hangs.Store(true)
 		page := d.query(blocks.Heights{}, blocks.Snapshot{})
-		batch := func() *blocks.Query {
-			return &blocks.Query{Key: "test/batch", Kind: d.kind, Batch: &blocks.Batch{Parts: []*blocks.Query{page()}}}
+		batch := func() *blocks.Read {
+			return &blocks.Read{Key: "test/batch", Kind: d.kind, Batch: &blocks.Batch{Parts: []*blocks.Read{page()}}}
 		}
 		const refused = "too many requests of this client are waiting"
 		for _, step := range []struct {
 			n       int
 			address string
-			query   func() *blocks.Query
+			query   func() *blocks.Read
 			want    string
 		}{
 			{11, "192.0.2.1", page, "waits"},
@@ -144,7 +144,7 @@ func TestBackgroundReadOfABatchUsesNoPlacesOfItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newFrontend(t, cache.Options{MaxWaiters: 20}, web.Options{})
 		working := &chain{tip: d.nodes.tip}
-		part := &blocks.Query{Key: "test/part", Kind: d.kind, Origin: read{working}}
+		part := &blocks.Read{Key: "test/part", Kind: d.kind, Source: read{working}}
 		get := func() outcome {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			rec := &record.Record{Client: limits.Client{Address: netip.MustParseAddr("192.0.2.1")}}

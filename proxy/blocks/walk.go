@@ -12,7 +12,7 @@ import (
 
 // snapshot returns the query pinned to the block of its walk. It returns false if that block must not be read: the
 // request requires another one, the chain was rolled back since the previous page, or the block does not arrive in time.
-func (r *Reader) snapshot(ctx context.Context, rec *record.Record, q *Query, tip node.Tip) (at *Query, ok bool) {
+func (r *Reader) snapshot(ctx context.Context, rec *record.Record, q *Read, tip node.Tip) (at *Read, ok bool) {
 	height := q.Walk.Height
 	if height == 0 || q.Pinned > 0 || q.Min > height || q.Walk.Epoch != uint64(tip.Epoch) {
 		return nil, false
@@ -58,7 +58,7 @@ func SharedWait(r *http.Request) *http.Request {
 func isOutOfReach(res cache.Result) bool { return res.Entry.Height == 0 }
 
 // at returns the query pinned to another block.
-func (q *Query) at(height int64) *Query {
+func (q *Read) at(height int64) *Read {
 	pinned := *q
 	pinned.Heights = Heights{Pinned: height}
 	return &pinned

@@ -32,7 +32,7 @@ func (ep *endpoint) admitKey(serve web.Handler) web.Handler {
 		case dialect.Uncertain(q.Key):
 			return failure.BadInput("the query cannot be read")
 		}
-		values, _ := url.ParseQuery(q.RawQuery) // in canonical form
+		values, _ := url.ParseQuery(q.Ask.Query) // in canonical form
 		if err := state.AdmitKey(ep.Stack, c.Request, rec, c.Writer.Header(), values.Get("path")); err != nil {
 			return err
 		}

@@ -46,8 +46,16 @@ type atTip struct{ blocks.Nodes }
 
 func (atTip) Tip() node.Tip { return node.Tip{Known: true, Height: 100, Interval: 4 * time.Second} }
 
+// ask asks the nodes for a read.
+func ask(t *testing.T, q *blocks.Read, unpinned bool) (*node.Answer, error) {
+	t.Helper()
+	asked := q.Ask
+	asked.Height, asked.Unpinned = node.AtTip, unpinned
+	return q.Source.Ask(t.Context(), q, asked, nil)
+}
+
 // parse returns the row and the query of a request.
-func (h *Handler) parse(decoded, rawQuery string) (row *dialect.Endpoint, q *dialect.RowQuery) {
+func (h *Handler) parse(decoded, rawQuery string) (row *dialect.Endpoint, q *blocks.Read) {
 	r := &http.Request{URL: &url.URL{Path: decoded, RawQuery: rawQuery}}
 	row = h.Table.Endpoint(r)
 	q, _ = row.Parse(r) // fails only for heights
@@ -248,18 +256,18 @@ func FuzzCanonicalRequestKeepsItsMeaning(f *testing.F) {
 			t.Skip()
 		}
 		row, q := x.parse(u.Path, u.RawQuery)
-		_, again := x.parse(q.Path, q.RawQuery)
+		_, again := x.parse(q.Ask.Path, q.Ask.Query)
 		if again.Key != q.Key {
-			t.Fatalf("key of the canonical request %q?%q = %s, want %s as of %q?%q", q.Path, q.RawQuery, again.Key, q.Key, path, query)
+			t.Fatalf("key of the canonical request %q?%q = %s, want %s as of %q?%q", q.Ask.Path, q.Ask.Query, again.Key, q.Key, path, query)
 		}
 		if strings.Contains(q.Key, "@") {
 			t.Fatalf("key = %q, want no @", q.Key)
 		}
 		sent := strings.ReplaceAll(u.RawQuery, " ", "%20") // HTTP/1.1 cannot send a space, and an error can quote it
-		want, got := responseOf(node, u.Path, sent), responseOf(node, q.Path, q.RawQuery)
+		want, got := responseOf(node, u.Path, sent), responseOf(node, q.Ask.Path, q.Ask.Query)
 		base64 := row.Name == "wasm_smart" || row.Name == "wasm_raw" // the node does not understand a slash in it
 		if !strings.EqualFold(want, got) && !(base64 && strings.HasPrefix(want, "501")) {
-			t.Fatalf("response to the canonical request %q?%q = %s, want %s as to %q?%q", q.Path, q.RawQuery, got, want, path, sent)
+			t.Fatalf("response to the canonical request %q?%q = %s, want %s as to %q?%q", q.Ask.Path, q.Ask.Query, got, want, path, sent)
 		}
 	})
 }
@@ -286,7 +294,7 @@ func (restartedNode) Fetch(_ context.Context, r node.Request) (*node.Answer, err
 
 func TestLatestIsReadAtTheTipOfARestartedNode(t *testing.T) {
 	_, q := handlerFor(t, restartedNode{}).parse(staking+"/params", "")
-	a, err := q.Origin.Fetch(t.Context(), node.Request{Height: node.AtTip, Unpinned: true}, nil)
+	a, err := ask(t, q, true)
 	if err != nil || a.Height != 100 {
 		t.Errorf("Fetch = %+v, %v; want an answer at the tip, 100", a, err)
 	}
@@ -321,7 +329,7 @@ func TestHeadersAreThoseOfTheLastAnswerOfTheState(t *testing.T) {
 		_, q := h.parse(staking+"/params", "")
 		for _, a := range []node.Answer{nodes.answer, tt.answer} {
 			nodes.answer = a
-			expect.Value(q.Origin.Fetch(t.Context(), node.Request{Height: node.AtTip}, nil))(t)
+			expect.Value(ask(t, q, false))(t)
 		}
 		expect.Equal(t, h.usesGRPC.Load(), tt.want, "whether the node uses gRPC after %s", name)
 	}
@@ -333,7 +341,7 @@ func TestFailuresAreMarkedAndExpireSoon(t *testing.T) {
 	const state, negative = time.Duration(0), 3 * time.Second // lifetimes by the policy
 	befores := []*cache.Entry{nil}
 	for _, reason := range []node.Reason{node.Refused, node.Ambiguous} {
-		befores = append(befores, expect.Value(q.Entry(&node.Answer{NodeStatus: 500, Reason: reason, Body: []byte("{}")}, nil))(t))
+		befores = append(befores, expect.Value(q.Source.Entry(q, &node.Answer{NodeStatus: 500, Reason: reason, Body: []byte("{}")}, nil))(t))
 	}
 	for name, tt := range map[string]struct {
 		answer node.Answer
@@ -355,7 +363,7 @@ func TestFailuresAreMarkedAndExpireSoon(t *testing.T) {
 	} {
 		tt.answer.Body = []byte("{}")
 		for _, before := range befores { // its failure, or that it had none, says nothing about this answer
-			e := expect.Value(q.Entry(&tt.answer, before))(t)
+			e := expect.Value(q.Source.Entry(q, &tt.answer, before))(t)
 			var life time.Duration
 			if !e.Expires.IsZero() {
 				life = e.Expires.Sub(e.ReadAt)
@@ -395,7 +403,7 @@ func TestColonHidesNoDotSegment(t *testing.T) {
 
 func TestUnreadableQueryIsSentWithoutSpaces(t *testing.T) {
 	_, q := handlerOf(t).parse(staking+"/validators", "pagination.limit=x y")
-	expect.Equal(t, q.RawQuery, "pagination.limit=x%20y", "query for the node")
+	expect.Equal(t, q.Ask.Query, "pagination.limit=x%20y", "query for the node")
 }
 
 // foreignNode returns a page of another server.
@@ -409,7 +417,7 @@ func TestForeignPageIsExpectedOnlyAtUnknownPath(t *testing.T) {
 	h := handlerFor(t, foreignNode{})
 	for path, want := range map[string]bool{"/swagger/": true, staking + "/params": false} {
 		_, q := h.parse(path, "")
-		_, err := q.Fetch(t.Context(), node.Request{Height: node.AtTip}, nil)
+		_, err := ask(t, q, false)
 		expect.Equal(t, failure.Of(err).Expected, want, "whether the failure of %s is expected", path)
 		expect.Equal(t, failure.Of(err).Status, http.StatusBadGateway, "status of %s", path)
 	}
@@ -427,7 +435,7 @@ func TestInternalErrorNamesItsBlockUntilItExpires(t *testing.T) {
 		"a future height": {node.Answer{NodeStatus: 500, Reason: node.FutureHeight, Height: 900}, true},
 	} {
 		tt.answer.Body = []byte(`{"code":13}`)
-		e := expect.Value(q.Entry(&tt.answer, nil))(t)
+		e := expect.Value(q.Source.Entry(q, &tt.answer, nil))(t)
 		if got := q.Kind.Headers(e, q.Key).NoHeight; got != tt.noHeight || e.Expires.IsZero() {
 			t.Errorf("%s: NoHeight = %t, expires %v; want %t and an expiry", name, got, e.Expires, tt.noHeight)
 		}

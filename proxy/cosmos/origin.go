@@ -17,13 +17,13 @@ import (
 // time.
 const missingLife = 20 * time.Millisecond
 
-// Fetch reads a node. A node that has just started has no latest state until the next block, so a read of the latest is
-// repeated at the tip.
-func (ep *endpoint) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, _ *cache.Entry) (*node.Answer, error) {
-	a, err := ep.Nodes.Fetch(ctx, r)
+// Ask implements [blocks.Source]. A node that has just started has no latest state until the next block, so a read of the latest
+// is repeated at the tip.
+func (ep *endpoint) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, _ *cache.Entry) (*node.Answer, error) {
+	a, err := ep.Nodes.Fetch(ctx, ask)
 	if errors.Is(err, node.ErrNoLatest) && ep.Nodes.Tip().Known {
-		r.Unpinned = false
-		a, err = ep.Nodes.Fetch(ctx, r)
+		ask.Unpinned = false
+		a, err = ep.Nodes.Fetch(ctx, ask)
 	}
 	if ep.Query == dialect.Anything && errors.Is(err, node.ErrForeign) { // clients choose the path, and a node may have any page there
 		err = failure.OfUnknown(err)
@@ -34,8 +34,8 @@ func (ep *endpoint) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Reque
 	return a, err
 }
 
-// Entry returns the entry for a node's answer.
-func (ep *endpoint) Entry(_ *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+// Entry implements [blocks.Source].
+func (ep *endpoint) Entry(_ *blocks.Read, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	e := ep.NewEntry(a)
 	e.Expires = ep.expiry(a, e.ReadAt)
 	if ep.Class == blocks.Never { // sent without a validator

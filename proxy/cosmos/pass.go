@@ -60,7 +60,7 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 		r.Height, r.Unpinned = cmp.Or(hs.Pinned, node.AtTip), hs.Pinned == 0 && !p.reads
 	}
 	if p.reads {
-		if _, err = p.AwaitBlock(ctx, c.Request, rec, &blocks.Query{Kind: p.kind, Heights: hs}); err != nil {
+		if _, err = p.AwaitBlock(ctx, c.Request, rec, &blocks.Read{Kind: p.kind, Heights: hs}); err != nil {
 			return err
 		}
 	} else if err := p.posting.Acquire(ctx, client); err != nil {

@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -20,26 +18,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A RowQuery is the query of a REST request by a row of the table. Equal requests have the same Key, whatever their
-// encoding.
-type RowQuery struct {
-	blocks.Query
-	Path     string // for the node, as the dialect's upstream takes it
-	RawQuery string // encoded, without ?
-	ep       *Endpoint
-}
-
 // An Endpoint serves the requests of one row, in any dialect.
 type Endpoint struct {
 	*Table
 	*Parser
 	Kind    *blocks.Kind
 	Mounted web.Route
-	Page    func(q *RowQuery, v Values) (Values, error) // reads the parameters of a page; nil leaves them unchanged
+	Page    func(q *blocks.Read, v Values) (Values, error) // reads the parameters of a page; nil leaves them unchanged
 
 	latest   *blocks.Kind // of requests of class block that name no block
 	unpinned bool         // the node always reads the newest block, because CometBFT answers
-	upstream Upstream
+	source   blocks.Source
 }
 
 func (ep *Endpoint) serve(c *gin.Context, rec *record.Record) error {
@@ -54,7 +43,7 @@ func (ep *Endpoint) serve(c *gin.Context, rec *record.Record) error {
 }
 
 // Parse reads a request.
-func (ep *Endpoint) Parse(r *http.Request) (*RowQuery, error) {
+func (ep *Endpoint) Parse(r *http.Request) (*blocks.Read, error) {
 	if ep.NoBody && hasBody(r) {
 		return nil, failure.BadInput("a %s request takes no body", r.Method)
 	}
@@ -65,24 +54,23 @@ func (ep *Endpoint) Parse(r *http.Request) (*RowQuery, error) {
 	if ep.unpinned {
 		hs.Pinned = 0
 	}
-	q := &RowQuery{ep: ep}
-	q.Kind, q.Origin, q.Cost, q.Heights = ep.Kind, q, ep.Cost, hs
+	q := &blocks.Read{Kind: ep.Kind, Source: ep.source, Ask: node.Request{Cost: ep.Cost}, Heights: hs}
 	return q, ep.canonicalize(q, r.URL)
 }
 
 // canonicalize sets the key and the request to the node, in canonical form. A request that it cannot read stays as it was sent
 // if the node is a gateway, and is refused otherwise.
-func (ep *Endpoint) canonicalize(q *RowQuery, u *url.URL) (err error) {
+func (ep *Endpoint) canonicalize(q *blocks.Read, u *url.URL) (err error) {
 	var values Values
-	if q.Path, err = ep.ReadPath(u.Path); err == nil && u.RawQuery != "" {
+	if q.Ask.Path, err = ep.ReadPath(u.Path); err == nil && u.RawQuery != "" {
 		values, err = ep.readQuery(q, u.RawQuery)
 	}
-	if ep.Class == blocks.Block && (err != nil || !ep.namesBlock(q.Path, values)) {
+	if ep.Class == blocks.Block && (err != nil || !ep.namesBlock(q.Ask.Path, values)) {
 		q.Kind = ep.latest
 	}
 	switch {
 	case err == nil:
-		q.setKey(ep.Prefix, values)
+		setKey(q, ep.Prefix, values)
 	case ep.manner == Gateway:
 		ep.keepVerbatim(q, u)
 	default:
@@ -91,39 +79,40 @@ func (ep *Endpoint) canonicalize(q *RowQuery, u *url.URL) (err error) {
 	return nil
 }
 
-func (q *RowQuery) setKey(prefix string, v Values) {
+// setKey sets the key and the query to the node.
+func setKey(q *blocks.Read, prefix string, v Values) {
 	var buf [256]byte
-	text := AppendPath(append(buf[:0], prefix...), q.Path)
+	text := AppendPath(append(buf[:0], prefix...), q.Ask.Path)
 	end := len(text)
 	if len(v) > 0 {
 		text = v.Append(append(text, '?'))
 	}
 	q.Key = string(text)
-	q.RawQuery = strings.TrimPrefix(q.Key[end:], "?")
+	q.Ask.Query = strings.TrimPrefix(q.Key[end:], "?")
 }
 
 // Reply serves a request that was admitted and parsed.
-func (ep *Endpoint) Reply(c *gin.Context, rec *record.Record, q *RowQuery) error {
-	return ep.Serve(c.Writer, c.Request, rec, &q.Query)
+func (ep *Endpoint) Reply(c *gin.Context, rec *record.Record, q *blocks.Read) error {
+	return ep.Serve(c.Writer, c.Request, rec, q)
 }
 
 // Pass serves a request that was admitted and parsed, without the cache.
-func (ep *Endpoint) Pass(c *gin.Context, rec *record.Record, q *RowQuery) error {
+func (ep *Endpoint) Pass(c *gin.Context, rec *record.Record, q *blocks.Read) error {
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
-	if _, err := ep.AwaitBlock(ctx, c.Request, rec, &q.Query); err != nil {
+	if _, err := ep.AwaitBlock(ctx, c.Request, rec, q); err != nil {
 		return err
 	}
-	a, err := q.Fetch(ctx, node.Request{
-		Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: rec.Client.Name(),
-	}, nil)
+	ask := q.Ask
+	ask.Height, ask.Unpinned, ask.Client = cmp.Or(q.Pinned, node.AtTip), q.Pinned == 0, rec.Client.Name()
+	a, err := q.Source.Ask(ctx, q, ask, nil)
 	if err == nil {
 		err = ep.CheckHeight(a.Height, q.Min)
 	}
 	if err != nil {
 		return err
 	}
-	e, err := q.Entry(a, nil)
+	e, err := q.Source.Entry(q, a, nil)
 	if err != nil {
 		return err
 	}
@@ -137,23 +126,6 @@ func (ep *Endpoint) Pass(c *gin.Context, rec *record.Record, q *RowQuery) error 
 	}
 	respond.Send(c.Writer, c.Request, e.Status, e.Type, e.Body)
 	return nil
-}
-
-// An Upstream reads a node for a query of a dialect, and makes an entry of the answer, as [blocks.Origin] does for all APIs.
-type Upstream interface {
-	Fetch(ctx context.Context, q *RowQuery, r node.Request, before *cache.Entry) (*node.Answer, error)
-	Entry(q *RowQuery, a *node.Answer, before *cache.Entry) (*cache.Entry, error)
-}
-
-// Fetch implements [blocks.Origin].
-func (q *RowQuery) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
-	r.Path, r.Query = q.Path, q.RawQuery
-	return q.ep.upstream.Fetch(ctx, q, r, before)
-}
-
-// Entry implements [blocks.Origin].
-func (q *RowQuery) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
-	return q.ep.upstream.Entry(q, a, before)
 }
 
 // hasBody reports whether a request has a body, or one that does not arrive in time. Nodes let a body override the query
@@ -171,12 +143,12 @@ func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	plan, pinned, err := ep.Forecast(r, &q.Query, web.Plan{Route: ep.Name, Asks: "the node for " + q.Path, Origin: "the node"})
+	plan, pinned, err := ep.Forecast(r, q, web.Plan{Route: ep.Name, Asks: "the node for " + q.Ask.Path, Origin: "the node"})
 	if err != nil || ep.Class == blocks.Never {
 		return p, err
 	}
-	if q.RawQuery != "" {
-		plan.Asks += "?" + q.RawQuery
+	if q.Ask.Query != "" {
+		plan.Asks += "?" + q.Ask.Query
 	}
 	if pinned > 0 {
 		plan.Asks = fmt.Sprintf("%s at block %d", plan.Asks, pinned)
@@ -189,5 +161,5 @@ func (ep *Endpoint) feed(r *http.Request) (web.Feed, error) {
 	if err != nil {
 		return web.Feed{}, err
 	}
-	return ep.Feed(r, &q.Query)
+	return ep.Feed(r, q)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -21,11 +22,11 @@ func Uncertain(key string) bool { return strings.Contains(key, uncertain) }
 
 // keepVerbatim sets the key and the query from the request as it was sent, and the path without the colon of an empty verb.
 // Different texts have different keys, because they may have different meanings.
-func (ep *Endpoint) keepVerbatim(q *RowQuery, u *url.URL) {
-	q.Path = DropColon(u.Path)
-	q.setKey(ep.Prefix, nil)
-	q.RawQuery = strings.ReplaceAll(u.RawQuery, " ", "%20") // a space would end the request target
-	q.Key += uncertain + keySafe.Replace(q.RawQuery)
+func (ep *Endpoint) keepVerbatim(q *blocks.Read, u *url.URL) {
+	q.Ask.Path = DropColon(u.Path)
+	setKey(q, ep.Prefix, nil)
+	q.Ask.Query = strings.ReplaceAll(u.RawQuery, " ", "%20") // a space would end the request target
+	q.Key += uncertain + keySafe.Replace(q.Ask.Query)
 	given, _ := url.ParseQuery(u.RawQuery)
 	var all Values
 	for name, texts := range given {
@@ -34,7 +35,7 @@ func (ep *Endpoint) keepVerbatim(q *RowQuery, u *url.URL) {
 		}
 	}
 	if all.Large() {
-		q.Cost = node.Scan
+		q.Ask.Cost = node.Scan
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // lookup returns the fields of a dialect for this test.
@@ -128,9 +130,9 @@ func TestPathHasCanonicalForm(t *testing.T) {
 }
 
 func TestKeyEscapesSpecialCharacters(t *testing.T) {
-	q := RowQuery{Path: "/a?b@c*d/é:=,"}
-	q.setKey("p", Values{{Name: "x y", Text: "@&=?*+"}})
-	if want := "p/a%3Fb%40c%2Ad/%C3%A9:=,?x%20y=%40%26%3D%3F%2A%2B"; q.Key != want || q.RawQuery != want[strings.Index(want, "?")+1:] {
-		t.Errorf("key = %q with query %q, want %q", q.Key, q.RawQuery, want)
+	q := blocks.Read{Ask: node.Request{Path: "/a?b@c*d/é:=,"}}
+	setKey(&q, "p", Values{{Name: "x y", Text: "@&=?*+"}})
+	if want := "p/a%3Fb%40c%2Ad/%C3%A9:=,?x%20y=%40%26%3D%3F%2A%2B"; q.Key != want || q.Ask.Query != want[strings.Index(want, "?")+1:] {
+		t.Errorf("key = %q with query %q, want %q", q.Key, q.Ask.Query, want)
 	}
 }

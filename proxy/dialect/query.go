@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func (ep *Endpoint) readQuery(q *RowQuery, raw string) (v Values, err error) {
+func (ep *Endpoint) readQuery(q *blocks.Read, raw string) (v Values, err error) {
 	v, unknown, err := ep.ReadQuery(raw)
 	if err == nil && ep.Page != nil {
 		v, err = ep.Page(q, v)
@@ -21,7 +22,7 @@ func (ep *Endpoint) readQuery(q *RowQuery, raw string) (v Values, err error) {
 		q.Typos = ep.typos(raw)
 	}
 	if v.Large() {
-		q.Cost = max(q.Cost, node.Scan)
+		q.Ask.Cost = max(q.Ask.Cost, node.Scan)
 	}
 	return v, nil
 }

@@ -3,7 +3,7 @@
 //
 //  1. table.go finds the endpoint of a request by the row that fits its path, and path.go brings the path into
 //     canonical form;
-//  2. endpoint.go makes of it a RowQuery: the cache key and the request to the node. Package blocks serves it,
+//  2. endpoint.go makes of it a [blocks.Read]: the cache key and the request to the node. Package blocks serves it,
 //     and on a miss the dialect reads a node.
 //
 // query.go reads the parameters that the row names, and typos.go finds probable typos in the others. A query that a gateway may

@@ -33,14 +33,14 @@ func NewTable(o Options, r *blocks.Reader) *Table {
 	return &Table{Reader: r, Options: o}
 }
 
-// Mount adds a row with its kind of reads. Of the rows that match a path, the first one serves it.
-func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Upstream) (*Endpoint, error) {
+// Mount adds a row with its kind of reads and their source. Of the rows that match a path, the first one serves it.
+func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, source blocks.Source) (*Endpoint, error) {
 	p, err := NewParser(row, t.Manner, lookup)
 	if err != nil {
 		return nil, err
 	}
 	kind.Name, kind.Class, kind.ComparedBody = p.Name, p.Class, WithoutNextKey
-	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), upstream: by, unpinned: p.Class.Fixed() || p.Class == blocks.Latest}
+	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), source: source, unpinned: p.Class.Fixed() || p.Class == blocks.Latest}
 	if p.Class == blocks.Block {
 		ep.latest = t.Add(&blocks.Kind{Name: p.Name + " latest", Class: blocks.Latest, Headers: kind.Headers, ComparedBody: kind.ComparedBody})
 	}

@@ -131,18 +131,18 @@ func (atBlock100) Expected(node.Request) time.Duration     { return 0 }
 func (atBlock100) Replaced(int64, string) bool             { return false }
 func (atBlock100) HashOf(int64) string                     { return "" }
 
-// echoing is an origin that answers with the height and path of the request.
+// echoing is a source that answers with the height and path of the request.
 type echoing struct {
 	reads  int
 	behind int64 // blocks
 }
 
-func (u *echoing) Fetch(_ context.Context, _ *RowQuery, r node.Request, _ *cache.Entry) (*node.Answer, error) {
+func (u *echoing) Ask(_ context.Context, _ *blocks.Read, r node.Request, _ *cache.Entry) (*node.Answer, error) {
 	u.reads++
 	return &node.Answer{Body: fmt.Appendf(nil, "%d %t %s", r.Height, r.Unpinned, r.Path), Height: 100 - u.behind}, nil
 }
 
-func (u *echoing) Entry(_ *RowQuery, a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
+func (u *echoing) Entry(_ *blocks.Read, a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
 	return &cache.Entry{Content: cache.NewContent(http.StatusOK, "text/plain", "", a.Body, 0), Height: a.Height}, nil
 }
 

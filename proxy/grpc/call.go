@@ -54,7 +54,7 @@ type call struct {
 func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
-	q := k.values.Query(state.Request{Method: k.name, Message: message}, hs)
+	q := k.values.Read(state.Request{Method: k.name, Message: message}, hs)
 	tip, err := k.reader.AwaitBlock(limit, k.from, k.rec, q)
 	if err != nil {
 		return 0, err
@@ -104,7 +104,7 @@ func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) 
 func (k *call) readNode(message []byte, hs blocks.Heights, posts bool, read func(context.Context, node.Request) (size int, err error)) (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
-	if _, err := k.reader.AwaitBlock(limit, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
+	if _, err := k.reader.AwaitBlock(limit, k.from, k.rec, &blocks.Read{Kind: k.never, Heights: hs}); err != nil {
 		return 0, err
 	}
 	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: k.o.State.CostOf(k.name, message), Client: k.rec.Client.Name()}

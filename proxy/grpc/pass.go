@@ -41,7 +41,7 @@ func (k *call) pass() (size int, err error) {
 		return 0, err
 	}
 	defer releaseMemory()
-	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, k.rec, &blocks.Query{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
+	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, k.rec, &blocks.Read{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
 		return 0, err
 	}
 	leave, err := k.streams.Enter(&k.rec.Client, time.Second)

@@ -26,7 +26,7 @@ const statusKey = "cache-status"
 type replayer struct {
 	record.Replayer // the reader's
 	values          *state.Values
-	q               *blocks.Query
+	q               *blocks.Read
 	last            atomic.Pointer[header]
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// call is a call that needs a node. It implements [blocks.Origin].
+// call is a call that needs a node. It implements [blocks.Source].
 type call struct {
 	*Handler
 	m         *method
@@ -42,7 +42,7 @@ type pendingCall struct {
 	*call          // nil if no node is needed
 	wait  []string // values of the parameter wait; nil for none
 
-	query  *blocks.Query
+	query  *blocks.Read
 	answer *blocks.Result // nil if it did not come through the cache
 	member []byte         // member of the response that answers the call
 	tag    string         // ETag of the member; "" for none
@@ -54,7 +54,7 @@ type pendingCall struct {
 	typ       string // media type of that response
 }
 
-func (k *call) makeQuery() *blocks.Query {
+func (k *call) makeQuery() *blocks.Read {
 	class, cost, a, hs := k.m.class, k.m.cost, k.a, k.heights
 	switch {
 	case k.isRaw():
@@ -69,7 +69,7 @@ func (k *call) makeQuery() *blocks.Query {
 		switch {
 		case withoutProof && (readsState || height == 0 && o.IsFixed(path, message)):
 			k.fromState = true
-			return k.values.Query(state.Request{Method: path, Message: message}, hs)
+			return k.values.Read(state.Request{Method: path, Message: message}, hs)
 		case readsState || storePath.MatchString(path):
 			a = a.with(k.m, "height", nil)
 		case o.IsFixed(path, message):
@@ -80,14 +80,15 @@ func (k *call) makeQuery() *blocks.Query {
 	case class == blocks.Block && number(a.get(k.m, "height")) == 0:
 		class = blocks.Latest
 	}
-	q := &blocks.Query{Kind: k.kinds[class], Cost: cost, Heights: hs}
 	if class != blocks.Live {
-		q.Pinned = 0
+		hs.Pinned = 0
 	}
 	k.class, k.sent = class, a
 	text := string(k.m.object(a))
-	q.Origin, q.Key, q.Size = k, k.key(text), len(text)
-	return q
+	ask := node.Request{Cost: cost, OneNode: k.posts(), Call: &node.Call{
+		Method: k.m.name, Params: k.params, Target: k.target, Write: k.m.write, Slow: k.m.slow, Block: number(a.get(k.m, "height")),
+	}}
+	return &blocks.Read{Key: k.key(text), Size: len(text), Kind: k.kinds[class], Source: k, Ask: ask, Heights: hs}
 }
 
 // posts reports whether the call has a transaction to broadcast, simulate, encode or decode, or may have one.
@@ -191,13 +192,14 @@ func (k *pendingCall) forward(ctx context.Context, rec *record.Record) error {
 		defer leave()
 	}
 	q := k.query
-	r := node.Request{Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: client}
-	a, err := q.Origin.Fetch(ctx, r, nil)
+	ask := q.Ask
+	ask.Height, ask.Unpinned, ask.Client = cmp.Or(q.Pinned, node.AtTip), q.Pinned == 0, client
+	a, err := q.Source.Ask(ctx, q, ask, nil)
 	if err == nil && !k.m.write && number(k.a.get(k.m, "height")) == 0 {
 		err = k.reader.CheckHeight(a.Height, q.Min)
 	}
 	switch {
-	case err != nil && q.Cost == node.Unknown:
+	case err != nil && ask.Cost == node.Unknown:
 		err = failure.OfUnknown(err)
 	case err != nil && k.m.broadcasts():
 		err = blocks.OfBroadcast(err, k.transaction(), "tx?hash=0x%X&wait=20s")

@@ -20,16 +20,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Fetch implements [blocks.Origin]. It sends the call to a node.
-func (k *call) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
-	r.OneNode = k.posts()
-	r.Call = &node.Call{
-		Method: k.m.name, Params: k.params, Target: k.target, Write: k.m.write, Slow: k.m.slow,
-		Block: number(k.sent.get(k.m, "height")),
-	}
-	a, err := k.reader.Nodes.Fetch(ctx, r)
+// Ask implements [blocks.Source].
+func (k *call) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, _ *cache.Entry) (*node.Answer, error) {
+	a, err := k.reader.Nodes.Fetch(ctx, ask)
 	if err == nil && k.m.name == "status" && a.Reason == node.OK {
-		a, err = k.readableStatus(ctx, r, a)
+		a, err = k.readableStatus(ctx, ask, a)
 	}
 	return a, err
 }
@@ -46,8 +41,8 @@ func (k *call) params(height int64) json.RawMessage {
 	return k.m.object(a)
 }
 
-// Entry implements [blocks.Origin].
-func (k *call) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
+// Entry implements [blocks.Source].
+func (k *call) Entry(_ *blocks.Read, a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e := k.reader.NewEntry(a)
 	e.Expires = k.expiry(a, e.ReadAt, k.reader.Nodes.Tip())
 	blocks.SetContent(e, before, statusOf(a), respond.JSON, a.Body, !a.Unkept)

@@ -14,7 +14,7 @@ import (
 // replayer answers a POST call again with another id.
 type replayer struct {
 	record.Replayer // the reader's
-	q               *blocks.Query
+	q               *blocks.Read
 	fromState       *state.Values // composes the member; nil if the member is the entry's body
 }
 

@@ -68,7 +68,7 @@ func (d *Handler) IsExclusive(method string) bool {
 
 // makeQueries sets the queries of calls. The caller passes the query that it returns to AwaitBlock, which waits for the block
 // that the client requires or has seen. It is a read at the newest block if there is one, and nil if no node is needed.
-func makeQueries(pending []*pendingCall) (first *blocks.Query) {
+func makeQueries(pending []*pendingCall) (first *blocks.Read) {
 	for _, k := range pending {
 		if k.call == nil {
 			continue

@@ -74,7 +74,7 @@ func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Tr
 
 // over returns the request to a node over a transport.
 func (q Request) over(r node.Request, via Transport) node.Request {
-	r.OneNode = Posts(q.Method)
+	r.OneNode, r.Call, r.Invoke = Posts(q.Method), nil, nil
 	if via == GRPC {
 		r.Invoke = &node.Invocation{Method: q.Method, Message: q.Message}
 	} else {

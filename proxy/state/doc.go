@@ -6,7 +6,7 @@
 // An API adds two kinds of reads, for the state and for fixed values, and looks values up by queries:
 //
 //	values := state.New(options, reader, kind, found, state.RPC)
-//	q := values.Query(state.Request{Method: method, Message: message}, heights)
+//	q := values.Read(state.Request{Method: method, Message: message}, heights)
 //	answer, err := values.Lookup(ctx, request, record, q, tip)
 //	state.AppendValue(nil, answer.Entry.Body, values.Height(q, &answer)) // for the RPC; Response for gRPC
 //

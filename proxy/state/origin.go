@@ -11,31 +11,40 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A stateRead reads one value from the nodes.
-type stateRead struct {
-	*Values
-	Request
-	verbatim bool // read over the API's own transport, whose error texts it needs
+// Ask implements [blocks.Source]. It asks by gRPC if a node offers that, because a value is read there without the lock of the
+// consensus. If the previous answer was an error, it uses the API's own transport first, whose error text the API needs.
+func (v *Values) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, before *cache.Entry) (*node.Answer, error) {
+	via := GRPC
+	if before != nil && before.Status != http.StatusOK {
+		via = v.transport
+	}
+	return v.askVia(ctx, ask, via)
 }
 
-// Fetch reads a node: by gRPC if it offers that, because a value is read there without the lock of the consensus. If
-// the previous answer was an error, it uses the interface's own transport first, whose error text the interface needs.
-func (o *stateRead) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
-	via := GRPC
-	if o.verbatim || before != nil && before.Status != http.StatusOK {
-		via = o.transport
+// askVia asks over one transport first. Only nodes that offer gRPC have two.
+func (v *Values) askVia(ctx context.Context, ask node.Request, via Transport) (*node.Answer, error) {
+	if ask.Invoke == nil {
+		return v.reader.Nodes.Fetch(ctx, ask)
 	}
-	a, err := o.ReadNode(ctx, r, o.Request, via)
-	if err == nil && o.verbatim && o.transport == RPC && a.Type != "" && a.Reason != node.OK {
+	return v.ReadNode(ctx, ask, Request{ask.Invoke.Method, ask.Invoke.Message}, via)
+}
+
+// verbatim is a source of values that asks over the API's own transport, because the API needs the texts of its errors.
+type verbatim struct{ *Values }
+
+// Ask implements [blocks.Source].
+func (v verbatim) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, _ *cache.Entry) (*node.Answer, error) {
+	a, err := v.askVia(ctx, ask, v.transport)
+	if err == nil && v.transport == RPC && a.Type != "" && a.Reason != node.OK {
 		return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the RPC of the chain node cannot be reached"} // gRPC's errors differ from the RPC's
 	}
 	return a, err
 }
 
-// Entry returns the entry for a node's answer: the value, or the node's error.
-func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
-	e, tip := o.reader.NewEntry(a), o.reader.Nodes.Tip()
-	if e.Expires = blocks.Expiry(a, e.ReadAt, tip, o.reader.Negative()); a.Reason != node.Other && o.o.IsFixed(o.Method, o.Message) {
+// Entry implements [blocks.Source]: the value, or the node's error.
+func (v *Values) Entry(q *blocks.Read, a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
+	e, tip := v.reader.NewEntry(a), v.reader.Nodes.Tip()
+	if e.Expires = blocks.Expiry(a, e.ReadAt, tip, v.reader.Negative()); a.Reason != node.Other && q.Kind == v.found {
 		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, e.ReadAt, tip)
 	}
 	typ, body := a.Type, a.Body

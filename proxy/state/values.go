@@ -36,43 +36,45 @@ func New(o Options, r *blocks.Reader, kind, found *blocks.Kind, by Transport) *V
 	return &Values{o: o, reader: r, kind: kind, found: found, transport: by}
 }
 
-// Query returns the query for the value of a request. A value that is fixed is read without a height.
-func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
-	kind := v.kind
+// Read returns the read of the value of a request. A value that is fixed is read without a height.
+func (v *Values) Read(q Request, hs blocks.Heights) *blocks.Read {
+	kind, via := v.kind, RPC
 	if v.o.IsFixed(q.Method, q.Message) {
 		kind, hs.Pinned = v.found, 0
 	}
-	return &blocks.Query{Key: q.key(keyPrefix), Size: len(q.Message), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &stateRead{Values: v, Request: q}}
+	if v.o.GRPC {
+		via = GRPC
+	}
+	ask := q.over(node.Request{Cost: v.o.CostOf(q.Method, q.Message)}, via)
+	return &blocks.Read{Key: q.key(), Size: len(q.Message), Kind: kind, Source: v, Ask: ask, Heights: hs}
 }
 
 // Height returns the height to send with a result. A fixed value is also correct at the tip.
-func (v *Values) Height(q *blocks.Query, a *blocks.Result) int64 {
+func (v *Values) Height(q *blocks.Read, a *blocks.Result) int64 {
 	if q.Kind == v.found {
 		return max(a.Tip.Height, a.Entry.Height)
 	}
 	return a.Entry.Height
 }
 
-// Lookup queries the cache at a tip. If the entry is the other transport's error, it queries again, by a key of this API.
-func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query, tip node.Tip) (blocks.Result, error) {
+// Lookup reads through the cache at a tip. If the entry is the other transport's error, it reads again, by a key of this API.
+func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Read, tip node.Tip) (blocks.Result, error) {
 	if e := v.reader.Peek(q, tip); e == nil || v.CanServe(e) {
 		if a, err := v.reader.Lookup(ctx, from, rec, q, tip); err != nil || v.CanServe(a.Entry) {
 			return a, err
 		}
 	}
-	o := *q.Origin.(*stateRead) //nolint:forcetypeassert // Query has set it
-	o.verbatim = true
 	own := *q
-	own.Key, own.Origin = o.key(ownKeys[v.transport]), &o
+	own.Key, own.Source = ownKeys[v.transport]+strings.TrimPrefix(q.Key, keyPrefix), verbatim{v}
 	return v.reader.Lookup(ctx, from, rec, &own, tip)
 }
 
 // longest is the length of the longest message that a key contains. For longer ones it has a digest.
 const longest = 256
 
-func (q Request) key(before string) string {
-	buf := make([]byte, 0, len(before)+len(q.Method)+1+2*min(len(q.Message), longest))
-	buf = append(append(append(buf, before...), q.Method...), '?')
+func (q Request) key() string {
+	buf := make([]byte, 0, len(keyPrefix)+len(q.Method)+1+2*min(len(q.Message), longest))
+	buf = append(append(append(buf, keyPrefix...), q.Method...), '?')
 	if len(q.Message) > longest {
 		sum := sha256.Sum256(q.Message)
 		return string(hex.AppendEncode(append(buf, "sha256:"...), sum[:]))

@@ -77,7 +77,7 @@ func TestNodeRequestsHaveTheFormOfTheShape(t *testing.T) {
 			q, err := h.Table.Endpoint(request).Parse(request)
 			var got string
 			if err == nil {
-				got = strings.TrimSuffix(q.Path+"?"+q.RawQuery, "?")
+				got = strings.TrimSuffix(q.Ask.Path+"?"+q.Ask.Query, "?")
 			}
 			if want == same {
 				want = tt.target

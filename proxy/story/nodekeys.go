@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -71,10 +72,10 @@ const nodePageSize = 100
 
 // readPage checks the parameters of a page. It removes count_total where it changes nothing: with a key, a node never counts,
 // and without a limit, it always does.
-func (o *origin) readPage(q *dialect.RowQuery, v dialect.Values) (dialect.Values, error) {
+func (o *origin) readPage(q *blocks.Read, v dialect.Values) (dialect.Values, error) {
 	key := v.Get(dialect.PageKey)
 	if strings.HasPrefix(key, walkKeyPrefix) {
-		walk, err := parseWalkKey(key, o.Nodes.ChainID(), q.Path)
+		walk, err := parseWalkKey(key, o.Nodes.ChainID(), q.Ask.Path)
 		if err != nil || !o.page(walk.raw) {
 			return nil, failure.BadInput("%s is %q; expected the next_key of the page before, as it came", dialect.PageKey, web.Short(key))
 		}

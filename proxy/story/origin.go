@@ -26,9 +26,9 @@ type origin struct {
 	good goodInputs
 }
 
-// Fetch reads from a node, and judges whether the input or the node caused a failure.
-func (o *origin) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, prev *cache.Entry) (*node.Answer, error) {
-	a, err := o.Nodes.Fetch(ctx, o.withKey(r))
+// Ask implements [blocks.Source]. It judges whether the input or the node caused a failure.
+func (o *origin) Ask(ctx context.Context, q *blocks.Read, ask node.Request, prev *cache.Entry) (*node.Answer, error) {
+	a, err := o.Nodes.Fetch(ctx, o.withKey(ask))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ const lately = time.Minute
 // judge judges what caused a failure with an unknown text. It is the input if the row answered another input
 // lately, the node reads something else at that height, and this key has no good answer. The answer is
 // node.Rejected then. Otherwise the row is believed to work no longer.
-func (g *goodInputs) judge(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
+func (g *goodInputs) judge(q *blocks.Read, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if prev != nil && prev.Status == http.StatusOK {
@@ -83,8 +83,8 @@ func (g *goodInputs) judge(q *dialect.RowQuery, a *node.Answer, prev *cache.Entr
 	return &rejected
 }
 
-// Entry returns the entry for a node's answer. An unchanged answer is not shaped again.
-func (o *origin) Entry(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+// Entry implements [blocks.Source]. An unchanged answer is not shaped again.
+func (o *origin) Entry(q *blocks.Read, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	now, status, height := time.Now(), a.Status, a.Height
 	if o.asSent {
 		status = a.NodeStatus
@@ -132,10 +132,10 @@ func (o *origin) content(a *node.Answer, status int, source uint64, stamp stamp)
 }
 
 // refusal names the missing item, followed by the text of the node.
-func refusal(q *dialect.RowQuery, a *node.Answer) string {
+func refusal(q *blocks.Read, a *node.Answer) string {
 	said := cmp.Or(a.Text, http.StatusText(a.Status))
 	if a.Reason == node.NotFound {
-		return "nothing found at " + string(dialect.AppendPath(nil, q.Path)) + ": " + said
+		return "nothing found at " + string(dialect.AppendPath(nil, q.Ask.Path)) + ": " + said
 	}
 	return said
 }

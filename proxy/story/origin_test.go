@@ -36,8 +36,10 @@ func (n *answerNodes) read(t *testing.T, h *Handler, path string, before *cache.
 	n.Answer = a
 	request := httptest.NewRequest(http.MethodGet, path, nil)
 	q := expect.Value(h.Table.Endpoint(request).Parse(request))(t)
-	got := expect.Value(q.Fetch(t.Context(), node.Request{Unpinned: true}, before))(t)
-	return expect.Value(q.Entry(got, before))(t)
+	ask := q.Ask
+	ask.Unpinned = true
+	got := expect.Value(q.Source.Ask(t.Context(), q, ask, before))(t)
+	return expect.Value(q.Source.Entry(q, got, before))(t)
 }
 
 func answer(r node.Reason, height int64) node.Answer {

@@ -22,7 +22,7 @@ const StampBlocks = 8
 // A stamp puts the height of an answer into its next page key (walkkey.go).
 type stamp struct {
 	*origin
-	q      *dialect.RowQuery
+	q      *blocks.Read
 	before *cache.Entry // previous entry; nil for none
 	height int64        // height of the answer
 	keeps  bool         // the next page key of the previous entry may be reused
@@ -30,7 +30,7 @@ type stamp struct {
 }
 
 // stampFor returns the stamp for an answer at a height. prev is the previous entry, nil for none.
-func (o *origin) stampFor(q *dialect.RowQuery, prev *cache.Entry, height int64) stamp {
+func (o *origin) stampFor(q *blocks.Read, prev *cache.Entry, height int64) stamp {
 	s := stamp{origin: o, q: q, before: prev, height: height, keeps: true}
 	if o.page == nil || o.asSent || prev == nil {
 		return s
@@ -86,7 +86,7 @@ func (s stamp) text(height int64, nextKey string) string {
 		return nextKey
 	}
 	k := walkKey{blocks.Snapshot{Height: height, Epoch: s.epoch()}, raw}
-	return k.text(s.Nodes.ChainID(), s.q.Path)
+	return k.text(s.Nodes.ChainID(), s.q.Ask.Path)
 }
 
 // readHeight returns the height in the next page key of a content, 0 for none, and -1 for a key of another epoch.
@@ -96,7 +96,7 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 		text, _, _ = strings.Cut(rest, "&")
 		text, _, _ = strings.Cut(walkKeyPrefix+text, ">")
 	}
-	k, err := parseWalkKey(text, s.Nodes.ChainID(), s.q.Path)
+	k, err := parseWalkKey(text, s.Nodes.ChainID(), s.q.Ask.Path)
 	switch {
 	case err != nil:
 		return 0
@@ -115,7 +115,7 @@ func (s stamp) nextLink(nextKey string) string {
 	if nextKey == "" {
 		return ""
 	}
-	query, _ := url.ParseQuery(s.q.RawQuery) // canonical
+	query, _ := url.ParseQuery(s.q.Ask.Query) // canonical
 	v := dialect.Values{{Name: dialect.PageKey, Text: nextKey}}
 	for _, name := range [...]string{dialect.PageLimit, dialect.PageReverse} {
 		if text := query.Get(name); text != "" {

@@ -46,7 +46,7 @@ func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes := &epochNodes{}
 			h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
-			parse := func(query string) *dialect.RowQuery {
+			parse := func(query string) *blocks.Read {
 				t.Helper()
 				request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: tt.path, RawQuery: query}}
 				return expect.Value(h.Table.Endpoint(request).Parse(request))(t)
@@ -54,7 +54,8 @@ func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
 			read := func(height int64, before *cache.Entry) *cache.Entry {
 				t.Helper()
 				body := fmt.Sprintf(`{"code":200,"msg":{"pagination":{"next_key":%q,"total":"0"}},"error":""}`, base64.StdEncoding.EncodeToString([]byte(tt.nodeKey)))
-				return expect.Value(parse(tt.query).Entry(&node.Answer{Status: 200, NodeStatus: 200, Height: height, Type: "application/json", Body: []byte(body)}, before))(t)
+				q := parse(tt.query)
+				return expect.Value(q.Source.Entry(q, &node.Answer{Status: 200, NodeStatus: 200, Height: height, Type: "application/json", Body: []byte(body)}, before))(t)
 			}
 			first := read(100, nil)
 			for height, same := range map[int64]bool{100: true, 101: true, 100 + StampBlocks - 1: true, 100 + StampBlocks: false, 99: false} {
@@ -105,8 +106,8 @@ func TestRowOfOperatorKeepsShapeAndPageKeysOfBuiltInRow(t *testing.T) {
 			tt.row.Name = "own"
 			h := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Rows: []dialect.Row{tt.row}})
 			request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: somePath}}
-			e := expect.Value(expect.Value(h.Table.Endpoint(request).Parse(request))(t).
-				Entry(&node.Answer{Status: 200, NodeStatus: 200, Height: 100, Type: "application/json", Body: []byte(body)}, nil))(t)
+			q := expect.Value(h.Table.Endpoint(request).Parse(request))(t)
+			e := expect.Value(q.Source.Entry(q, &node.Answer{Status: 200, NodeStatus: 200, Height: 100, Type: "application/json", Body: []byte(body)}, nil))(t)
 			if string(e.Body) != tt.want {
 				t.Errorf("body = %s, want %s", e.Body, tt.want)
 			}
@@ -118,7 +119,7 @@ func TestRowOfOperatorKeepsShapeAndPageKeysOfBuiltInRow(t *testing.T) {
 	address := "/staking/validators/0x" + strings.Repeat("ab", 20) + "/delegations"
 	walk = walkKey{blocks.Snapshot{Height: 100}, strings.Repeat("a", 20)}.text(someChain, address)
 	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: address, RawQuery: "pagination.key=" + walk}}
-	if q := expect.Value(h.Table.Endpoint(request).Parse(request))(t); q.Walk.Height != 100 || q.RawQuery != "pagination.key="+strings.Repeat("a", 20) {
-		t.Errorf("query = %q at block %d, want the raw key at block 100", q.RawQuery, q.Walk.Height)
+	if q := expect.Value(h.Table.Endpoint(request).Parse(request))(t); q.Walk.Height != 100 || q.Ask.Query != "pagination.key="+strings.Repeat("a", 20) {
+		t.Errorf("query = %q at block %d, want the raw key at block 100", q.Ask.Query, q.Walk.Height)
 	}
 }

@@ -68,7 +68,7 @@ func (u *unknown) planAfter(plan func(*http.Request) (web.Plan, error)) func(*ht
 }
 
 // read parses a request. It fails if the request may not be passed to a node, or if the nodes do not have its path.
-func (u *unknown) read(r *http.Request) (*dialect.RowQuery, error) {
+func (u *unknown) read(r *http.Request) (*blocks.Read, error) {
 	if part := ambiguous(r); part != "" {
 		f := u.o.NoSuchPath(r)
 		f.Public += "; a path with " + part + " is not passed to the node"
@@ -81,7 +81,7 @@ func (u *unknown) read(r *http.Request) (*dialect.RowQuery, error) {
 	if err != nil {
 		return nil, err
 	}
-	if until, _ := u.absent.GetIfPresent(maphash.String(u.seed, q.Path)); time.Now().Before(until) {
+	if until, _ := u.absent.GetIfPresent(maphash.String(u.seed, q.Ask.Path)); time.Now().Before(until) {
 		return nil, u.o.NoSuchPath(r)
 	}
 	return q, nil
@@ -124,11 +124,11 @@ func ambiguous(r *http.Request) string {
 	return web.AmbiguousPart(r.URL.Path)
 }
 
-// Fetch implements [dialect.Upstream].
-func (u *unknown) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, before *cache.Entry) (*node.Answer, error) {
-	a, err := u.origin.Fetch(ctx, q, r, before)
+// Ask implements [blocks.Source].
+func (u *unknown) Ask(ctx context.Context, q *blocks.Read, ask node.Request, before *cache.Entry) (*node.Answer, error) {
+	a, err := u.origin.Ask(ctx, q, ask, before)
 	if err == nil && a.NoPath {
-		u.absent.Set(maphash.String(u.seed, q.Path), time.Now().Add(u.Negative()))
+		u.absent.Set(maphash.String(u.seed, q.Ask.Path), time.Now().Add(u.Negative()))
 		return nil, errNoPath
 	}
 	return a, err

@@ -5,118 +5,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// load reads a query through the cache if memory has no fresh entry. If the request has waited for an item, such as a
-// transaction (see web.WithItem), load returns the entry that the wait read. It does not read again, because the entry
-// may have expired, and one read per block answers all requests that wait. If an event notified the client about a
-// block, load waits once for an entry from that block.
-func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Record, q *Query, a *Result) (err error) {
-	if item := web.ItemOf(from); item != nil {
-		a.Result = cache.Result{Entry: item, Outcome: cache.Hit, Store: "memory"}
-		return nil
-	}
-	read := &originRead{Reader: r, q: q, from: from, rec: rec}
-	epoch := a.Tip.Epoch
-	notified, givenUp := r.Stack.NotifiedBlock(from, epoch)
-	if notified > a.Query.MinHeight && notified <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
-		a.notified = notified
-		if !givenUp {
-			if res, ok := read.getNotified(ctx, a.Query, epoch, notified); ok {
-				a.Result = res
-				return nil
-			}
-		}
-	}
-	a.Result, err = read.get(ctx, a.Query)
-	return err
-}
-
-// maxNotifiedWait is the longest wait for an entry from a block that the client was notified about, if an older entry could be
-// served. A proxy that does not name its clients counts as one client. Because only one of its users may have received the
-// event, the wait is then as short as for any newer block.
-const maxNotifiedWait = 5 * time.Second
-
-// getNotified reads an entry that is no older than the block that the client was notified about. It returns false
-// if no node answered in time. The response may then be older and is marked as stale, and later requests do not
-// wait for that block.
-func (a *originRead) getNotified(ctx context.Context, query cache.Query, epoch, notified int64) (res cache.Result, ok bool) {
-	from := a.from // get may set it to nil
-	wait := maxNotifiedWait
-	if a.Stack.Admission.Trusts(a.Stack.Admission.AddressOf(from)) {
-		wait = cache.Patience(a.o.Patience, a.Nodes.Tip().Interval)
-	}
-	limit, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	query.MinHeight = notified
-	res, err := a.get(limit, query)
-	if err != nil && ctx.Err() == nil {
-		a.Stack.GiveUpOn(from, epoch, notified)
-	}
-	return res, err == nil
-}
-
-// originRead reads the origin of a query on a miss, on behalf of a client. A read ahead uses the originRead of an
-// earlier request again at each block, so originRead drops the request once it knows the client's name.
-type originRead struct {
+// A loader reads the nodes for a Read on a miss, on behalf of a client.
+type loader struct {
 	*Reader
-	q *Query
-
-	mu     sync.Mutex
-	from   *http.Request // with rec, until client is known
-	rec    *record.Record
-	client string
-	many   bool // the client may be many clients, or its reads are limited elsewhere
+	q      *Read
+	client string // as [limits.Client.Name]
+	many   bool   // the client may be many clients, or its reads are limited elsewhere
 }
 
-func (a *originRead) get(ctx context.Context, query cache.Query) (cache.Result, error) {
-	if client := a.name(); !a.many {
-		query.Client = client
+func (l *loader) get(ctx context.Context, query cache.Query) (cache.Result, error) {
+	if !l.many {
+		query.Client = l.client
 	}
-	return a.cache.Get(ctx, query, a)
+	return l.cache.Get(ctx, query, l)
+}
+
+// ask returns the request to a node.
+func (l *loader) ask() node.Request {
+	ask := l.q.Ask
+	ask.Height, ask.Unpinned, ask.Client = cmp.Or(l.q.Pinned, node.AtTip), !l.q.Kind.Class.ReadsState(), l.client
+	return ask
 }
 
 // Expected implements [cache.Loader].
-func (a *originRead) Expected(background bool) time.Duration {
-	r := a.request()
-	r.Background = background
-	return a.Nodes.Expected(r)
+func (l *loader) Expected(background bool) time.Duration {
+	ask := l.ask()
+	ask.Background = background
+	return l.Nodes.Expected(ask)
 }
 
-// request returns the request to a node; the origin adds the path.
-func (a *originRead) request() node.Request {
-	return node.Request{Height: cmp.Or(a.q.Pinned, node.AtTip), Unpinned: !a.q.Kind.Class.ReadsState(), Cost: a.q.Cost, Client: a.name()}
-}
-
-func (a *originRead) name() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.from != nil {
-		a.client, a.many = a.rec.Client.Name(), a.Stack.Admission.IsMany(&a.rec.Client)
-		a.from, a.rec = nil, nil
+// Load implements [cache.Loader]. It decides which answers of a node are failures, and when an entry is provisional.
+func (l *loader) Load(ctx context.Context, how cache.How) (*cache.Entry, error) {
+	q, ask, before := l.q, l.ask(), how.Before
+	if q.Batch != nil {
+		return l.compose(ctx, how)
 	}
-	return a.client
-}
-
-// Load implements [cache.Loader].
-func (a *originRead) Load(ctx context.Context, how cache.How) (*cache.Entry, error) {
-	if a.q.Batch != nil {
-		return a.compose(ctx, how)
-	}
-	before := how.Before
-	q, r := a.q, a.request()
 	if q.Size > maxRetained {
-		release, err := a.Stack.HoldRead(r.Client, a.many, q.Size)
+		release, err := l.Stack.HoldRead(l.client, l.many, q.Size)
 		defer release()
 		switch {
 		case errors.Is(err, account.ErrShare): // of this client; other callers of the flight may read for themselves
@@ -125,10 +58,10 @@ func (a *originRead) Load(ctx context.Context, how cache.How) (*cache.Entry, err
 			return nil, fmt.Errorf("%w: %w", cache.ErrOverloaded, err)
 		}
 	}
-	r.Miss, r.Background, r.Ahead = before == nil, how.For == cache.ForBackground, how.For == cache.ForAhead
-	tip := a.Nodes.Tip().Height
-	answer, err := q.Origin.Fetch(ctx, r, before)
-	if err == nil && r.Unpinned && answer.Height == 0 { // it is at least as new as the tip before the read
+	ask.Miss, ask.Background, ask.Ahead = before == nil, how.For == cache.ForBackground, how.For == cache.ForAhead
+	tip := l.Nodes.Tip().Height
+	answer, err := q.Source.Ask(ctx, q, ask, before)
+	if err == nil && ask.Unpinned && answer.Height == 0 { // it is at least as new as the tip before the read
 		at := *answer
 		at.Height, answer = tip, &at
 	}
@@ -136,7 +69,7 @@ func (a *originRead) Load(ctx context.Context, how cache.How) (*cache.Entry, err
 	if err = checkAnswer(answer, err, chosen, before != nil && q.Kind.policy.Load().ServesPastExpires(before.Stamp())); err != nil {
 		return nil, err
 	}
-	entry, err := q.Origin.Entry(answer, before)
+	entry, err := q.Source.Entry(q, answer, before)
 	if err == nil {
 		entry.ReadAt = entry.ReadAt.Add(-answer.Age)
 		entry.Provisional = answer.Unsettled && !q.Kind.Class.Fixed()

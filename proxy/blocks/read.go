@@ -27,32 +27,33 @@ type ResponseHeaders struct {
 	Extra    []respond.ExtraHeader
 }
 
-// A Query is one read. Equal reads have the same Key, whatever their encoding.
-type Query struct {
-	Key    string // cache key without the height. It contains no @ and begins with the name of the interface
-	Size   int    // bytes of the request, if Key has only its digest
-	Kind   *Kind
-	Cost   node.Cost
-	Origin Origin
+// A Read is one read of the chain. Equal reads have the same Key, whatever their encoding. It does not change while it is
+// served and does not refer to the request, so the fast lane and read-ahead share it with later requests.
+type Read struct {
+	Key    string       // cache key without the height. It contains no @ and begins with the name of the interface
+	Size   int          // bytes of the request, if Key has only its digest
+	Kind   *Kind        // kind of reads that it belongs to
+	Source Source       // asks the nodes
+	Ask    node.Request // what Source asks; the height and the client are added
 	Heights
 	Walk  Snapshot // block at which the walk over pages began; zero for none
-	Batch *Batch   // read in place of Origin; nil for a single read
-	With  []*Query // other queries of the same request, served at the same tip
+	Batch *Batch   // read in place of Source; nil for a single read
+	With  []*Read  // other reads of the same request, served at the same tip
 	Typos string   // parameters of the request that are ignored and are probably typos; "" for none
 }
 
-// A Snapshot is the block at which a walk over pages continues while a node has it. After that the query reads the
+// A Snapshot is the block at which a walk over pages continues while a node has it. After that the page is read at the
 // newest block.
 type Snapshot struct {
 	Height int64
 	Epoch  uint64 // a height of an earlier epoch is on another chain
 }
 
-// An Origin reads the nodes for one Query. It may be called after the request has ended.
-type Origin interface {
-	// Fetch reads a node. r has the height, the cost and the client; the origin adds what to read. before is the
-	// entry in memory, nil for none. A refusal is an answer; an error means that there was none.
-	Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error)
+// A Source asks the nodes of one API. It may be called after the request has ended.
+type Source interface {
+	// Ask asks a node. ask is q.Ask with the height and the client. before is the entry in memory, nil for none. A refusal is
+	// an answer; an error means that there was none.
+	Ask(ctx context.Context, q *Read, ask node.Request, before *cache.Entry) (*node.Answer, error)
 	// Entry returns the entry to cache for a node's answer.
-	Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error)
+	Entry(q *Read, a *node.Answer, before *cache.Entry) (*cache.Entry, error)
 }
