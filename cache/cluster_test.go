@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,7 +73,7 @@ func checkWakeUp(t *testing.T, a, b *cache.Cache, keys ...string) {
 	}
 }
 
-// An operation uses keys of one slot only, and messages about a lease go only to the node of its shard.
+// An operation uses keys of one slot only.
 func TestReplicasShareEntriesInCluster(t *testing.T) {
 	t.Parallel()
 	addrs := startCluster(t, 3)
@@ -82,9 +81,6 @@ func TestReplicasShareEntriesInCluster(t *testing.T) {
 	a, b := startReplicaOf(t, clusterClient(t, addrs), "story-1", o), startReplicaOf(t, clusterClient(t, addrs), "story-1", o)
 	checkWakeUp(t, a, b, "k", "", "}", "{}", "a{b}c", "}{")
 	waitForIdle(t, a)
-	if to, all := commandCalls(t, addrs, "spublish"), commandCalls(t, addrs, "publish"); to < 6 || all > 0 {
-		t.Errorf("spublish = %d, publish = %d; want at least 6 and 0", to, all)
-	}
 	mustReadKeys(t, a, 100, 20) // their writes are batched
 	waitForIdle(t, a)
 	for i := range 20 {
@@ -102,62 +98,16 @@ func TestReplicasShareEntriesInCluster(t *testing.T) {
 	expect.Equal(t, metric(t, a, "shared_errors_total")+metric(t, b, "shared_errors_total"), 0, "errors of the store")
 }
 
-func TestReplicasAreWokenAfterShardMoves(t *testing.T) {
+func TestClusterReceivesFailuresOfHolders(t *testing.T) {
 	t.Parallel()
 	addrs := startCluster(t, 2)
 	o := redis.Options{Lease: time.Hour}
 	a, b := startReplicaOf(t, clusterClient(t, addrs), "story-1", o), startReplicaOf(t, clusterClient(t, addrs), "story-1", o)
-	first, second := client(t, addrs[0]), client(t, addrs[1])
-	subscribed := func(rdb *goredis.Client) int { return len(rdb.PubSubShardChannels(t.Context(), "*").Val()) }
-	expect.Eventually(t, "replicas subscribe to all 16 shard channels", func() bool { return subscribed(first)+subscribed(second) == 16 })
-	from, to := first.ClusterMyID(t.Context()).Val(), second.ClusterMyID(t.Context()).Val()
-	for _, channel := range first.PubSubShardChannels(t.Context(), "*").Val() {
-		slot := first.ClusterKeySlot(t.Context(), channel).Val()
-		moved := errors.Join(
-			second.Do(t.Context(), "cluster", "setslot", slot, "importing", from).Err(), // raises the epoch of its claim
-			second.Do(t.Context(), "cluster", "setslot", slot, "node", to).Err(),
-			first.Do(t.Context(), "cluster", "setslot", slot, "node", to).Err(),
-		)
-		if moved != nil {
-			t.Fatal(moved)
-		}
+	for _, key := range []string{"k", "l", "m"} {
+		q := cache.Query{Key: key, Policy: live, Tip: 100}
+		answers, _ := holdLease(t, a, q)
+		got := startFollower(t, b, q)
+		answers <- context.DeadlineExceeded
+		expect.Equal(t, describe(<-got, nil), "miss uri-miss: of the follower at 100", "result of the follower for key %s", key)
 	}
-	expect.Eventually(t, "replicas subscribe to all 16 shard channels of the second node", func() bool { return subscribed(second) == 16 })
-	checkWakeUp(t, a, b, "k", "l", "m")
-}
-
-func TestClusterWithoutShardedPubSubReceivesLeases(t *testing.T) {
-	t.Parallel()
-	addrs := startCluster(t, 1, "--rename-command", "SPUBLISH", "", "--rename-command", "SSUBSCRIBE", "")
-	o := redis.Options{Lease: time.Hour}
-	a, b := startReplicaOf(t, clusterClient(t, addrs), "story-1", o), startReplicaOf(t, clusterClient(t, addrs), "story-1", o)
-	checkWakeUp(t, a, b, "k", "l")
-	q := cache.Query{Key: "failing", Policy: live, Tip: 100}
-	answers, _ := holdLease(t, a, q)
-	got := startFollower(t, b, q)
-	answers <- context.DeadlineExceeded
-	expect.Equal(t, describe(<-got, nil), "miss uri-miss: of the follower at 100", "result of the follower")
-}
-
-func TestReplicasUseShardedPubSubOnceItIsPermitted(t *testing.T) {
-	t.Parallel()
-	addrs := startCluster(t, 1)
-	rdb := client(t, addrs[0])
-	do := func(command ...any) {
-		t.Helper()
-		expect.NoError(t, rdb.Do(t.Context(), command...).Err())
-	}
-	do("acl", "setuser", "default", "-spublish")
-	o := redis.Options{Lease: time.Hour}
-	a, b := startReplicaOf(t, clusterClient(t, addrs), "story-1", o), startReplicaOf(t, clusterClient(t, addrs), "story-1", o)
-	checkWakeUp(t, a, b, "k")
-	do("acl", "setuser", "default", "+spublish")
-	do("client", "kill", "type", "pubsub")
-	n := 0
-	expect.Eventually(t, "messages about leases go to shards", func() bool {
-		n++
-		sent := commandCalls(t, addrs, "spublish")
-		checkWakeUp(t, a, b, fmt.Sprint("k", n))
-		return commandCalls(t, addrs, "spublish") == sent+2
-	})
 }

@@ -39,7 +39,7 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, distrusted
 		known = version(judged)
 	}
 	var channel, message string
-	if l.shard == "" && !l.ahead {
+	if !l.ahead {
 		channel, message = channelOf(l.namespace), waiterMark+l.key
 	}
 	keys, args := l.keys(), []any{known, l.token, l.s.o.Lease.Milliseconds(), distrusted, channel, message}

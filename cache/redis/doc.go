@@ -11,7 +11,6 @@
 //   - writes.go: another script stores entries, releases their leases and publishes them; writes that no other replica
 //     waits for are batched
 //   - subscriber.go: a message wakes replicas that wait for a lease, and renews older entries of the key
-//   - publish.go: in a Cluster such messages use sharded channels
 //   - purge.go: removes selected entries step by step, and sends replicas a signed announcement
 //   - store.go, errorkind.go: each operation has a deadline and a breaker; failures are counted by kind
 //

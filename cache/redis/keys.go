@@ -1,9 +1,7 @@
 package redis
 
 import (
-	"hash/fnv"
 	"net/url"
-	"strconv"
 	"strings"
 )
 
@@ -33,21 +31,6 @@ func leaseKey(entry string) string { return entry + ":l" }
 
 // channelOf returns the channel for messages among the replicas of a namespace.
 func channelOf(namespace string) string { return "tipcache:2:" + url.QueryEscape(namespace) }
-
-// shards is the number of sharded channels for messages about leases in a Cluster. A message on another channel goes to
-// all nodes.
-const shards = 16
-
-// shardOf returns the channel for messages about a key.
-func shardOf(namespace, key string) string {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(key))
-	return shardChannel(namespace, int(h.Sum32()%shards))
-}
-
-func shardChannel(namespace string, i int) string {
-	return channelOf(namespace) + ":{" + strconv.Itoa(i) + "}"
-}
 
 // metaKey returns the Redis key of a value per chain or namespace. Entries and leases have other keys.
 func metaKey(kind, of string) string { return "tipcache:1:" + kind + ":{" + url.QueryEscape(of) + "}" }

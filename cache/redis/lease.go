@@ -18,7 +18,6 @@ type lease struct {
 	key        string
 	namespace  string
 	entry      string // Redis key of the entry
-	shard      string // channel for messages in a Cluster, otherwise ""
 	token      string
 	maxHeight  int64  // as in [cache.Shared.NewLease]
 	ahead      bool   // the same
@@ -33,9 +32,6 @@ func (s *Store) NewLease(namespace, key string, maxHeight int64, ahead bool) cac
 	entry := entryKey(namespace, key)
 	s.batcher.flush(entry)
 	l := &lease{s: s, namespace: namespace, key: key, entry: entry, maxHeight: maxHeight, ahead: ahead, token: s.newToken(entry), stop: func() {}}
-	if s.cluster {
-		l.shard = shardOf(namespace, key)
-	}
 	return l
 }
 
@@ -56,11 +52,8 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 			reply, err = l.acquireFrom(ctx, nil, "")
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return cache.LeaseReply{}, err
-	case reply.State == cache.LeaseBusy && !l.ahead && l.shard != "":
-		l.publish(ctx, waiterMark+l.key) // elsewhere the script does
 	}
 	return reply, nil
 }
@@ -110,9 +103,6 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 		}
 		reply, err = l.s.writeBatched(ctx, a)
 	}
-	if l.shard != "" {
-		l.publishResult(ctx, a, reply, err)
-	}
 	endSpan(span, reply, err)
 	return err
 }
@@ -127,10 +117,7 @@ func (l *lease) Abandon(ctx context.Context, again bool) error {
 	if again {
 		mark = "+"
 	}
-	reply, err := l.s.writeBatched(context.WithoutCancel(ctx), &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, body: []byte(mark)})
-	if reply == mark && l.shard != "" {
-		l.publish(ctx, mark+l.key)
-	}
+	_, err := l.s.writeBatched(context.WithoutCancel(ctx), &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, body: []byte(mark)})
 	return err
 }
 

@@ -58,7 +58,6 @@ type Store struct {
 	cluster  bool
 	hasSlots atomic.Bool // has hash slots, though the client is not a ClusterClient
 	answered atomic.Bool // Redis has replied at least once
-	noShards atomic.Bool // the Cluster does not support or permit sharded channels
 
 	pipeline pipeline
 	nodes    sync.Map // address of a Cluster's node to *pipeline

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,46 +20,20 @@ const (
 	resubscribeWait = 200 * time.Millisecond
 )
 
-// Subscribe implements [cache.Shared]. It subscribes again after failures. Messages use the channel of
-// the namespace. In a Cluster, messages about leases use the channels of shards instead, unless these are refused; each
-// shard has its own connection, to the node of its slot.
+// Subscribe implements [cache.Shared]. It subscribes to the channel of the namespace, again after each failure.
 func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscriber) {
-	var all sync.WaitGroup
-	defer all.Wait()
-	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
-		for i := range shards {
-			all.Go(func() {
-				s.listen(ctx, namespace, to, func() *redis.PubSub { return cluster.SSubscribe(ctx, shardChannel(namespace, i)) })
-			})
-		}
-	}
-	s.listen(ctx, namespace, to, func() *redis.PubSub { return s.rdb.Subscribe(ctx, channelOf(namespace)) })
-}
-
-// listen subscribes repeatedly until ctx ends.
-func (s *Store) listen(ctx context.Context, namespace string, to cache.Subscriber, subscribe func() *redis.PubSub) {
 	for ctx.Err() == nil {
-		err := upstream.Guard(s.o.Logger, "redis", func() error { return s.receive(ctx, namespace, to, subscribe()) })
+		err := upstream.Guard(s.o.Logger, "redis", func() error {
+			return s.receive(ctx, namespace, to, s.rdb.Subscribe(ctx, channelOf(namespace)))
+		})
 		if errors.Is(err, upstream.ErrPanicked) {
 			s.failed(panicked)
 		}
 		if !s.cluster && ctx.Err() == nil { // other nodes of a Cluster may work
 			s.record(err)
 		}
-		rest := resubscribeWait
-		if refusesShards(err) {
-			rest = pingInterval
-		}
-		select {
-		case <-time.After(rest):
-		case <-ctx.Done():
-		}
+		_ = upstream.Sleep(ctx, resubscribeWait)
 	}
-}
-
-// refusesShards reports whether the Cluster does not support or permit sharded channels.
-func refusesShards(err error) bool {
-	return redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM")
 }
 
 // receive receives until the subscription fails.
@@ -79,24 +52,16 @@ func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscrib
 		case err != nil:
 			return err
 		default:
-			if is, ok := msg.(*redis.Subscription); ok && is.Kind == "sunsubscribe" {
-				return errMoved
-			}
 			pinged = false
 			upstream.GuardInput(s.o.Logger, "redis message", func() { s.handle(namespace, msg, to) })
 		}
 	}
 }
 
-var errMoved = errors.New("redis: the slot of the channel has moved to another node")
-
 // handle processes one message: a mark and its subject.
 func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 	switch msg := msg.(type) {
 	case *redis.Subscription:
-		if msg.Kind == "ssubscribe" { // now supported and permitted
-			s.noShards.Store(false)
-		}
 		s.record(nil)
 		to.NotifyAll() // earlier messages were lost
 	case *redis.Message:

@@ -38,8 +38,8 @@ type entryWrite struct {
 // hash slots differ. run is a method of s.write. Bodies up to longest bytes are published; -1 publishes nothing.
 func (s *Store) writeCommands(run func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd, longest int, writes []*entryWrite) (all []*command) {
 	atOnce, channel := len(writes), channelOf(writes[0].namespace)
-	if s.cluster || longest < 0 {
-		channel = "" // a script cannot publish to a shard
+	if longest < 0 {
+		channel = ""
 	}
 	if s.cluster || s.hasSlots.Load() {
 		atOnce = 1
