@@ -28,9 +28,6 @@ import (
 const batchRoute = "batch"
 
 func (v *router) serveBatch(c *gin.Context, rec *record.Record) error {
-	if v.reader == nil {
-		return errUnknownDialect
-	}
 	b, err := v.readBatch(c.Request)
 	if err != nil {
 		return err
@@ -48,9 +45,6 @@ func (v *router) serveBatch(c *gin.Context, rec *record.Record) error {
 
 // planBatch returns the plan of a batch.
 func (v *router) planBatch(r *http.Request) (p web.Plan, err error) {
-	if v.reader == nil {
-		return p, errUnknownDialect
-	}
 	b, err := v.readBatch(r)
 	if err != nil {
 		return p, err

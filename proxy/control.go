@@ -32,7 +32,7 @@ func (s *Server) SelectRoute(name string) ([]cache.Selection, error) {
 
 // selections calls of for the chain's interface of each mount, and returns the results.
 func (s *Server) selections(of func(chainAPI) (cache.Selection, error)) (all []cache.Selection, err error) {
-	for _, v := range s.now() {
+	for _, v := range s.mounts {
 		sel, err := of(v.chainAPI)
 		if err != nil {
 			return nil, err
@@ -64,10 +64,7 @@ func (s *Server) SelectAddress(address string) ([]cache.Selection, error) {
 func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
 	defer s.o.Cache.ForgetAhead()
-	for _, v := range s.now() { // all have the same routes, so the first one refuses unknown names before any is changed
-		if v.reader == nil { // SetDialect gets the classes in force
-			continue
-		}
+	for _, v := range s.mounts { // all have the same routes, so the first one refuses unknown names before any is changed
 		if err := v.reader.SetClasses(classes, own); err != nil {
 			return err
 		}

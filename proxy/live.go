@@ -22,9 +22,6 @@ func (v *router) stream(rt web.Route) web.Route {
 
 // liveSources returns the feeds of the paths in a request for /live.
 func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
-	if v.reader == nil {
-		return nil, errUnknownDialect
-	}
 	paths, err := pathsOf(r, stream.MaxLivePaths)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -35,7 +34,7 @@ type Options struct {
 	Cache       *cache.Cache
 	Web         web.Options
 	Chain       story.Options
-	Dialect     node.Dialect         // default Story; SetDialect replaces Undetermined
+	Dialect     node.Dialect         // default Story
 	Collections *collections.Options // nil disables the collection listing
 	Streams     stream.Options       // New sets Heights, Budget and Patience
 	RPC         *rpc.Options         // nil disables the RPC. New sets Posting, AwaitItem and State.Rows
@@ -94,7 +93,7 @@ func New(o Options) (*Server, error) {
 			s.fallbacks[i] = fallback.New(m.Fallback, m.base(), passed, s.stack, o.Cache.Account())
 		}
 	}
-	return s, s.useDialect(o)
+	return s, s.mountChain(o)
 }
 
 // openInterfaces creates the interfaces that have listeners of their own.
@@ -143,9 +142,8 @@ func (o *Options) hasBothShapes() bool {
 	})
 }
 
-// useDialect mounts the chain in the dialect of the options.
-func (s *Server) useDialect(o Options) error {
-	var mounts []*router
+// mountChain mounts the chain at its base paths.
+func (s *Server) mountChain(o Options) error {
 	if o.Dialect != node.Cosmos && o.hasBothShapes() {
 		o.Chain.Nodes = story.ShareReads(o.Chain.Nodes, o.Cache.Account(), cmp.Or(o.Web.Logger, slog.New(slog.DiscardHandler)))
 	}
@@ -159,22 +157,10 @@ func (s *Server) useDialect(o Options) error {
 		if err != nil {
 			return err
 		}
-		mounts = append(mounts, v)
+		s.mounts = append(s.mounts, v)
 	}
-	slices.SortFunc(mounts, func(a, b *router) int { return cmp.Compare(len(b.base), len(a.base)) })
-	s.mounts.Store(&mounts)
+	slices.SortFunc(s.mounts, func(a, b *router) int { return cmp.Compare(len(b.base), len(a.base)) })
 	return nil
-}
-
-// SetDialect sets the dialect of a Server whose dialect is Undetermined, and the classes in force.
-func (s *Server) SetDialect(d node.Dialect, classes blocks.Classes, own map[string]cache.Policy) error {
-	if _, ok := s.now()[0].chainAPI.(unknownDialect); !ok {
-		return errors.New("proxy: the dialect is already known")
-	}
-	o := s.o
-	o.Dialect, o.Chain.Classes, o.Chain.Routes = d, classes, own
-	defer s.Forget()
-	return s.useDialect(o)
 }
 
 // docsOptions returns the options of the documents of the mount at a base path.
@@ -227,12 +213,12 @@ type chainAPI interface {
 type router struct {
 	chainAPI
 	*Server
-	base     string               // "" for the root, else without a slash at its end
-	shape    story.Shape          // Story only
-	fallback *fallback.Service    // nil for none
-	always   dialect.Patterns     // paths that the fallback always answers
-	passed   web.Route            // the route to it
-	reader   *blocks.Reader       // nil while the dialect is unknown
+	base     string            // "" for the root, else without a slash at its end
+	shape    story.Shape       // Story only
+	fallback *fallback.Service // nil for none
+	always   dialect.Patterns  // paths that the fallback always answers
+	passed   web.Route         // the route to it
+	reader   *blocks.Reader
 	page     *blocks.Kind         // reads of a batch
 	render   web.Renderer         // renders failures of the chain's paths
 	exact    bool                 // paths are not brought into a canonical form
@@ -247,11 +233,6 @@ func (s *Server) newRouter(base string, shape story.Shape) *router {
 
 // use adds the routes of the dialect.
 func (v *router) use(o Options) error {
-	if o.Dialect == node.Undetermined { // there is nothing to document
-		v.chainAPI = unknownDialect{v}
-		v.mountChain(nil)
-		return nil
-	}
 	reader, err := blocks.New(o.Chain.Reader(), v.stack, o.Cache)
 	if err != nil {
 		return err
@@ -278,7 +259,7 @@ func (v *router) use(o Options) error {
 		err = reader.SetClasses(o.Chain.Classes, o.Chain.Routes)
 	}
 	if err == nil {
-		v.mountChain(docs.New(o.docsOptions(v.base), v.stack, o.Cache).Routes())
+		v.mountAll(docs.New(o.docsOptions(v.base), v.stack, o.Cache).Routes())
 	}
 	return err
 }
@@ -295,13 +276,13 @@ func (v *router) mount(routes []web.Route) {
 	v.engine = v.newEngine()
 }
 
-// mountChain adds the fixed paths of a router that serves the chain.
-func (v *router) mountChain(routes []web.Route) {
+// mountAll adds the fixed paths of a router that serves the chain.
+func (v *router) mountAll(routes []web.Route) {
 	read := []string{http.MethodGet, http.MethodHead}
 	if v.fallback != nil {
 		v.passed = web.Route{Name: fallback.Name, Methods: read, Keyed: v.o.Chain.Auth, Serve: v.fallback.Serve, Render: v.render}
 	}
-	keyed := v.o.Chain.Auth && v.reader != nil
+	keyed := v.o.Chain.Auth
 	v.fixed[blocks.BatchPath] = web.Route{Name: batchRoute, Methods: read, Keyed: keyed, Serve: v.serveBatch, Render: v.render, Plan: v.planBatch}
 	v.fixed[stream.LivePath] = v.streams.Route(web.Route{
 		Methods: read, Keyed: keyed, Render: v.render, Access: stream.LivePath,
@@ -316,27 +297,3 @@ func (v *router) mountChain(routes []web.Route) {
 type noChain struct{ chainAPI }
 
 func (noChain) Route(*http.Request) (rt web.Route, ok bool) { return rt, false }
-
-// unknownDialect is the chainAPI until the dialect is known, because a path can have another meaning in another dialect.
-type unknownDialect struct{ v *router }
-
-// errUnknownDialect refuses requests for every path that may be the chain's.
-var errUnknownDialect = &failure.Failure{
-	Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
-	Public: "no node of the chain has answered yet, so the dialect of its nodes is not known",
-}
-
-func (u unknownDialect) Route(r *http.Request) (web.Route, bool) {
-	return u.v.miss(r, errUnknownDialect), true
-}
-
-func (unknownDialect) Endpoint(*http.Request) *dialect.Endpoint { return nil }
-func (unknownDialect) ReadHeights(*http.Request) (blocks.Heights, error) {
-	return blocks.Heights{}, errUnknownDialect
-}
-func (unknownDialect) SelectRoute(string) (cache.Selection, error) {
-	return cache.Selection{}, errUnknownDialect
-}
-func (unknownDialect) SelectAddress(string) (cache.Selection, error) {
-	return cache.Selection{}, errUnknownDialect
-}

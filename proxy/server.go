@@ -38,7 +38,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
 
@@ -66,17 +65,14 @@ type Server struct {
 	posting *blocks.Posting
 	methods map[string]dialect.Row // of gRPC, by their names
 
-	readers []*blocks.Reader          // of rpc and grpc
-	rpc     *rpc.Handler              // nil if not served
-	grpc    *grpc.Handler             // nil if not served
-	mounts  atomic.Pointer[[]*router] // longest base path first; replaced once if the dialect was unknown at first
-	root    *router                   // serves what is below no mount: the collection listing and errors
+	readers []*blocks.Reader // of rpc and grpc
+	rpc     *rpc.Handler     // nil if not served
+	grpc    *grpc.Handler    // nil if not served
+	mounts  []*router        // longest base path first
+	root    *router          // serves what is below no mount: the collection listing and errors
 
 	fallbacks []*fallback.Service // by mount; nil for none
 }
-
-// now returns the routers in force.
-func (s *Server) now() []*router { return *s.mounts.Load() }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +83,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // mounted returns the router with the longest base path that a request's path begins with, and the request relative to
 // that base. The collection listing is always at the root, too.
 func (s *Server) mounted(r *http.Request) (*router, *http.Request) {
-	for _, v := range s.now() {
+	for _, v := range s.mounts {
 		if v.base == "" {
 			return v, r
 		}

@@ -153,7 +153,7 @@ func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
 
 func TestUnusedRedisIsReportedWithItsCause(t *testing.T) {
 	t.Parallel()
-	locked, open := miniredis.RunT(t), miniredis.RunT(t)
+	locked := miniredis.RunT(t)
 	locked.RequireAuth("secret")
 	start := func(url string, d *devnet.Devnet) *instance {
 		r := startUnready(t, d, func(cfg *config.Config) { cfg.Redis.URL, cfg.Chain.ID = url, d.ChainID() })
@@ -163,7 +163,6 @@ func TestUnusedRedisIsReportedWithItsCause(t *testing.T) {
 	for cause, r := range map[string]*instance{
 		"WRONGPASS":          start("redis://:wrong@"+locked.Addr(), newDevnet(t, devnet.Options{})),
 		"connection refused": start("redis://127.0.0.1:1", newDevnet(t, devnet.Options{})),
-		"set chain.dialect":  start("redis://"+open.Addr(), startWithNodeDown(t, devnet.Cosmos)),
 	} {
 		r.eventually("degraded Redis because of "+cause, func() bool { return strings.Contains(r.ready().Degraded["use of Redis"], cause) })
 	}

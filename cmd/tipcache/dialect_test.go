@@ -2,9 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,9 +19,12 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/cmd/tipcache/connect"
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 const (
@@ -24,40 +32,62 @@ const (
 	storyPool = "/staking/pool"
 )
 
-// startWithNodeDown starts a chain whose node refuses connections.
-func startWithNodeDown(t *testing.T, dialect devnet.Dialect) *devnet.Devnet {
-	t.Helper()
-	d := newDevnet(t, devnet.Options{Dialect: dialect, Interval: 50 * time.Millisecond})
-	expect.NoError(t, d.SetFaults(nodeDown))
-	return d
-}
-
-func TestDialectIsDetectedOnceNodeAnswers(t *testing.T) {
+// Until a node answers, only the admin listener is open, and says what the service waits for. A reload can name another node.
+func TestClientsAreServedOnceANodeHasAnswered(t *testing.T) {
 	t.Parallel()
 	for dialect, path := range map[devnet.Dialect]string{devnet.Story: storyPool, devnet.Cosmos: sdkPool} {
 		t.Run(string(dialect), func(t *testing.T) {
 			t.Parallel()
-			d := startWithNodeDown(t, dialect)
-			r := startUnready(t, d, nil)
-			for _, path := range []string{storyPool, sdkPool} {
-				got := r.get(r.base + path)
-				if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
-					t.Errorf("%s before the node answers = %d %s, Retry-After %q; want 503 with Retry-After", path, got.status, got.body, got.header.Get("Retry-After"))
-				}
+			d := newDevnet(t, devnet.Options{Dialect: dialect, Interval: 50 * time.Millisecond})
+			listen, admin := porttest.Address(t), porttest.Address(t)
+			settings := func(node string) string {
+				return fmt.Sprintf("listen: %q\nadmin: %q\nchain: {nodes: [%q], comet: [%q]}\nredis: {url: none}\ncollections: {auth: closed}\n", listen, admin, node, d.CometURL())
 			}
-			r.list(`{}`).expectStatus(t, http.StatusOK)
-			r.get(r.admin+"/readyz").expectStatus(t, http.StatusServiceUnavailable, "dialect")
-			expect.NoError(t, d.SetFaults(devnet.Faults{}))
-			r.eventually("response of the node", func() bool { return r.get(r.base+path).status == http.StatusOK })
-			r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
-			r.list(`{}`).expectStatus(t, http.StatusOK)
-			other := map[string]int{storyPool: http.StatusNotImplemented, sdkPool: http.StatusNotFound}
-			delete(other, path)
-			for path, status := range other {
-				r.get(r.base+path).expectStatus(t, status)
+			file := writeFile(t, "tipcache.yaml", settings("http://"+porttest.Address(t)))
+			p := startProgram(t, nil, "serve", "--config", file)
+			expect.Eventually(t, "the admin listener", func() bool { return statusOf(t, "http://"+admin+"/healthz") == http.StatusOK })
+			status, body := fetch(t, "http://"+admin+"/readyz")
+			if status != http.StatusServiceUnavailable || !strings.Contains(body, "chain.dialect") {
+				t.Errorf("readyz = %d %s, want 503 with chain.dialect", status, body)
 			}
+			if status, body = fetch(t, "http://"+admin+"/admin/explain?url="+path); status != http.StatusServiceUnavailable || !strings.Contains(body, "no node has answered") {
+				t.Errorf("explain = %d %s, want 503 with the cause", status, body)
+			}
+			if conn, err := net.Dial("tcp", listen); err == nil {
+				_ = conn.Close()
+				t.Error("the client listener is open, want it closed")
+			}
+			expect.NoError(t, os.WriteFile(file, []byte(settings(d.NodeURL())), 0o600))
+			expect.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
+			expect.Eventually(t, "an answer of the node", func() bool { return statusOf(t, "http://"+listen+path) == http.StatusOK })
+			expect.Eventually(t, "ready", func() bool { return statusOf(t, "http://"+admin+"/readyz") == http.StatusOK })
 		})
 	}
+}
+
+// statusOf returns the status of a GET, 0 if nobody answers.
+func statusOf(t *testing.T, url string) int {
+	t.Helper()
+	resp, err := http.Get(url) //nolint:noctx // ends with the test
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestWaitForANodeEndsWithTheProgram(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin, cfg.Chain.Nodes, cfg.Collections.Auth = "127.0.0.1:0", "127.0.0.1:0", []string{"http://" + porttest.Address(t)}, "closed"
+	ended := make(chan error, 1)
+	go func() {
+		_, err := service.New(ctx, cfg, parts.NewLogs(io.Discard, cfg.Log), service.Reloading{})
+		ended <- err
+	}()
+	cancel()
+	expect.ErrorIs(t, <-ended, context.Canceled, "New")
 }
 
 func TestReplicaWithoutNodeServesConfiguredDialectFromRedis(t *testing.T) {

@@ -204,29 +204,19 @@ func TestSIGHUPDoesNotEndDrain(t *testing.T) {
 func TestSIGHUPKeepsClassOfAddedRoute(t *testing.T) {
 	t.Setenv("TIPCACHE_CHAIN_ROWS", "pool "+sdkPool+" params cheap")
 	const settings = "collections: {store: 'sqlite::memory:', auth: none}\nclasses: {params: {fresh_blocks: 1000, stale_blocks: 2000}}\nroutes: {pool: {stale: 30m}}\n"
-	for name, faults := range map[string]devnet.Faults{
-		"dialect detected at the start": {},
-		"dialect detected later":        nodeDown,
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: time.Second})
-			expect.NoError(t, d.SetFaults(faults))
-			s := startServing(t, d, settings)
-			expect.NoError(t, d.SetFaults(devnet.Faults{}))
-			for reloads := range 3 {
-				if reloads > 0 {
-					s.reload(settings+strings.Repeat("# changed\n", reloads), "configuration reloaded")
-				}
-				var maxAge int
-				s.eventually("response with a max-age", func() bool {
-					got := s.get(s.base + sdkPool)
-					_, err := fmt.Sscanf(got.header.Get("Cache-Control"), "public, max-age=%d", &maxAge)
-					return got.status == http.StatusOK && err == nil && maxAge > 0
-				})
-				if maxAge < 20 {
-					t.Errorf("max-age after %d reloads = %d, want at least 20, as the class has", reloads, maxAge)
-				}
-			}
+	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: time.Second}), settings)
+	for reloads := range 3 {
+		if reloads > 0 {
+			s.reload(settings+strings.Repeat("# changed\n", reloads), "configuration reloaded")
+		}
+		var maxAge int
+		s.eventually("response with a max-age", func() bool {
+			got := s.get(s.base + sdkPool)
+			_, err := fmt.Sscanf(got.header.Get("Cache-Control"), "public, max-age=%d", &maxAge)
+			return got.status == http.StatusOK && err == nil && maxAge > 0
 		})
+		if maxAge < 20 {
+			t.Errorf("max-age after %d reloads = %d, want at least 20, as the class has", reloads, maxAge)
+		}
 	}
 }

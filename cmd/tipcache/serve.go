@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -52,10 +53,12 @@ func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, s
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // before New, which may wait for nodes: SIGHUP must not end the process
 	defer signal.Stop(hangup)
-	s, err := service.New(ctx, cfg, log)
-	if err != nil {
+	s, err := service.New(ctx, cfg, log, service.Reloading{Load: settings.read, Hangup: hangup})
+	switch {
+	case errors.Is(err, context.Canceled): // it was told to end while it waited for a node
+		return nil
+	case err != nil:
 		return err
 	}
-	s.ReloadWith(settings.read, hangup)
 	return s.Run(ctx)
 }

@@ -204,7 +204,7 @@ func TestServiceManagerIsNotifiedOfTheStopAndOfReadinessBeforeIt(t *testing.T) {
 	t.Parallel()
 	missing := "http://" + usedAddress(t) // so that serve waits for the newest block
 	for name, tt := range map[string]struct{ flags, want []string }{
-		"ready":     {[]string{"--node", "http://127.0.0.1:1", "--comet", "none"}, []string{"READY=1", "STOPPING=1"}},
+		"ready":     {[]string{"--node", "http://127.0.0.1:1", "--comet", "none", "--dialect", "story"}, []string{"READY=1", "STOPPING=1"}},
 		"not ready": {[]string{"--node", missing, "--comet", missing, "--dialect", "story"}, []string{"STOPPING=1"}},
 	} {
 		t.Run(name, func(t *testing.T) {

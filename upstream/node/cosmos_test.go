@@ -154,23 +154,6 @@ func TestPostIsSentOnceToOneNode(t *testing.T) {
 	}
 }
 
-func TestFetchFailsBeforeDialectIsKnown(t *testing.T) {
-	d := newDevnet(t, Cosmos, devnet.Options{})
-	p := runPool(t, Options{Dialect: Undetermined, Endpoints: []Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}})
-	pool := Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip}
-	if a, err := p.Fetch(t.Context(), pool); err == nil || p.Ready() == nil || d.Stats().Node.Requests > 0 {
-		t.Errorf("answer %+v, ready: %v, want an error, not ready and no request", a, p.Ready())
-	}
-	expect.NoError(t, p.SetDialect(Cosmos))
-	waitForTip(t, p, d.Height())
-	if a, err := p.Fetch(t.Context(), pool); err != nil || a.Height != d.Height() {
-		t.Errorf("Fetch = %+v, %v, want height %d", a, err, d.Height())
-	}
-	if p.SetDialect(Story) == nil {
-		t.Error("second SetDialect = nil, want an error")
-	}
-}
-
 func TestUnknownDialectIsRejected(t *testing.T) {
 	if _, err := New(Options{Dialect: "bitcoin", Endpoints: []Endpoint{{REST: "http://127.0.0.1:1"}}}); err == nil {
 		t.Error("New with the dialect bitcoin = nil, want an error")

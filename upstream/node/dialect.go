@@ -15,8 +15,6 @@ type Dialect string
 const (
 	Story  Dialect = "story"  // the consensus client of Story
 	Cosmos Dialect = "cosmos" // any chain of the Cosmos SDK, by grpc-gateway
-
-	Undetermined Dialect = "undetermined" // SetDialect sets it later
 )
 
 // A protocol holds the properties of a dialect.
@@ -41,32 +39,6 @@ func (d Dialect) protocol() (*protocol, error) {
 		return &protocol{height: heightHeader, probe: "/cosmos/auth/v1beta1/params", nodeInfo: "/cosmos/base/tendermint/v1beta1/node_info", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, hasHeights: true}, nil
 	}
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
-}
-
-// SetDialect sets the dialect of a Pool that was created as Undetermined. Run waits for it.
-func (p *Pool) SetDialect(d Dialect) error {
-	found, err := d.protocol()
-	if err != nil {
-		return err
-	}
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	if p.HasDialect() {
-		return errors.New("the dialect is already known")
-	}
-	*p.protocol = *found
-	close(p.determined)
-	return nil
-}
-
-// HasDialect reports whether the dialect is known.
-func (p *Pool) HasDialect() bool {
-	select {
-	case <-p.determined:
-		return true
-	default:
-		return false
-	}
 }
 
 // detectTimeout limits the detection of the dialect at one node.

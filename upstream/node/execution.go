@@ -67,7 +67,7 @@ func (p *Pool) fetchExecuted(ctx context.Context, client string, epoch, height i
 
 // executionBlock reads the execution block in a block from the first node that responds.
 func (p *Pool) executionBlock(ctx context.Context, client string, height int64) (int64, error) {
-	if !p.HasDialect() || !p.protocol.executes {
+	if !p.protocol.executes {
 		return 0, ErrNoExecution
 	}
 	var failures []error

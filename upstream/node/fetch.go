@@ -28,9 +28,6 @@ const (
 //
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
-	if !p.HasDialect() {
-		return nil, unreachable(errUndetermined)
-	}
 	wait := 2 * p.Tip().Interval
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(end)/2)

@@ -159,9 +159,6 @@ func (e *endpoint) grpcState(chainID string) string {
 
 // Ready returns nil if an endpoint is fit, and otherwise why each of them is not.
 func (p *Pool) Ready() error {
-	if !p.HasDialect() {
-		return errUndetermined
-	}
 	var reasons []error
 	for _, h := range p.Health() {
 		if h.Unfit == "" {

@@ -23,7 +23,7 @@ import (
 // Options configure a Pool. Zero values select the defaults.
 type Options struct {
 	Endpoints []Endpoint // may be empty
-	Dialect   Dialect    // default Story; an Undetermined pool reads nothing before SetDialect
+	Dialect   Dialect    // default Story
 	ChainID   string     // the chain every endpoint must serve; "" accepts the chain of the first endpoint
 
 	Timeout  time.Duration // for a response of one endpoint, without queueing; default 5s
@@ -88,13 +88,12 @@ type chain = heights.Chain
 type Pool struct {
 	*chain
 
-	members    atomic.Pointer[[]*endpoint]
-	changing   sync.Mutex     // guards writes of members and protocol
-	retiring   sync.WaitGroup // removed endpoints
-	options    Options        // with defaults
-	protocol   *protocol      // must not be read before determined
-	determined chan struct{}  // closed when the dialect is known
-	metrics    *metrics
+	members  atomic.Pointer[[]*endpoint]
+	changing sync.Mutex     // guards writes of members
+	retiring sync.WaitGroup // removed endpoints
+	options  Options        // with defaults
+	protocol *protocol
+	metrics  *metrics
 
 	execution executions
 	refusals  refusals
@@ -109,13 +108,12 @@ type Pool struct {
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	o.Registerer = cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry())
-	p := &Pool{options: o, protocol: &protocol{}, nextKeys: newNextKeys(), determined: make(chan struct{})}
-	p.life, p.end = context.WithCancel(context.Background())
-	if o.Dialect != Undetermined {
-		if err := p.SetDialect(o.Dialect); err != nil {
-			return nil, err
-		}
+	protocol, err := o.Dialect.protocol()
+	if err != nil {
+		return nil, err
 	}
+	p := &Pool{options: o, protocol: protocol, nextKeys: newNextKeys()}
+	p.life, p.end = context.WithCancel(context.Background())
 	p.metrics = newMetrics(p)
 	p.members.Store(&[]*endpoint{})
 	p.chain = heights.New(heights.Options{
@@ -161,12 +159,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
-	select {
-	case <-p.determined:
-	case <-ctx.Done():
-		return nil
-	}
-	if p.life.Err() == nil { // select may have chosen the first case after Close
+	if p.life.Err() == nil {
 		p.chain.Run(ctx)
 	}
 	return nil

@@ -29,9 +29,6 @@ var (
 	errGRPCBehind = badAnswer(errors.New("its gRPC server is behind its other servers"))
 
 	errRefusedByParent = errors.New("refused by another tipcache")
-
-	// errUndetermined prevents reads before the dialect is known, because responses could be misread.
-	errUndetermined = errors.New("no node has answered, so their dialect is not known: set chain.dialect")
 )
 
 // exhausted returns the result if no endpoint is left. It reports a height as pruned only if every endpoint that may have

@@ -64,7 +64,7 @@ func New(ctx context.Context, cfg config.Config, d *devnet.Devnet, log io.Writer
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s, err := service.New(ctx, cfg, parts.NewLogs(log, cfg.Log))
+	s, err := service.New(ctx, cfg, parts.NewLogs(log, cfg.Log), service.Reloading{})
 	if err != nil {
 		return nil, err
 	}

@@ -2,72 +2,92 @@ package service
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"net/http"
+	"os"
 	"time"
 
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/proxy/admin"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // detectInterval is the pause between attempts to detect the dialect.
 const detectInterval = time.Second
 
-// dialect returns the configured dialect, or else the one in which a node answers. It returns Undetermined if none does: a
-// guess could misread responses.
-func (s *Service) dialect(ctx context.Context) node.Dialect {
+// A Reloading says how the configuration is reloaded. The zero value disables reloads.
+type Reloading struct {
+	Load   func() (config.Config, error)
+	Hangup <-chan os.Signal // receives the signal to reload
+}
+
+// openDialect sets chain.dialect to the dialect in which a node answers, unless it is configured. It waits until a node answers,
+// because a guess could misread responses. Meanwhile the admin listener says so, and the configuration can be reloaded.
+func (s *Service) openDialect(ctx context.Context) error {
 	switch {
 	case s.cfg.Chain.Dialect != "":
-		return node.Dialect(s.cfg.Chain.Dialect)
+		return nil
 	case len(s.cfg.Chain.Nodes) == 0:
-		return node.Story
+		s.cfg.Chain.Dialect = string(node.Story)
+		return nil
 	}
-	found, err := s.detect(ctx, s.cfg.NodeOptions().Endpoints)
-	if err != nil {
-		s.log.Warn("dialect unknown because no node answers, the chain is not served until one does (or set chain.dialect)", "error", err)
-		return node.Undetermined
-	}
-	return found
-}
-
-func (s *Service) detect(ctx context.Context, endpoints []node.Endpoint) (node.Dialect, error) {
-	found, err := node.Detect(ctx, endpoints)
-	if err == nil {
-		s.log.Info("detected the dialect of the nodes", "dialect", found)
-	}
-	return found, err
-}
-
-// awaitDialect queries the nodes until their dialect is known, or ctx ends.
-func (s *Service) awaitDialect(ctx context.Context) error {
-	for !s.pool.HasDialect() && upstream.Sleep(ctx, detectInterval) == nil {
-		if found, err := s.detect(ctx, s.pool.Configured()); err == nil {
-			return s.serveDialect(found)
+	for first := true; ; first = false {
+		found, err := node.Detect(ctx, s.cfg.NodeOptions().Endpoints)
+		if err == nil {
+			s.log.Info("detected the dialect of the nodes", "dialect", found)
+			s.cfg.Chain.Dialect = string(found)
+			return nil
+		}
+		waiting := "no node has answered, so the dialect of the chain is not known (chain.dialect sets it): " + err.Error()
+		if s.waitsFor.Store(&waiting); first {
+			s.log.Warn("waiting for a node before clients are served", "admin", s.Addresses.Admin, "error", waiting)
+		}
+		select {
+		case <-time.After(detectInterval):
+		case <-s.reloading.Hangup:
+			s.reloadEarly()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
-	return nil
 }
 
-// serveDialect starts serving the chain in the detected dialect. It reads the settings of routes again,
-// because a name may be a different route in each dialect.
-func (s *Service) serveDialect(found node.Dialect) error {
+// reloadEarly takes the settings of a new configuration that can change while the service runs.
+func (s *Service) reloadEarly() {
+	next, err := s.reloading.Load()
+	merged := s.running
+	if err == nil {
+		merged.Reload(next)
+		err = merged.Validate()
+	}
+	if err != nil {
+		s.log.Error("rejected configuration, keeping the current one", "error", err)
+		return
+	}
 	s.configMu.Lock()
 	defer s.configMu.Unlock()
-	s.cfg.Chain.Dialect = string(found)
-	cfg := s.inDialect(s.running)
-	if err := s.pool.SetDialect(found); err != nil {
-		return err
-	}
-	err := errors.Join(cfg.CheckRoutes(), s.proxy.SetDialect(found, cfg.Policies(), cfg.OwnPolicies()))
-	if err != nil {
-		return fmt.Errorf("the nodes speak %s: %w", found, err)
-	}
-	return nil
+	s.cfg, s.running = merged, merged
+	s.adminPages.SetToken(merged.AdminToken)
+	s.logs.SetLevel(merged.Log)
+	s.log.Info("configuration reloaded")
 }
 
-// inDialect returns a configuration with the dialect of the nodes.
-func (s *Service) inDialect(cfg config.Config) config.Config {
-	cfg.Chain.Dialect = s.cfg.Chain.Dialect
-	return cfg
+// startingState is the body of /readyz while the service waits for a node.
+func (s *Service) startingState() Readiness {
+	problems := map[string]string{"node": "starting"}
+	if waiting := s.waitsFor.Load(); waiting != nil {
+		problems["node"] = *waiting
+	}
+	none := Addresses{REST: "none", RPC: "none", GRPC: "none", GRPCWeb: "none"}
+	return Readiness{Problems: problems, Degraded: map[string]string{}, Redis: "off", Metadata: "off", Store: "off", Nodes: []nodeHealth{}, Interfaces: none}
+}
+
+// onceStarted refuses requests of the admin listener that need parts which do not exist yet.
+func (s *Service) onceStarted(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !s.started.Load() {
+			admin.WriteJSON(w, http.StatusServiceUnavailable, map[string]string{"error": s.startingState().Problems["node"]})
+			return
+		}
+		serve(w, r)
+	}
 }

@@ -12,7 +12,7 @@ import (
 
 // drain ends the streams, waits http.drain_delay so that load balancers notice, and then finishes requests in flight. The
 // admin listener closes last, so that /readyz answers 503 until the end. If requests were cut off, it closes at once.
-func (s *Service) drain(public, admin *http.Server) error {
+func (s *Service) drain(public *http.Server) error {
 	s.stopping.Store(true)
 	s.proxy.Drain()
 	notifySystemd(daemon.SdNotifyStopping)
@@ -33,7 +33,7 @@ func (s *Service) drain(public, admin *http.Server) error {
 	if err != nil {
 		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
 	}
-	err = errors.Join(err, <-calls, admin.Shutdown(ctx), s.pool.Close())
+	err = errors.Join(err, <-calls, s.adminServer.Shutdown(ctx), s.pool.Close())
 	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
 	return err
 }

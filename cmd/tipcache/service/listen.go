@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/admin"
@@ -16,18 +17,11 @@ import (
 )
 
 func (s *Service) listen(ctx context.Context) (err error) {
-	if files := s.cfg.HTTP.TLS; files.Cert != "" {
-		if s.certificate, err = listener.NewCertificate(files.Cert, files.Key, s.log); err != nil {
-			return fmt.Errorf("http.tls.cert: %w", err)
-		}
-		s.certificate.Measure(s.registry)
-		s.certificate.Validity() // logs an expiry
-	}
 	if s.public, err = s.listenForClients(ctx, "", s.cfg.Listen, s.webLane); err != nil {
 		return err
 	}
 	rest := s.public.Addr().String()
-	s.Addresses = Addresses{REST: rest, RPC: "none", GRPC: "none", GRPCWeb: rest, Admin: "none"}
+	s.Addresses = Addresses{REST: rest, RPC: "none", GRPC: "none", GRPCWeb: rest, Admin: s.Addresses.Admin}
 	if s.cfg.RPC.Listen != "" {
 		if s.rpc, err = s.newRPC(ctx); err != nil {
 			return fmt.Errorf("rpc.listen: %w", err)
@@ -40,19 +34,50 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		}
 		s.Addresses.GRPC = s.grpc.listener.Addr().String()
 	}
+	return nil
+}
+
+// openAdmin opens the admin listener and serves it.
+func (s *Service) openAdmin(ctx context.Context) (err error) {
+	if files := s.cfg.HTTP.TLS; files.Cert != "" {
+		if s.certificate, err = listener.NewCertificate(files.Cert, files.Key, s.log); err != nil {
+			return fmt.Errorf("http.tls.cert: %w", err)
+		}
+		s.certificate.Measure(s.registry)
+		s.certificate.Validity() // logs an expiry
+	}
 	s.adminPages = admin.New(admin.Options{
 		Gatherer: s.registry, Ready: s.ready, Version: parts.Version(), Profiles: true,
-		Calls: map[string]http.HandlerFunc{"GET /admin/explain": s.explain, "GET /admin/config": s.configuration, "POST /admin/purge": s.purge},
+		Calls: map[string]http.HandlerFunc{
+			"GET /admin/explain": s.onceStarted(s.explain), "GET /admin/config": s.configuration, "POST /admin/purge": s.onceStarted(s.purge),
+		},
 	})
 	s.adminPages.SetToken(s.cfg.AdminToken)
+	s.adminServer, s.adminEnded, s.Addresses.Admin = s.adminPages.NewServer(parts.ServerLog(s.log)), make(chan error, 1), "none"
+	var running sync.WaitGroup
+	running.Go(func() { s.adminPages.Run(context.WithoutCancel(ctx)) })
+	s.onClose(func() error {
+		s.adminPages.Close()
+		err := s.adminServer.Close()
+		running.Wait()
+		return err
+	})
 	if s.cfg.Admin == "none" {
+		close(s.adminEnded)
 		return nil
 	}
-	if s.admin, err = admin.Listen(ctx, s.cfg.Admin, s.log); err != nil {
+	l, err := admin.Listen(ctx, s.cfg.Admin, s.log)
+	if err != nil {
 		return err
 	}
-	s.Addresses.Admin = s.admin.Addr().String()
-	s.closeListener(s.admin)
+	s.Addresses.Admin = l.Addr().String()
+	running.Go(func() {
+		if s.adminServer.TLSConfig = s.tls(); s.adminServer.TLSConfig == nil {
+			s.adminEnded <- ignoreServerClosed(s.adminServer.Serve(l))
+		} else {
+			s.adminEnded <- ignoreServerClosed(s.adminServer.ServeTLS(l, "", ""))
+		}
+	})
 	return nil
 }
 

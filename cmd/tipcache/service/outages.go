@@ -62,10 +62,7 @@ func (s *Service) checkRedisUse(ctx context.Context) {
 		return
 	}
 	err := errors.New("no node has named the chain yet; set chain.id")
-	switch {
-	case !s.pool.HasDialect():
-		err = s.pool.Ready()
-	case s.pool.ChainID() != "":
+	if s.pool.ChainID() != "" {
 		if err = s.redis.Ping(ctx).Err(); err == nil { // even while the breaker of the cache is open
 			_, err = s.shared.Agreement(ctx, s.pool.ChainID(), s.pool.Tip().Epoch)
 		}

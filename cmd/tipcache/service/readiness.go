@@ -80,6 +80,9 @@ func (s *Service) nodes() []nodeHealth {
 // ready reports whether requests should be sent here, and returns the state of all parts. The required
 // parts must work.
 func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
+	if !s.started.Load() {
+		return false, s.startingState()
+	}
 	j := s.judge(ctx)
 	for _, part := range required {
 		switch err, configured := j.parts[part]; {
@@ -187,7 +190,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 // Nodes that all serve another chain are always missing, because the configuration is wrong.
 func (s *Service) missing(parts map[string]error, nodes []node.Health) (missing []string) {
 	starting := map[string]bool{
-		"node":  !s.pool.HasDialect() || slices.ContainsFunc(nodes, node.Health.Starting),
+		"node":  slices.ContainsFunc(nodes, node.Health.Starting),
 		"store": s.store != nil && s.store.Outage().Cause() == nil,
 	}
 	serves := s.cache.Entries() > 0
@@ -209,9 +212,7 @@ func (s *Service) missing(parts map[string]error, nodes []node.Health) (missing 
 func (s *Service) toLog(j judgement, outages map[string]string) map[string]string {
 	all := maps.Clone(j.problems)
 	delete(all, "store")
-	if s.pool.HasDialect() {
-		delete(all, "node")
-	}
+	delete(all, "node")
 	for upstream, problem := range j.degraded {
 		if outages[upstream] == "" {
 			all[upstream] = problem

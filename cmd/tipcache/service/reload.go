@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -12,22 +11,16 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// A reloader reloads the configuration while the service runs, and applies what can change: nodes, keys,
-// limits, freshness, log level and admin token.
-type reloader struct {
-	*Service
-	load   func() (config.Config, error)
-	hangup <-chan os.Signal
+// reloadMetrics describe the last reload of the configuration: nodes, keys, limits, freshness, log level and admin token.
+type reloadMetrics struct{ success, at prometheus.Gauge }
 
-	success, at prometheus.Gauge // of the last reload
-}
-
-// ReloadWith makes Run reload the configuration by load at every signal from hangup. A signal changes nothing while the
-// service drains.
-func (s *Service) ReloadWith(load func() (config.Config, error), hangup <-chan os.Signal) {
+// measureReloads registers the metrics if the configuration can be reloaded.
+func (s *Service) measureReloads() {
+	if s.reloading.Load == nil {
+		return
+	}
 	f := promauto.With(s.registry)
-	s.reloader = &reloader{
-		Service: s, load: load, hangup: hangup,
+	s.reloads = reloadMetrics{
 		success: f.NewGauge(prometheus.GaugeOpts{
 			Name: "tipcache_config_last_reload_success", Help: "1 if the last loaded configuration is in force, 0 if it was rejected.",
 		}),
@@ -35,20 +28,20 @@ func (s *Service) ReloadWith(load func() (config.Config, error), hangup <-chan o
 			Name: "tipcache_config_last_reload_success_timestamp_seconds", Help: "Unix time at which the configuration in force was loaded.",
 		}),
 	}
-	s.reloader.succeeded()
+	s.reloads.succeeded()
 }
 
-func (r *reloader) succeeded() {
+func (r reloadMetrics) succeeded() {
 	r.success.Set(1)
 	r.at.SetToCurrentTime()
 }
 
-// run reloads at every signal until ctx ends.
-func (r *reloader) run(ctx context.Context) {
+// reloadAtSignals reloads at every signal until ctx ends. A signal changes nothing while the service drains.
+func (s *Service) reloadAtSignals(ctx context.Context) {
 	for {
 		select {
-		case <-r.hangup:
-			r.reload()
+		case <-s.reloading.Hangup:
+			s.reload()
 		case <-ctx.Done():
 			return
 		}
@@ -56,33 +49,33 @@ func (r *reloader) run(ctx context.Context) {
 }
 
 // reload applies a configuration completely or, if it has problems, not at all.
-func (r *reloader) reload() {
-	r.configMu.Lock()
-	defer r.configMu.Unlock()
-	next, err := r.load()
+func (s *Service) reload() {
+	s.configMu.Lock()
+	defer s.configMu.Unlock()
+	next, err := s.reloading.Load()
 	if err != nil {
-		r.reject("rejected configuration, keeping the current one", err, nil)
+		s.reject("rejected configuration, keeping the current one", err, nil)
 		return
 	}
-	merged := r.running
+	merged := s.running
 	changed, restart := merged.Reload(next)
-	detected := r.inDialect(merged)
+	detected := s.inDialect(merged)
 	if err := errors.Join(merged.Validate(), detected.CheckRoutes()); err != nil {
-		r.reject("rejected configuration without a restart, keeping the current one", err, restart)
+		s.reject("rejected configuration without a restart, keeping the current one", err, restart)
 		return
 	}
-	if err := r.apply(detected); err != nil {
-		r.reject("rejected configuration, keeping the current one", err, nil)
+	if err := s.apply(detected); err != nil {
+		s.reject("rejected configuration, keeping the current one", err, nil)
 		return
 	}
-	r.running = merged
-	r.succeeded()
+	s.running = merged
+	s.reloads.succeeded()
 	level := slog.LevelInfo
 	if len(restart) > 0 {
 		level = slog.LevelWarn
 	}
-	logWarnings(r.log, next)
-	r.log.Log(context.Background(), level, "configuration reloaded", "changed", changed, "needs_restart", restart)
+	logWarnings(s.log, next)
+	s.log.Log(context.Background(), level, "configuration reloaded", "changed", changed, "needs_restart", restart)
 }
 
 // logWarnings logs the settings that probably do not have the intended effect.
@@ -92,40 +85,46 @@ func logWarnings(log *slog.Logger, cfg config.Config) {
 	}
 }
 
-func (r *reloader) reject(message string, err error, restart []string) {
-	r.success.Set(0)
+func (s *Service) reject(message string, err error, restart []string) {
+	s.reloads.success.Set(0)
 	for _, problem := range config.Problems(err) {
 		args := []any{"error", problem.Error()}
 		if len(restart) > 0 {
 			args = append(args, "needs_restart", restart)
 		}
-		r.log.Error(message, args...)
+		s.log.Error(message, args...)
 	}
 }
 
 var errInterfaces = config.Problem{Key: "chain.nodes", Text: "these nodes have REST, CometBFT or gRPC addresses where the current ones have none, or the reverse: this needs a restart"}
 
 // interfaces returns which APIs the nodes have: REST, RPC, gRPC. The served APIs depend on it.
-func (*reloader) interfaces(cfg config.Config) (has [3]bool) {
+func interfaces(cfg config.Config) (has [3]bool) {
 	for _, e := range cfg.NodeOptions().Endpoints {
 		has[0], has[1], has[2] = true, has[1] || e.Comet != "", has[2] || e.GRPC != ""
 	}
 	return has
 }
 
-func (r *reloader) apply(cfg config.Config) error {
-	if r.interfaces(cfg) != r.interfaces(r.running) {
+func (s *Service) apply(cfg config.Config) error {
+	if interfaces(cfg) != interfaces(s.running) {
 		return errInterfaces
 	}
-	if err := r.pool.SetEndpoints(cfg.NodeOptions().Endpoints); err != nil {
+	if err := s.pool.SetEndpoints(cfg.NodeOptions().Endpoints); err != nil {
 		return err // nothing has changed
 	}
-	if err := r.proxy.SetClasses(cfg.Policies(), cfg.OwnPolicies()); err != nil {
+	if err := s.proxy.SetClasses(cfg.Policies(), cfg.OwnPolicies()); err != nil {
 		return err // unlikely: the routes were checked
 	}
-	r.proxy.SetKeys(cfg.ClientKeys())
-	r.proxy.SetLimits(cfg.Limits())
-	r.adminPages.SetToken(cfg.AdminToken)
-	r.logs.SetLevel(cfg.Log)
+	s.proxy.SetKeys(cfg.ClientKeys())
+	s.proxy.SetLimits(cfg.Limits())
+	s.adminPages.SetToken(cfg.AdminToken)
+	s.logs.SetLevel(cfg.Log)
 	return nil
+}
+
+// inDialect returns a configuration with the dialect of the nodes.
+func (s *Service) inDialect(cfg config.Config) config.Config {
+	cfg.Chain.Dialect = s.cfg.Chain.Dialect
+	return cfg
 }

@@ -29,15 +29,12 @@ const (
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {
 	public := s.newServer(s.proxy)
-	admin := s.adminPages.NewServer(parts.ServerLog(s.log))
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // until the end of the drain
-	group.Go(func() error { return s.awaitDialect(gctx) })
 	spawn := func(ctx context.Context, run func(context.Context)) { group.Go(func() error { run(ctx); return nil }) }
 	spawn(gctx, s.proxy.Run)
 	spawn(gctx, s.watchReadiness)
-	spawn(context.WithoutCancel(ctx), s.adminPages.Run) // until its server shuts down
 	serving, drained := context.WithCancel(context.WithoutCancel(ctx))
 	if s.watch != nil {
 		spawn(serving, s.watch.Run)
@@ -45,22 +42,13 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.indexer != nil {
 		spawn(gctx, s.index)
 	}
-	if s.reloader != nil {
-		spawn(gctx, s.reloader.run)
-	}
+	spawn(gctx, s.reloadAtSignals)
 	s.serveClients(gctx, group, public)
-	if s.admin != nil {
-		group.Go(func() error {
-			if admin.TLSConfig = s.tls(); admin.TLSConfig == nil {
-				return ignoreServerClosed(admin.Serve(s.admin))
-			}
-			return ignoreServerClosed(admin.ServeTLS(s.admin, "", ""))
-		})
-	}
+	group.Go(func() error { return <-s.adminEnded })
 	group.Go(func() error {
 		<-gctx.Done()
 		defer drained()
-		return s.drain(public, admin)
+		return s.drain(public)
 	})
 	err := group.Wait()
 	return errors.Join(err, s.Close())
@@ -102,7 +90,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 	known := make(chan struct{})
 	group.Go(func() error {
 		defer close(known)
-		if len(s.cfg.Chain.Nodes) > 0 && s.pool.HasDialect() {
+		if len(s.cfg.Chain.Nodes) > 0 {
 			ctx, cancel := context.WithTimeout(ctx, firstBlock)
 			defer cancel()
 			_ = s.pool.WaitHeight(ctx, 1) // clients are served even if no block is known: requests that name one are refused then

@@ -14,7 +14,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,8 +70,9 @@ type Service struct {
 	public      *listener.Listener
 	rpc         *rpcService  // nil if the RPC is not served
 	grpc        *grpcService // nil if gRPC is not served
-	admin       net.Listener // nil if disabled
 	adminPages  *admin.Handler
+	adminServer *http.Server
+	adminEnded  chan error            // receives the error of the admin server; closed if the listener is disabled
 	certificate *listener.Certificate // for all listeners; nil disables TLS
 	stopping    atomic.Bool
 
@@ -80,26 +81,32 @@ type Service struct {
 	redisUse       *upstream.Outage // whether Redis is used; nil if none is configured
 	eventsUse      *upstream.Outage // whether events can be read; nil if the RPC is not served
 	certificateUse *upstream.Outage // whether the files of http.tls are usable; nil without TLS
-	configMu       sync.Mutex       // held while running or the dialect changes
-	reloader       *reloader        // nil disables reloads
+	configMu       sync.Mutex       // held while running changes
+	reloading      Reloading
+	reloads        reloadMetrics
+	waitsFor       atomic.Pointer[string] // what New waits for; nil if it has not waited
+	started        atomic.Bool            // New has built all parts
 	closers        []func() error
 }
 
-// New builds the parts and opens the listeners. Upstreams may be unreachable.
-func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
+// New builds the parts and opens the listeners. Without chain.dialect it returns once a node has answered, and the admin listener
+// is served before. Otherwise all upstreams may be unreachable.
+func New(ctx context.Context, cfg config.Config, log parts.Logs, reloading Reloading) (*Service, error) {
 	s := &Service{
-		cfg: cfg, running: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(),
+		cfg: cfg, running: cfg, log: log.Logger, logs: log, reloading: reloading, registry: parts.NewRegistry(),
 		readiness: &readinessLog{log: log.Logger, state: web.NewReadiness(), logged: map[string]time.Time{}, worked: map[string]bool{}},
 	}
 	s.onClose(log.Close)
 	for _, step := range []func(context.Context) error{
-		s.openTracing, s.openCache, s.openLane, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen,
+		s.openAdmin, s.openDialect, s.openTracing, s.openCache, s.openLane, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
 	s.watchOutages()
+	s.measureReloads()
+	s.started.Store(true)
 	return s, nil
 }
 
@@ -142,8 +149,7 @@ func (s *Service) openLane(context.Context) error {
 	return nil
 }
 
-func (s *Service) openPool(ctx context.Context) (err error) {
-	s.cfg.Chain.Dialect = string(s.dialect(ctx))
+func (s *Service) openPool(context.Context) (err error) {
 	o := s.cfg.NodeOptions()
 	o.OnEpoch = func(id string, epoch int64) { // cached entries are from another chain
 		s.cache.SetNamespace(namespace(id, epoch))
