@@ -38,6 +38,7 @@ var refusalTexts = []struct {
 	{regexp.MustCompile(`context (?:canceled|deadline exceeded)|Cache error: |(?:leveldb|pebble): closed|too many open files|no space left on device`), ownLimit},
 	{regexp.MustCompile(`^codespace (?:undefined code \d+|sdk code (?:1|111222)): `), unproven}, // an internal error, a panic
 	{regexp.MustCompile(`^codespace [a-z0-9/_-]+ code \d+: `), certain},
+	{regexp.MustCompile(`: (?:authorization not found|unknown subspace|invalid height): unknown request$`), certain}, // of a REST server without gRPC
 	{regexp.MustCompile(`^decoding bech32 failed: |^hrp does not match bech32 prefix: |^(?:invalid evidence hash: )?encoding/hex: |^height must be greater than 0, but got `), certain},
 	{regexp.MustCompile(`either offset or key is expected, got both|^no delegation for \(address, validator\) tuple|^fee-grant not found`), certain},
 	{regexp.MustCompile(`^no query path provided|^expected second parameter to be either|^unknown query: \[|^path should be p2p filter|^proto: |^can't route a broadcast tx message`), certain},
@@ -53,7 +54,7 @@ var (
 
 // doubtOf classifies a refusal of an SDK node by its gRPC code and text. The text may contain a status that the module wrapped.
 func doubtOf(code codes.Code, text string) Doubt {
-	if parts := inRPC.FindStringSubmatch(text); parts != nil {
+	for parts := inRPC.FindStringSubmatch(text); parts != nil; parts = inRPC.FindStringSubmatch(text) {
 		code, text = CodeNamed(parts[1]), parts[2]
 	}
 	if searched, ok := strings.CutPrefix(text, "failed to search for txs: "); ok && doubtOfCall(searched) == certain {
