@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -209,44 +210,70 @@ func expectNoFault(t *testing.T, metrics *prometheus.Registry) {
 	}
 }
 
-// The recordings are from Cosmos SDK 0.53.4 at block 746.
+// The recordings are from Cosmos SDK 0.53.4 at block 746. The REST server of those whose names begin with nogrpc does not use gRPC.
 func TestRecordedRefusalsAreReadFromOneNode(t *testing.T) {
 	t.Parallel()
-	all := nodetest.Exchanges(t, "testdata/refusals.jsonl")
-	byTarget, probe := map[string]nodetest.Exchange{}, nodetest.REST(t, 746)
-	for _, x := range all {
-		byTarget[x.Method+x.Path+"?"+parsedQuery(x.Query)+x.Body] = x
+	withGRPC, without := newRefusing(t, true), newRefusing(t, false)
+	for _, x := range nodetest.Exchanges(t, "testdata/refusals.jsonl") {
+		s := withGRPC
+		if strings.HasPrefix(x.Name, "nogrpc_") {
+			s = without
+		}
+		t.Run(x.Name, func(t *testing.T) {
+			s.requests.Store(0)
+			got := recordedRequest{x}.send(t, s.server.URL)
+			expect.Equal(t, got.status, x.Status, "status")
+			expect.NoDiff(t, got.body, x.Raw, "body")
+			expect.Equal(t, s.requests.Load(), 1, "requests to nodes")
+			expectNoFault(t, s.metrics)
+			for _, h := range s.pool.Health() {
+				expect.Equal(t, h.LastError, "", "last error of %s", h.Name)
+			}
+		})
 	}
-	var requests atomic.Int64
+}
+
+// refusing is a server in front of two nodes that refuse requests as recorded.
+type refusing struct {
+	server   *httptest.Server
+	pool     *node.Pool
+	metrics  *prometheus.Registry
+	requests atomic.Int64 // to both nodes, without those of the pool
+}
+
+func newRefusing(t *testing.T, usesGRPC bool) *refusing {
+	t.Helper()
+	s := &refusing{metrics: prometheus.NewRegistry()}
+	byTarget, probe := map[string]nodetest.Exchange{}, nodetest.REST(t, 746)
+	for _, x := range nodetest.Exchanges(t, "testdata/refusals.jsonl") {
+		if usesGRPC != strings.HasPrefix(x.Name, "nogrpc_") {
+			byTarget[x.Method+x.Path+"?"+parsedQuery(x.Query)+x.Body] = x
+		}
+	}
 	recorded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		x, known := byTarget[r.Method+r.URL.EscapedPath()+"?"+parsedQuery(r.URL.RawQuery)+string(body)]
-		if !known {
+		switch {
+		case known:
+			s.requests.Add(1)
+			for name, value := range x.Answer {
+				w.Header().Set(name, value)
+			}
+			w.WriteHeader(x.Status)
+			_, _ = io.WriteString(w, x.Raw)
+		case usesGRPC:
 			probe.Config.Handler.ServeHTTP(w, r)
-			return
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Grpc-Metadata-X-Cosmos-Block-Height", cmp.Or(r.Header.Get("X-Cosmos-Block-Height"), "746"))
+			_, _ = io.WriteString(w, `{"params":{}}`)
 		}
-		requests.Add(1)
-		for name, value := range x.Answer {
-			w.Header().Set(name, value)
-		}
-		w.WriteHeader(x.Status)
-		_, _ = io.WriteString(w, x.Raw)
 	}))
 	t.Cleanup(recorded.Close)
-	metrics := prometheus.NewRegistry()
-	pool := nodetest.Run(t, node.Options{Endpoints: []node.Endpoint{{REST: recorded.URL}, {REST: recorded.URL}}}, 746)
-	server := httptest.NewServer(expect.Value(proxy.New(sdkOptions(t, pool, metrics)))(t))
-	t.Cleanup(server.Close)
-	for _, x := range all {
-		t.Run(x.Name, func(t *testing.T) {
-			requests.Store(0)
-			got := recordedRequest{x}.send(t, server.URL)
-			expect.Equal(t, got.status, x.Status, "status")
-			expect.NoDiff(t, got.body, x.Raw, "body")
-			expect.Equal(t, requests.Load(), 1, "requests to nodes")
-			expectNoFault(t, metrics)
-		})
-	}
+	s.pool = nodetest.Run(t, node.Options{Endpoints: []node.Endpoint{{REST: recorded.URL}, {REST: recorded.URL}}}, 746)
+	s.server = httptest.NewServer(expect.Value(proxy.New(sdkOptions(t, s.pool, s.metrics)))(t))
+	t.Cleanup(s.server.Close)
+	return s
 }
 
 // parsedQuery returns a query in canonical form.
