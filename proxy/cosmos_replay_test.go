@@ -1,18 +1,23 @@
 package proxy_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/story"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -23,9 +28,10 @@ import (
 // sdkService is a server in front of a simulated SDK chain whose blocks the test creates.
 type sdkService struct {
 	*devnet.Devnet
-	pool   *node.Pool
-	proxy  *proxy.Server
-	server *httptest.Server
+	metrics *prometheus.Registry
+	pool    *node.Pool
+	proxy   *proxy.Server
+	server  *httptest.Server
 }
 
 // nodeTimeout is a timeout of node requests that no test exceeds.
@@ -48,9 +54,9 @@ func simulate(t *testing.T, dialect node.Dialect, o devnet.Options, timeout time
 // newSDK starts an sdkService. change may change the options of the server; nil changes nothing.
 func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkService {
 	t.Helper()
-	s := &sdkService{}
+	s := &sdkService{metrics: prometheus.NewRegistry()}
 	s.Devnet, s.pool = simulate(t, node.Cosmos, d, nodeTimeout)
-	o := proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: s.pool}, Dialect: node.Cosmos, Posts: blocks.Posts{Rate: 1000, Burst: 1000}}
+	o := sdkOptions(t, s.pool, s.metrics)
 	if change != nil {
 		change(&o)
 	}
@@ -59,6 +65,15 @@ func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkSer
 	t.Cleanup(s.server.Close)
 	expect.NoError(t, s.pool.WaitHeight(t.Context(), s.Height()))
 	return s
+}
+
+// sdkOptions returns the options of a server in front of SDK nodes.
+func sdkOptions(t *testing.T, pool *node.Pool, metrics *prometheus.Registry) proxy.Options {
+	t.Helper()
+	return proxy.Options{
+		Cache: newCache(t, nil), Chain: story.Options{Nodes: pool}, Dialect: node.Cosmos, Posts: blocks.Posts{Rate: 1000, Burst: 1000},
+		Web: web.Options{Registerer: metrics},
+	}
 }
 
 // recordedRequest is a recorded request, or one of the same form.
@@ -163,6 +178,7 @@ func TestSDKRequestsAreAnsweredAsRecorded(t *testing.T) {
 func (x recordedRequest) check(t *testing.T, s *sdkService) {
 	t.Helper()
 	got := x.send(t, s.server.URL)
+	expectNoFault(t, s.metrics)
 	if want, ok := deviations[x.Name]; ok {
 		if got.status != want.status {
 			t.Errorf("status = %d %s, want %d, because %s", got.status, got.body, want.status, want.why)
@@ -184,4 +200,84 @@ func (x recordedRequest) check(t *testing.T, s *sdkService) {
 		want = x.send(t, s.NodeURL()).body
 	}
 	expect.NoDiff(t, got.body, want, "body")
+}
+
+// expectNoFault fails the test if a request counts as a failure of the server.
+func expectNoFault(t *testing.T, metrics *prometheus.Registry) {
+	t.Helper()
+	if failed := expect.Metric(t, metrics, "tipcache_proxy_requests_total", "server"); failed > 0 {
+		t.Errorf("%g requests count as failures of the server, want none", failed)
+	}
+}
+
+// The recordings are from Cosmos SDK 0.53.4 at block 746. The REST server of those whose names begin with nogrpc does not use gRPC.
+func TestRecordedRefusalsAreReadFromOneNode(t *testing.T) {
+	t.Parallel()
+	withGRPC, without := newRefusing(t, true), newRefusing(t, false)
+	for _, x := range nodetest.Exchanges(t, "testdata/refusals.jsonl") {
+		s := withGRPC
+		if strings.HasPrefix(x.Name, "nogrpc_") {
+			s = without
+		}
+		t.Run(x.Name, func(t *testing.T) {
+			s.requests.Store(0)
+			got := recordedRequest{x}.send(t, s.server.URL)
+			expect.Equal(t, got.status, x.Status, "status")
+			expect.NoDiff(t, got.body, x.Raw, "body")
+			expect.Equal(t, s.requests.Load(), 1, "requests to nodes")
+			expectNoFault(t, s.metrics)
+			for _, h := range s.pool.Health() {
+				expect.Equal(t, h.LastError, "", "last error of %s", h.Name)
+			}
+		})
+	}
+}
+
+// refusing is a server in front of two nodes that refuse requests as recorded.
+type refusing struct {
+	server   *httptest.Server
+	pool     *node.Pool
+	metrics  *prometheus.Registry
+	requests atomic.Int64 // to both nodes, without those of the pool
+}
+
+func newRefusing(t *testing.T, usesGRPC bool) *refusing {
+	t.Helper()
+	s := &refusing{metrics: prometheus.NewRegistry()}
+	byTarget, probe := map[string]nodetest.Exchange{}, nodetest.REST(t, 746)
+	for _, x := range nodetest.Exchanges(t, "testdata/refusals.jsonl") {
+		if usesGRPC != strings.HasPrefix(x.Name, "nogrpc_") {
+			byTarget[x.Method+x.Path+"?"+parsedQuery(x.Query)+x.Body] = x
+		}
+	}
+	recorded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		x, known := byTarget[r.Method+r.URL.EscapedPath()+"?"+parsedQuery(r.URL.RawQuery)+string(body)]
+		switch {
+		case known:
+			s.requests.Add(1)
+			for name, value := range x.Answer {
+				w.Header().Set(name, value)
+			}
+			w.WriteHeader(x.Status)
+			_, _ = io.WriteString(w, x.Raw)
+		case usesGRPC:
+			probe.Config.Handler.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Grpc-Metadata-X-Cosmos-Block-Height", cmp.Or(r.Header.Get("X-Cosmos-Block-Height"), "746"))
+			_, _ = io.WriteString(w, `{"params":{}}`)
+		}
+	}))
+	t.Cleanup(recorded.Close)
+	s.pool = nodetest.Run(t, node.Options{Endpoints: []node.Endpoint{{REST: recorded.URL}, {REST: recorded.URL}}}, 746)
+	s.server = httptest.NewServer(expect.Value(proxy.New(sdkOptions(t, s.pool, s.metrics)))(t))
+	t.Cleanup(s.server.Close)
+	return s
+}
+
+// parsedQuery returns a query in canonical form.
+func parsedQuery(query string) string {
+	values, _ := url.ParseQuery(query)
+	return values.Encode()
 }

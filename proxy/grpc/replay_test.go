@@ -31,6 +31,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
+// twoNodes returns a pool of two nodes that answer as n does.
+func twoNodes(t testing.TB, n *recordedNode) *node.Pool {
+	t.Helper()
+	one := node.Endpoint{REST: n.rest.URL, Comet: n.rpc.URL, GRPC: n.addr}
+	pool := nodetest.Run(t, node.Options{Endpoints: []node.Endpoint{one, one}}, 746)
+	expect.Eventually(t, "both nodes' gRPC is connected", func() bool {
+		return !slices.ContainsFunc(pool.Health(), func(h node.Health) bool { return h.GRPC != "ok" || h.Unseen })
+	})
+	return pool
+}
+
 // largestMessage is the largest message that the servers accept, in bytes.
 const largestMessage = 10 << 20
 
@@ -199,14 +210,21 @@ func needsGRPC(name string) bool {
 
 func TestRecordedExchangesAreAnsweredAsByTheNode(t *testing.T) {
 	n := newRecordedNode(t)
-	d := open(t, n, true)
+	d := open(t, n, true, func(s *setup) { s.blocks.Nodes = twoNodes(t, n) })
 	for _, x := range nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl") {
 		t.Run(x.Name, func(t *testing.T) {
 			base := "http://" + d.addr
 			if x.Web {
 				base = d.web.URL
 			}
+			before := n.requests("gRPC " + x.Path)
 			resp, body := x.send(t, base)
+			if failed := expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "server"); failed > 0 {
+				t.Errorf("%g requests count as failures of the server, want none", failed)
+			}
+			if asked := n.requests("gRPC "+x.Path) - before; asked > 1 && strings.HasPrefix(x.Name, "refused_") {
+				t.Errorf("requests to nodes = %d, want 1", asked)
+			}
 			if _, deviates := deviations[x.Name]; !deviates {
 				x.compare(t, resp, body)
 			}

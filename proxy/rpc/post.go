@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -71,8 +72,11 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 	}
 	err := k.answerOnly(c, rec)
 	if err == nil {
-		k.remember(rec, body)
-		err = k.send(c, rec, call.ID, http.StatusOK, "")
+		status, id := headOf(k.member, call.ID)
+		if status == http.StatusOK {
+			k.remember(rec, body)
+		}
+		err = k.send(c, rec, id, status, "")
 	}
 	if err == nil {
 		return nil
@@ -83,6 +87,33 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 		return nil
 	}
 	return f
+}
+
+// unreadErrors are the beginnings of a node's errors for a call whose handler has panicked, or whose body it has not read, with the
+// status and id that the node sends.
+var unreadErrors = []struct {
+	member []byte
+	status int
+	id     json.RawMessage
+}{
+	{beginning(jsonrpc.InternalError, "runtime error: "), http.StatusInternalServerError, jsonrpc.NoID},
+	{beginning(jsonrpc.InternalError, "reflect: Call "), http.StatusInternalServerError, jsonrpc.NoID},
+	{beginning(jsonrpc.InvalidRequest, "error reading request body: http: request body too large"), http.StatusBadRequest, nil},
+}
+
+// beginning returns an error member without its end.
+func beginning(code jsonrpc.Code, data string) []byte {
+	return bytes.TrimSuffix(jsonrpc.Error(code, data), []byte(`"}`))
+}
+
+// headOf returns the status and the id of a node's response to a single call by POST.
+func headOf(member []byte, id json.RawMessage) (int, json.RawMessage) {
+	for _, e := range unreadErrors {
+		if bytes.HasPrefix(member, e.member) {
+			return e.status, e.id
+		}
+	}
+	return http.StatusOK, id
 }
 
 // answerOnly answers the only call of a request, if the client may make it.

@@ -47,6 +47,7 @@ func exchanges(t testing.TB) []exchange {
 type recordedNode struct {
 	rpc, rest *httptest.Server
 	targets   map[string]exchange
+	unread    map[string]exchange // calls by POST that are not answered with their id, by callKey
 
 	mu       sync.Mutex
 	calls    map[string]string // member by callKey
@@ -58,7 +59,7 @@ type recordedNode struct {
 }
 
 func newRecordedNode(t testing.TB) *recordedNode {
-	n := &recordedNode{calls: map[string]string{}, targets: map[string]exchange{}}
+	n := &recordedNode{calls: map[string]string{}, targets: map[string]exchange{}, unread: map[string]exchange{}}
 	all := exchanges(t)
 	slices.SortStableFunc(all, func(a, b exchange) int { return strings.Compare(a.Path, b.Path) }) // calls by POST come first
 	for _, x := range all {
@@ -97,7 +98,9 @@ func (n *recordedNode) record(x exchange) {
 	var batch []call
 	var answers []json.RawMessage
 	if json.Unmarshal([]byte(x.Body), &one) == nil && one.ID != nil {
-		n.answer(one.Method, one.Params, x.Answer)
+		if n.answer(one.Method, one.Params, x.Answer); x.Status != http.StatusOK && strings.HasPrefix(x.Name, "refused_") {
+			n.unread[callKey(one.Method, one.Params)] = x
+		}
 	}
 	if json.Unmarshal([]byte(x.Body), &batch) != nil || json.Unmarshal([]byte(x.Answer), &answers) != nil {
 		return
@@ -209,6 +212,11 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	if silent {
 		panic(http.ErrAbortHandler)
 	}
+	if x, unread := n.unread[key]; unread {
+		w.WriteHeader(x.Status)
+		_, _ = io.WriteString(w, x.Answer)
+		return
+	}
 	if !known {
 		member = fmt.Sprintf(`"error":{"code":-32602,"message":"not recorded","data":%q}`, key)
 	}
@@ -216,6 +224,9 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 }
 
 func (n *recordedNode) serveTarget(w http.ResponseWriter, r *http.Request) {
+	n.mu.Lock()
+	n.order = append(n.order, r.URL.RequestURI())
+	n.mu.Unlock()
 	if x, known := n.targets[r.URL.Path+"?"+r.URL.Query().Encode()]; known {
 		w.Header().Set("Content-Type", x.Type)
 		w.WriteHeader(x.Status)
@@ -237,6 +248,15 @@ func (n *recordedNode) silence() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.silent = true
+}
+
+// countRequests returns the number of requests by callKey or by target.
+func (n *recordedNode) countRequests() map[string]int {
+	counts := map[string]int{}
+	for _, request := range n.callsOf("") {
+		counts[request]++
+	}
+	return counts
 }
 
 // countCalls returns the number of calls by POST whose key has a prefix.
@@ -309,11 +329,32 @@ var exceptions = map[string]string{
 	"id_float":      "an id is returned as the client wrote it",
 }
 
+// perNode are the parts of answers that other nodes may contradict: those about methods, and those of a node that is starting.
+var perNode = []string{"unknown query path", "invalid memory address"}
+
 func TestRecordedExchangesGetNodesAnswers(t *testing.T) {
-	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
+	n := newRecordedNode(t)
+	metrics := prometheus.NewRegistry()
+	pool := nodetest.Run(t, node.Options{
+		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}, {REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, Queue: time.Minute, Timeout: time.Minute,
+	}, 746)
+	c := expect.Value(cache.New(cache.Options{}))(t)
+	t.Cleanup(func() { _ = c.Close() })
+	server := newHandlerOf(t, pool, metrics, c, rpc.Options{})
+	failed := 0.0
 	for _, x := range exchanges(t) {
 		t.Run(x.Name, func(t *testing.T) {
+			before := n.countRequests()
 			status, typ, body := x.send(t, server.URL)
+			if now := expect.Metric(t, metrics, "tipcache_proxy_requests_total", "server"); now > failed {
+				failed = now
+				t.Error("the exchange counts as a failure of the server")
+			}
+			for request, count := range n.countRequests() {
+				if count > before[request]+1 && strings.HasPrefix(x.Name, "refused_") && !slices.ContainsFunc(perNode, func(part string) bool { return strings.Contains(x.Answer, part) }) {
+					t.Errorf("%s was sent %d times, want once", request, count-before[request])
+				}
+			}
 			if why := exceptions[x.Name]; why != "" {
 				return
 			}

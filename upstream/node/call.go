@@ -50,11 +50,23 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	a := &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Body: member("result", reply.Result)}
 	if r.Call.Method == queryMethod {
 		a.readState(reply.Result, r.sentHeight(height))
+		if r.Unpinned {
+			a.blameBlock(r.Call.Block, height)
+		}
+		if a.Height == invalidHeight && r.Unpinned && r.Call.names(gjson.GetBytes(reply.Result, "response.height").Str) {
+			a.Height = 0
+		}
 	}
 	if a.Reason != OK && a.Reason != Refused && comet.IsShutdownError(a.Text) { // if the reason is Refused, a contract may have chosen the text
 		return nil, upstream.Silence(nodeName, errors.New(a.Text))
 	}
 	return a, nil
+}
+
+// names reports whether the parameters of abci_query have a height, which some paths repeat in their responses, whatever it is.
+func (c *Call) names(height string) bool {
+	params := gjson.GetManyBytes(c.Params(0), "height", "2")
+	return params[0].String() == height || params[1].String() == height
 }
 
 // uriID is the id in CometBFT's replies to URIs.
@@ -138,6 +150,9 @@ func isFromComet(rpcError []byte) bool {
 // tooLargeBody is the text of CometBFT for a body above its limit, which it does not read. So the error has no id.
 const tooLargeBody = "error reading request body: http: request body too large"
 
+// panicID is the id of CometBFT's error for a call whose handler has panicked.
+const panicID = uriID
+
 // refusedCall interprets an error of the RPC. block is the block named in the call, or 0. A block above the tip is the
 // client's mistake.
 func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, error) {
@@ -145,18 +160,26 @@ func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, e
 	switch {
 	case comet.IsShutdownError(text):
 		return nil, upstream.Silence(nodeName, errors.New(text))
-	case !reply.Answers() && text != tooLargeBody, !isFromComet(reply.Error):
+	case !reply.Answers() && text != tooLargeBody && string(reply.ID) != panicID, !isFromComet(reply.Error):
 		return nil, e.gatewayCall(reply)
 	}
 	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Body: member("error", reply.Error), Text: text}
 	var known bool
-	if a.Reason, known = classify(cometRPC, text, 0); !known || (a.Reason == FutureHeight || a.Reason == Pruned) && (block == 0 || block > tip) {
+	if a.Reason, known = classify(cometRPC, text, 0); !known {
 		a.Reason = BadInput
 	}
-	if noIndex.MatchString(text) {
+	a.blameBlock(block, tip)
+	if noIndex.MatchString(text) || nilPanic.MatchString(text) {
 		a.Doubt = unproven
 	}
 	return a, nil
+}
+
+// blameBlock makes the refusal of a block that the chain does not have bad input. block is the one named in the call, or 0.
+func (a *Answer) blameBlock(block, tip int64) {
+	if (a.Reason == FutureHeight || a.Reason == Pruned) && (block == 0 || block > tip) {
+		a.Reason = BadInput
+	}
 }
 
 func (e *endpoint) gatewayCall(reply *comet.Reply) error {

@@ -86,7 +86,7 @@ func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a 
 	case height == 0 && e.client.isParent.Load(): // Fetch reads the parent again, at a height
 		return a, nil
 	case height == 0 && a.Reason == Ambiguous:
-		return nil, badAnswer(ErrNoLatest)
+		return e.checkLatest(ctx, r, a)
 	case height == 0 || !e.snapshot().withoutGRPC && a.Reason != Ambiguous:
 		return a, nil
 	case a.Reason == NotFound || a.Reason == BadInput && a.NodeStatus != http.StatusNotImplemented: // without gRPC: an error of the state
@@ -103,6 +103,20 @@ func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a 
 		}
 	}
 	return e.locate(ctx, height, a)
+}
+
+// checkLatest handles an error of an unpinned request. Without gRPC no error has a height, so it is the request's unless the
+// node cannot read its latest block.
+func (e *endpoint) checkLatest(ctx context.Context, r Request, a *Answer) (*Answer, error) {
+	if r.Path != e.client.protocol.probe && e.snapshot().withoutGRPC {
+		if readable, err := e.readable(ctx, 0); err != nil {
+			return nil, err
+		} else if readable {
+			a.Reason = BadInput
+			return a, nil
+		}
+	}
+	return nil, badAnswer(ErrNoLatest)
 }
 
 // retry handles an error at a readable height. Without gRPC it is an error of the state. With gRPC, the block may have

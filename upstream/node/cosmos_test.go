@@ -97,6 +97,20 @@ func TestSDKErrorsAreClassifiedWithoutTheirText(t *testing.T) {
 	}
 }
 
+func TestUnpinnedErrorWithoutGRPCIsCausedByTheRequest(t *testing.T) {
+	p, d := sdkPool(t, devnet.Options{NoGRPC: true}, true)
+	search := Request{Path: "/cosmos/tx/v1beta1/txs", Height: AtTip, Unpinned: true}
+	a, err := p.Fetch(t.Context(), search)
+	if err != nil || a.Reason != BadInput || a.NodeStatus != http.StatusInternalServerError {
+		t.Errorf("search without a query = %+v, %v; want bad input with status 500", a, err)
+	}
+	expect.Equal(t, p.Health()[0].LastError, "", "last error of the node")
+	d.Node().Restart()
+	if a, err = p.Fetch(t.Context(), search); !errors.Is(err, ErrNoLatest) {
+		t.Errorf("search after a restart = %+v, %v; want %v", a, err, ErrNoLatest)
+	}
+}
+
 func TestStartingSDKNodeIsReadAtHeights(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, true)
 	d.Node().Restart()

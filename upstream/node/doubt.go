@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 )
@@ -37,19 +38,28 @@ var refusalTexts = []struct {
 	{regexp.MustCompile(`context (?:canceled|deadline exceeded)|Cache error: |(?:leveldb|pebble): closed|too many open files|no space left on device`), ownLimit},
 	{regexp.MustCompile(`^codespace (?:undefined code \d+|sdk code (?:1|111222)): `), unproven}, // an internal error, a panic
 	{regexp.MustCompile(`^codespace [a-z0-9/_-]+ code \d+: `), certain},
-	{regexp.MustCompile(`^decoding bech32 failed: |^(?:invalid evidence hash: )?encoding/hex: |^height must be greater than 0, but got `), certain},
+	{regexp.MustCompile(`: (?:authorization not found|unknown subspace|invalid height): unknown request$`), certain}, // of a REST server without gRPC
+	{regexp.MustCompile(`^decoding bech32 failed: |^hrp does not match bech32 prefix: |^(?:invalid evidence hash: )?encoding/hex: |^height must be greater than 0, but got `), certain},
 	{regexp.MustCompile(`either offset or key is expected, got both|^no delegation for \(address, validator\) tuple|^fee-grant not found`), certain},
-	{regexp.MustCompile(`^query cannot be empty|^failed to search for txs: (?:offset \d+: |page should be within )`), certain},
+	{regexp.MustCompile(`^no query path provided|^expected second parameter to be either|^unknown query: \[|^path should be p2p filter|^proto: |^can't route a broadcast tx message`), certain},
+	{regexp.MustCompile(`^query cannot be empty|^page should be within |^runtime error: makeslice: |^empty address (?:string|bytes) is not allowed|^prefixIterator invalid, `), certain},
 	{regexp.MustCompile(`^grpc: (?:error unmarshalling request: |compressed flag set )|^(?:unexpected )?EOF$|^malformed (?:method name|grpc-timeout): `), certain},
 }
 
 var (
+	nilPanic  = regexp.MustCompile(`^runtime error: invalid memory address`) // also of a node that is starting
 	sizeLimit = regexp.MustCompile(`message (?:after decompression )?larger than max`)
 	noIndex   = regexp.MustCompile(`(?:block|transaction) indexing is disabled`)
 )
 
-// doubtOf classifies a refusal of an SDK node by its gRPC code and text.
+// doubtOf classifies a refusal of an SDK node by its gRPC code and text. The text may contain a status that the module wrapped.
 func doubtOf(code codes.Code, text string) Doubt {
+	for parts := inRPC.FindStringSubmatch(text); parts != nil; parts = inRPC.FindStringSubmatch(text) {
+		code, text = CodeNamed(parts[1]), parts[2]
+	}
+	if searched, ok := strings.CutPrefix(text, "failed to search for txs: "); ok && doubtOfCall(searched) == certain {
+		return certain
+	}
 	if d, ok := refusalCodes[code]; ok {
 		return d
 	}
@@ -57,6 +67,15 @@ func doubtOf(code codes.Code, text string) Doubt {
 		if row.text.MatchString(text) {
 			return row.doubt
 		}
+	}
+	return unproven
+}
+
+// doubtOfCall classifies the error of an RPC call, which the REST and gRPC servers of the SDK repeat for searches.
+func doubtOfCall(text string) Doubt {
+	reason, known := classify(cometRPC, text, 0)
+	if known && reason == BadInput && !noIndex.MatchString(text) && !nilPanic.MatchString(text) {
+		return certain
 	}
 	return unproven
 }
@@ -72,18 +91,16 @@ const (
 	noneCodespace = "undefined"
 )
 
-// inRPC matches a gRPC status in the log of abci_query.
+// inRPC matches a gRPC status in a text, such as the log of abci_query.
 var inRPC = regexp.MustCompile(`(?s)^rpc error: code = (\w+) desc = (.*)$`)
 
 // doubtOfLog classifies a refusal of abci_query.
 func doubtOfLog(codespace string, code int64, log string) Doubt {
 	converted := slices.Contains([]int64{codeInternal, codeUnknown, codeInvalid, codeOfPanic}, code) && codespace == sdkCodespace
-	switch parts := inRPC.FindStringSubmatch(log); {
-	case parts != nil:
-		return doubtOf(CodeNamed(parts[1]), parts[2])
+	switch {
 	case codespace == sdkCodespace && code == codeOutOfGas:
 		return ownLimit
-	case converted, codespace == noneCodespace:
+	case converted, codespace == noneCodespace, inRPC.MatchString(log):
 		return doubtOf(codes.Unknown, log)
 	default:
 		return certain

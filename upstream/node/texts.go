@@ -48,7 +48,8 @@ var errorTexts = []struct {
 	{cometRPC, regexp.MustCompile(`^page should be within \[1, \d+\] range, given|order_by`), BadInput},
 	{cometRPC, regexp.MustCompile(`^(?:block|transaction) indexing is disabled$`), BadInput},
 	{cometRPC, regexp.MustCompile(`^maximum query length exceeded|^failed to parse query|^offset \d+: |^compile |parse error near|^query cannot be empty`), BadInput},
-	{cometRPC, regexp.MustCompile(`^error during (?:searching for a hash in|parsing conditions from) the query`), BadInput},
+	{cometRPC, regexp.MustCompile(`^error during (?:searching for a hash in|parsing conditions from) the query|^error while retrieving the result: transaction hash cannot be empty`), BadInput},
+	{cometRPC, regexp.MustCompile(`^runtime error: |^reflect: Call `), BadInput},                    // a panic because of the parameters, such as /block?height="
 	{cometRPC, regexp.MustCompile(`^error converting (?:json|http) params to arguments`), BadInput}, // over WebSocket, or in other versions
 	{cometRPC, regexp.MustCompile(`^[Tt]x (?:too large|already exists in cache)|^tx pre check: |^(?:no evidence was provided|evidence\.ValidateBasic failed|failed to add evidence)`), BadInput},
 	{cometRPC, regexp.MustCompile(`^mempool is |^broadcast confirmation not received|^timed out waiting for tx|^error on broadcastTxCommit|^max_subscription`), BadInput},

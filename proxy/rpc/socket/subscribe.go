@@ -1,7 +1,6 @@
 package socket
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,20 +41,23 @@ var (
 )
 
 func (c *conn) changeSubscription(r jsonrpc.Call) error {
-	if r.Method == "unsubscribe_all" {
-		return c.subscriber.UnsubscribeAll()
+	var names []string
+	if r.Method != "unsubscribe_all" {
+		names = []string{"query"}
 	}
-	if r.Params == nil {
+	if r.Params == nil && names != nil {
 		return errTooFew
 	}
 	if len(r.Params) > maxParams {
 		return errLongParams
 	}
-	query, err := parseQuery(r.Params)
-	if err != nil {
+	query, err := parseQuery(r.Params, names)
+	switch {
+	case err != nil:
 		return fmt.Errorf("error converting json params to arguments: %w", err)
-	}
-	if r.Method == "unsubscribe" {
+	case r.Method == "unsubscribe_all":
+		return c.subscriber.UnsubscribeAll()
+	case r.Method == "unsubscribe":
 		return c.subscriber.Unsubscribe(query)
 	}
 	if len(r.ID) > maxID {
@@ -81,25 +83,28 @@ func (c *conn) writeEvents() {
 	}
 }
 
-// parseQuery parses the single parameter of subscribe and unsubscribe, by name or in a list. Its error is the
-// node's.
-func parseQuery(params json.RawMessage) (query string, err error) {
+// parseQuery parses the parameter of subscribe and unsubscribe, by name or in a list. names has the names of all parameters of
+// the method. Its error is the node's.
+func parseQuery(params json.RawMessage, names []string) (query string, err error) {
+	if params == nil {
+		return "", nil
+	}
 	var value json.RawMessage
-	if bytes.HasPrefix(bytes.TrimSpace(params), []byte("[")) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(params, &members) == nil {
+		value = members["query"]
+	} else {
 		var list []json.RawMessage
 		switch err = json.Unmarshal(params, &list); {
 		case err != nil:
-			return "", err
-		case len(list) != 1:
-			return "", fmt.Errorf("expected 1 parameters ([query]), got %d (%v)", len(list), list)
+			return "", fmt.Errorf("unknown type for JSON params: %w. Expected map or array", err)
+		case len(list) != len(names):
+			return "", fmt.Errorf("expected %d parameters (%v), got %d (%v)", len(names), names, len(list), list)
+		case len(list) > 0:
+			value = list[0]
 		}
-		value = list[0]
-	} else {
-		var members map[string]json.RawMessage
-		err = json.Unmarshal(params, &members)
-		value = members["query"]
 	}
-	if err == nil && value != nil {
+	if value != nil && names != nil {
 		err = json.Unmarshal(value, &query)
 	}
 	return query, err
