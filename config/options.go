@@ -160,6 +160,7 @@ func (c Config) ProxyOptions() proxy.Options {
 		Dialect: node.Dialect(c.Chain.Dialect),
 		Web: web.Options{
 			RequestTimeout: public.Request,
+			LargestBody:    grpc.LargestBody(int64(c.Chain.MaxTxBytes)),
 			PublicURL:      pages.PublicURL,
 			CORSOrigins:    public.CORSOrigins,
 			SessionCookie:  public.SessionCookie,

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"maps"
+	"net/netip"
 	"reflect"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -42,6 +44,32 @@ func TestReferenceShowsDefaultsOfServe(t *testing.T) {
 	}
 }
 
+// Before, bodies of one client could use nearly all of a small memory, and others got no stream.
+func TestBodiesOfOneClientLeaveMemoryForOthers(t *testing.T) {
+	for memory, want := range map[int64]int{32 << 20: 6 << 20, 256 << 20: 16 << 20} {
+		c := expect.Value(cache.New(cache.Options{MemoryBytes: memory}))(t)
+		defer c.Close()
+		s := web.New(config.Default().ProxyOptions().Web, c)
+		bodiesOf := func(address string) (held int) {
+			for ; held < int(memory); held += 64 << 10 {
+				if s.HoldBody(&limits.Client{Address: netip.MustParseAddr(address)}).Take(64<<10) != nil {
+					break
+				}
+			}
+			return held
+		}
+		if held := bodiesOf("192.0.2.1"); held < 4<<20 || held > want {
+			t.Errorf("cache.memory of %d: bodies of the first client = %d bytes, want 4 MiB to %d", memory, held, want)
+		}
+		if held := bodiesOf("192.0.2.2"); held < 2<<20 {
+			t.Errorf("cache.memory of %d: bodies of the second client = %d bytes, want at least 2 MiB", memory, held)
+		}
+		if _, err := s.HoldStream(4 << 20); err != nil {
+			t.Errorf("cache.memory of %d: HoldStream = %v, want nil", memory, err)
+		}
+	}
+}
+
 // withoutWrite clears Write, which http.request sets.
 func withoutWrite(o stream.Options) stream.Options {
 	o.Write = 0
@@ -69,7 +97,7 @@ func settings(options any) map[string]any {
 			set[name] = field.Interface()
 		}
 	}
-	for _, own := range []string{"Endpoints", "Network", "Chain", "SharedLimits"} { // no defaults of a package
+	for _, own := range []string{"Endpoints", "Network", "Chain", "SharedLimits", "LargestBody"} { // no defaults of a package
 		delete(set, own)
 	}
 	return set

@@ -137,7 +137,7 @@ func TestConnectionIsIdleWithoutRequestsAndWrites(t *testing.T) {
 
 func TestResponseReservesMemoryUntilItIsRead(t *testing.T) {
 	memory := account.New(1<<20, nil)
-	m := conn.NewMemory(memory, limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil))
+	m := conn.NewMemory(memory, conn.LargestBody, limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil))
 	c := conn.New(&sink{}, nil, memory, nil)
 	r := httptest.NewRequestWithContext(conn.Context(t.Context(), c), http.MethodGet, "/", nil)
 	for size, want := range map[int]int64{conn.MaxUncounted: 0, conn.MaxUncounted + 1: conn.MaxUncounted + 1} {

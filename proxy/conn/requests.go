@@ -11,11 +11,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// LargestBody is the maximum length of a request body, in bytes.
+// LargestBody is the maximum length of a request body, in bytes, whatever the settings are.
 const LargestBody = 14 << 20
 
 // maxBodies is the maximum memory of all request bodies, in bytes. NewMemory reduces it to half of the account, but not
-// below LargestBody.
+// below the largest body.
 const maxBodies = 32 << 20
 
 // Memory reserves memory for request bodies, streams and unread responses.
@@ -27,13 +27,13 @@ type Memory struct {
 }
 
 // NewMemory returns the memory within an account; nil means no limit. While more than half of the memory for request
-// bodies is in use, a client can use at most LargestBody.
-func NewMemory(a *account.Account, admission *limits.Admission) *Memory {
+// bodies is in use, a client can use at most half of it, or one body of largest bytes.
+func NewMemory(a *account.Account, largest int64, admission *limits.Admission) *Memory {
 	most := int64(maxBodies)
 	if a != nil {
-		most = max(min(most, a.Limit()/2), LargestBody)
+		most = max(min(most, a.Limit()/2), largest)
 	}
-	part := func() *account.Part { return a.Part(account.Requests, most, LargestBody) }
+	part := func() *account.Part { return a.Part(account.Requests, most, max(most/2, largest)) }
 	return &Memory{a, part(), part(), admission}
 }
 

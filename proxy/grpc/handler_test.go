@@ -227,6 +227,17 @@ func TestRPCAnswersWhileGRPCOfNodeIsDown(t *testing.T) {
 	n.expectRequests(t, path, 0, 1)
 }
 
+func TestMethodThatTheRPCLacksIsUnavailableWhileGRPCOfNodeIsDown(t *testing.T) {
+	n := newRecordedNode(t)
+	d := open(t, n, true)
+	n.server.Stop()
+	const path = "/cosmos.bank.v1beta1.Query/OnlyByGRPC"
+	n.change(func() {
+		n.byRPC[callKey(path, "")] = `{"response":{"code":6,"log":"unknown query path: unknown request","codespace":"sdk"}}`
+	})
+	invoke(t.Context(), d.dial(t), path, "").expectCode(t, codes.Unavailable, "method that only gRPC has")
+}
+
 func TestGRPCAnswersWhileRPCOfNodeIsDown(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)

@@ -100,10 +100,13 @@ type webStream struct {
 	deadline func(start time.Time) time.Time
 }
 
-// readBody reads the body, which may be as long as the largest message in base64, up to the limit for all bodies.
+// LargestBody returns the maximum length of a body with a message of at most the given bytes: that of its base64, up to the limit
+// for all bodies.
+func LargestBody(message int64) int64 { return min((message+frameHead)/3*4+8, conn.LargestBody) }
+
 func (s *webStream) readBody(r *http.Request, held *conn.RequestBody) {
 	s.held = held
-	s.body, s.refusal = held.ReadRequest(s.w, r, min((s.most+frameHead)/3*4+8, conn.LargestBody))
+	s.body, s.refusal = held.ReadRequest(s.w, r, LargestBody(s.most))
 	if s.refusal == nil && s.text {
 		s.body, s.refusal = decodeText(s.body)
 	}

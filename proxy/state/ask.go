@@ -57,6 +57,7 @@ func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Tr
 		switch {
 		case err == nil && (a.Reason == node.Other || a.Unkept):
 			failed = cmp.Or(failed, a)
+		case err == nil && transport == RPC && (first != nil || failed != nil) && isUnrouted(a.Body): // the gRPC server, which failed, may have the method
 		case err == nil:
 			return a, nil
 		case ctx.Err() != nil || errors.Is(err, upstream.ErrYielded) || errors.Is(err, upstream.ErrBehind) || upstream.KindOf(err) == upstream.Overloaded,

@@ -34,7 +34,7 @@ func (o Options) Response(name, typ string, body []byte) (message []byte, st *st
 
 // bridge returns the answer of a method from the RPC's answer to abci_query. The kind of an error is in its text.
 func (o Options) bridge(name string, member []byte) (message []byte, st *status.Status, ran bool) {
-	_, value, _ := strings.Cut(string(member), ":")
+	value := memberValue(member)
 	r := gjson.Get(value, "response")
 	if !r.Exists() {
 		return nil, status.New(codes.Unknown, gjson.Get(value, "data").String()), false
@@ -52,6 +52,17 @@ func (o Options) bridge(name string, member []byte) (message []byte, st *status.
 	default:
 		return nil, statusFrom(r.Get("codespace").String(), code, log, ran), ran
 	}
+}
+
+// memberValue returns the value of a member of the RPC's response.
+func memberValue(member []byte) string {
+	_, value, _ := strings.Cut(string(member), ":")
+	return value
+}
+
+// isUnrouted reports whether an answer of the RPC says that the node does not have the method.
+func isUnrouted(member []byte) bool {
+	return gjson.Get(memberValue(member), "response.log").String() == unrouted
 }
 
 // unknownMethod returns the text of nodes for a method that they do not have. The RPC does not show whether it has the

@@ -46,6 +46,7 @@ type Options struct {
 	Lane Lane // nil disables the fast lane
 
 	RequestTimeout time.Duration // maximum time from the request's arrival to the response; default 15 s
+	LargestBody    int64         // maximum length of a request body in bytes; default conn.LargestBody
 
 	PublicURL     string   // scheme and host of the URLs in responses; "" takes both from the request
 	CORSOrigins   []string // origins whose pages may read responses, "*" for all or "none"; default "*"
@@ -101,7 +102,7 @@ func New(o Options, bodies *cache.Cache) *Stack {
 	if bodies != nil {
 		memory = bodies.Account()
 	}
-	s.Memory = conn.NewMemory(memory, s.Admission)
+	s.Memory = conn.NewMemory(memory, o.LargestBody, s.Admission)
 	if o.Lane != nil {
 		o.Lane.Use(s)
 	}
@@ -123,6 +124,7 @@ func (s *Stack) Logger() *slog.Logger { return s.o.Logger }
 // WithDefaults replaces zero values by defaults.
 func (o Options) WithDefaults() Options {
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 15*time.Second)
+	o.LargestBody = cmp.Or(o.LargestBody, conn.LargestBody)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if len(o.CORSOrigins) == 0 {
 		o.CORSOrigins = []string{anyOrigin}

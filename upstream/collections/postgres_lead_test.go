@@ -15,6 +15,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -27,8 +28,11 @@ type pooler struct {
 	mu     sync.Mutex // held during a transaction
 }
 
-// poolTransactions returns the URL of the same database behind a pooler in transaction mode.
-func poolTransactions(t *testing.T, database string) string {
+// unprepared makes connections prepare no statements.
+const unprepared = "&default_query_exec_mode=exec"
+
+// poolTransactions returns the URL of the same database behind a pooler in transaction mode, with more parameters.
+func poolTransactions(t *testing.T, database, parameters string) string {
 	t.Helper()
 	conn := expect.Value(pgconn.Connect(t.Context(), database))(t)
 	hijacked := expect.Value(conn.Hijack())(t)
@@ -47,7 +51,7 @@ func poolTransactions(t *testing.T, database string) string {
 	t.Cleanup(func() { listener.Close(); serving.Wait(); hijacked.Conn.Close() })
 	u := expect.Value(url.Parse(database))(t)
 	u.Host = listener.Addr().String()
-	u.RawQuery += "&sslmode=disable&default_query_exec_mode=exec"
+	u.RawQuery += "&sslmode=disable" + parameters
 	return u.String()
 }
 
@@ -108,7 +112,7 @@ func (p *pooler) answer(client *pgproto3.Backend) (inTransaction bool, err error
 func TestIndexerRefusesPoolerWithoutSessions(t *testing.T) {
 	t.Parallel()
 	direct := postgrestest.Schema(t)
-	s := open(t, poolTransactions(t, direct), collections.Options{})
+	s := open(t, poolTransactions(t, direct, unprepared), collections.Options{})
 	expect.NoError(t, s.Ping(t.Context()))
 	err := s.Lead(t.Context(), func(context.Context) error { t.Error("Lead called its function, want only an error"); return nil })
 	wantSilence(t, err, upstream.BadAnswer)
@@ -116,6 +120,27 @@ func TestIndexerRefusesPoolerWithoutSessions(t *testing.T) {
 	led := false
 	expect.NoError(t, open(t, direct, collections.Options{}).Lead(t.Context(), func(context.Context) error { led = true; return nil }))
 	expect.Equal(t, led, true, "whether the lock is free")
+}
+
+func TestImportRefusesPoolerWithoutSessions(t *testing.T) {
+	t.Parallel()
+	direct := postgrestest.Schema(t)
+	s := open(t, poolTransactions(t, direct, unprepared), collections.Options{})
+	_, err := s.Import(t.Context(), each(some(3)))
+	wantSilence(t, err, upstream.BadAnswer)
+	expect.Contains(t, err.Error(), "transaction or statement mode", "error")
+	wantStored(t, open(t, direct, collections.Options{}), nil)
+}
+
+func TestPoolerOfPreparedStatementsIsNamed(t *testing.T) {
+	t.Parallel()
+	direct := postgrestest.Schema(t)
+	load(t, open(t, direct, collections.Options{}), some(3))
+	pooled := poolTransactions(t, direct, "")
+	expect.NoError(t, open(t, pooled, collections.Options{}).Ping(t.Context()))
+	_, err := drivers.Open(t.Context(), pooled, collections.Options{})
+	wantSilence(t, err, upstream.BadAnswer)
+	expect.Contains(t, err.Error(), "default_query_exec_mode=exec", "error")
 }
 
 func TestWaitingIndexerLogsWhoHasTheLock(t *testing.T) {

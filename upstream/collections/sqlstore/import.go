@@ -24,6 +24,9 @@ ON CONFLICT (key) DO UPDATE SET (` + values + `) = ` + valuesOf("excluded") + `
 WHERE ` + valuesOf("old") + ` <> ` + valuesOf("excluded")
 
 func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, error]) error {
+	if err := s.beginImport(ctx); err != nil {
+		return err
+	}
 	return s.connect(ctx, s.beforeImport, func(w *writer) {
 		var indexed bool
 		w.err = whileLocked(ctx, func() (err error) {

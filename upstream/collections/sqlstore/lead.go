@@ -41,7 +41,7 @@ var (
 	// errLeadLost is the cause of a context that ended because the lock was lost.
 	errLeadLost = errors.New("collections: the connection that holds the indexer's lock broke")
 	// errNoSession means that a pooler gives the connections of the server to several clients.
-	errNoSession = errors.New("a pooler in transaction or statement mode would keep the indexer's lock: connect directly, or through a pooler in session mode")
+	errNoSession = errors.New("a pooler in transaction or statement mode does not keep the sessions that indexers and imports need: connect directly, or through a pooler in session mode")
 )
 
 // A leader is a session that holds the lock, or waits for it.
@@ -56,11 +56,7 @@ func (e *postgresEngine) lead(ctx context.Context, s *store, work func(context.C
 	if err != nil {
 		return e.failed(err)
 	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
-		defer cancel()
-		_ = conn.Close(closing)
-	}()
+	defer closeConn(ctx, conn)
 	_ = answered(ctx, func(ctx context.Context) error { // optional
 		_, err := conn.Exec(ctx, setKeepalive)
 		return err
@@ -87,6 +83,12 @@ func (e *postgresEngine) lead(ctx context.Context, s *store, work func(context.C
 	return err
 }
 
+func closeConn(ctx context.Context, conn *pgx.Conn) {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+	defer cancel()
+	_ = conn.Close(closing)
+}
+
 // leadFailed converts an error. After ErrReadOnly, the next leader resets the pool.
 func (e *postgresEngine) leadFailed(err error) error {
 	if errors.Is(err, ErrReadOnly) {
@@ -101,13 +103,8 @@ func (e *postgresEngine) leadFailed(err error) error {
 // awaitLead tries to acquire the lock until it succeeds. It does not wait in the server, because the connection may break. Before,
 // it checks the connection, because a pooler that does not keep sessions would not release the lock.
 func (e *postgresEngine) awaitLead(ctx context.Context, l *leader, log *slog.Logger) error {
-	for range 3 { // other clients of a pooler may change which backend it used last
-		if _, err := l.check(ctx); err != nil {
-			return err
-		}
-		if err := answered(ctx, func(ctx context.Context) error { return e.checkSession(ctx, l) }); err != nil {
-			return err
-		}
+	if err := e.expectSessions(ctx, l); err != nil {
+		return err
 	}
 	for holder := ""; ; {
 		if _, err := l.check(ctx); err != nil {
@@ -134,6 +131,33 @@ func (e *postgresEngine) awaitLead(ctx context.Context, l *leader, log *slog.Log
 			return err
 		}
 	}
+}
+
+// expectSessions fails with errNoSession if connections are not sessions, and with ErrReadOnly if they cannot write.
+func (e *postgresEngine) expectSessions(ctx context.Context, l *leader) error {
+	for range 3 { // other clients of a pooler may change which backend it used last
+		if _, err := l.check(ctx); err != nil {
+			return err
+		}
+		if err := answered(ctx, func(ctx context.Context) error { return e.checkSession(ctx, l) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginImport refuses a pooler that does not keep sessions, because an import writes to a temporary table of its session. It is
+// called before the import has a connection. If it cannot find out, the import may begin.
+func (e *postgresEngine) beginImport(ctx context.Context) error {
+	conn, err := pgx.ConnectConfig(ctx, e.pool.Config().ConnConfig)
+	if err != nil {
+		return nil //nolint:nilerr // a session pool may have only one connection
+	}
+	defer closeConn(ctx, conn)
+	if err := e.expectSessions(ctx, &leader{Conn: conn}); errors.Is(err, errNoSession) {
+		return e.leadFailed(err)
+	}
+	return nil
 }
 
 // checkSession returns errNoSession if a statement of another client's connection runs in the same backend. A pooler that does

@@ -135,14 +135,27 @@ func (e *postgresEngine) failed(err error) error {
 		}
 		err = upstream.Reword(err, strings.Join(slices.Compact(causes), "; "))
 	}
-	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == readOnlyCode {
+	switch refusal, _ := errors.AsType[*pgconn.PgError](err); {
+	case refusal == nil:
+	case refusal.Code == readOnlyCode:
 		e.readOnly.Store(true)
+	case refusal.Code == duplicateStatementCode, refusal.Code == unknownStatementCode:
+		err = fmt.Errorf("%w: %w", errPrepared, err)
 	}
 	return postgresError(upstream.RedactError(err, e.hide))
 }
 
 // readOnlyCode is the SQLSTATE of a write on a connection that cannot write, as to a server that a failover has made a standby.
 const readOnlyCode = "25006"
+
+// The SQLSTATEs of prepared statements that another connection to a pooler prepared, or that it did not.
+const (
+	duplicateStatementCode = "42P05"
+	unknownStatementCode   = "26000"
+)
+
+// errPrepared means that a pooler gives the prepared statements of a connection to others.
+var errPrepared = errors.New("a pooler in transaction or statement mode mixes up prepared statements: to read through it, add default_query_exec_mode=exec to the URL; to index or import, connect directly, or through a pooler in session mode")
 
 // lost reports whether an established connection broke.
 func lost(err error) bool {

@@ -45,6 +45,8 @@ type engine interface {
 	dropShadow(ctx context.Context, s *store) error
 	// close releases the connections that it holds.
 	close()
+	// beginImport refuses connections through which the store cannot import.
+	beginImport(ctx context.Context) error
 	// lead calls work while holding the lock of the database, if it has one.
 	lead(ctx context.Context, s *store, work func(context.Context) error) error
 }
