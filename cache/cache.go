@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
@@ -133,7 +134,7 @@ func (c *Cache) begin() bool {
 type chain struct {
 	namespace  string // "" while unknown
 	memory     *memory
-	flights    flights
+	flights    singleflight.Group
 	keys       *keys
 	ahead      *ahead.Keys[*request]
 	subscriber *subscriber        // nil without a shared store or namespace

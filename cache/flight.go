@@ -24,22 +24,14 @@ type flight struct {
 	found // the newest entry that it knows: its result once it has ended
 }
 
-// flights run one flight of a key at a time, and deliver it to all callers.
-type flights struct{ group singleflight.Group }
-
-// do runs the flight of a key on the caller's goroutine, or waits for the current one.
-func (g *flights) do(key string, fly func() (*flight, error)) (*flight, error) {
-	f, err, _ := g.group.Do(key, func() (any, error) { return fly() })
-	return ended(singleflight.Result{Val: f, Err: err})
-}
-
+// ended returns a flight that has ended.
 func ended(l singleflight.Result) (*flight, error) {
 	return l.Val.(*flight), l.Err //nolint:forcetypeassert // flights return nothing else
 }
 
 // start starts the flight of the key on another goroutine, or joins the current one.
 func (r *request) start(ctx context.Context) (done <-chan singleflight.Result) {
-	return r.ch.flights.group.DoChan(r.q.Key, func() (any, error) {
+	return r.ch.flights.DoChan(r.q.Key, func() (any, error) {
 		growStack(0)
 		return r.fly(ctx)
 	})

@@ -69,13 +69,13 @@ func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err 
 	}
 	r.noteAhead(have.at)
 
-	leave, err := r.takePlace() // from here on, the caller may wait
+	place, err := r.takePlace() // from here on, the caller may wait
 	if err != nil && q.judge(have.at, c.o.Now) == Stale {
 		return r.serve(ctx, have, true), nil // and refresh it in the background
 	} else if err != nil {
 		return r.standIn(found{}, err)
 	}
-	defer leave()
+	defer place.Close()
 	if have.at == nil && ch.shares(&q) {
 		have = found{at: r.readShared(ctx), store: inShared}
 		if outcome, _ := r.decide(have.at); outcome == Hit || outcome == StaleHit {
@@ -203,15 +203,15 @@ func (r *request) isActive() bool {
 }
 
 // takePlace counts the caller among those that wait. It fails if too many do.
-func (r *request) takePlace() (leave func(), err error) {
-	place := r.c.waiters.Open(r.q.Client, r.q.Client == "")
+func (r *request) takePlace() (place *account.Hold, err error) {
+	place = r.c.waiters.Open(r.q.Client, r.q.Client == "")
 	switch err := place.Take(1); {
 	case errors.Is(err, account.ErrShare):
 		return nil, fmt.Errorf("cache: too many callers of this client are waiting: %w", err)
 	case err != nil:
 		return nil, ErrOverloaded
 	}
-	return place.Close, nil
+	return place, nil
 }
 
 // readShared reads an entry that memory lacks from the shared store. This costs a third of a flight, which needs a
@@ -245,7 +245,8 @@ func (r *request) readShared(ctx context.Context) (at *slot) {
 // if its client disconnects.
 func (r *request) join(ctx context.Context, w wait) (*flight, error) {
 	if w.forFlight && r.mayRun(ctx) && !r.isActive() {
-		return r.ch.flights.do(r.q.Key, func() (*flight, error) { return r.fly(ctx) })
+		f, err, _ := r.ch.flights.Do(r.q.Key, func() (any, error) { return r.fly(ctx) })
+		return ended(singleflight.Result{Val: f, Err: err})
 	}
 	return r.await(ctx, r.start(ctx), w)
 }
