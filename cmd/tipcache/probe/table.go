@@ -96,7 +96,7 @@ func paint(text string, good bool) string {
 	return "\x1b[31m" + text + "\x1b[0m"
 }
 
-// naming says whether responses name their block.
+// naming returns yes, no, or the share of the responses that name their block.
 func (r *Result) naming() string {
 	switch {
 	case r.Named == 0:
