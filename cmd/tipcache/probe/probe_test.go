@@ -239,6 +239,11 @@ func TestAnnouncedBlocks(t *testing.T) {
 	expect.Equal(t, at(2), probe.Announced{}, "announced by a node without streams")
 	table := write(t, func(w io.Writer) error { return r.WriteTable(w, false) })
 	expect.Contains(t, table, "not offered", "table")
+	colored := write(t, func(w io.Writer) error { return r.WriteTable(w, true) })
+	expect.Contains(t, colored, "\x1b[32m", "table in color")
+	if strings.Contains(colored, "not offered\x1b") {
+		t.Errorf("table in color = %q, want no color where nothing was measured", colored)
+	}
 }
 
 func TestDocumentedShapeEqualsThatOfNode(t *testing.T) {

@@ -57,7 +57,7 @@ func (r *Report) WriteTable(w io.Writer, color bool) error {
 		for i := range r.Endpoints {
 			e := &r.Endpoints[i]
 			text := fmt.Sprintf("  %*s", width[i], row.value(e))
-			if color && row.good != nil && !strings.HasSuffix(text, none) {
+			if color && row.good != nil && strings.ContainsAny(text, "0123456789") {
 				text = paint(text, row.good(e))
 			}
 			b.WriteString(text)
