@@ -26,7 +26,7 @@ func TestExitStatusOfProbe(t *testing.T) {
 		text string // part of the output
 	}{
 		{"without limits", []string{node, "--for", "100ms"}, 0, "at the newest block"},
-		{"within limits", append([]string{node, "--max-behind", "3", "--max-failures", "0.01"}, long...), 0, "REST of the Cosmos SDK"},
+		{"within limits", append([]string{node, "--max-behind", "3", "--max-failures", "0.5"}, long...), 0, "REST of the Cosmos SDK"},
 		{"too far behind", append([]string{late.RESTURL(), "--tip", d.CometURL(), "--max-behind", "3"}, long...), 1, "more than 3 blocks behind"},
 		{"few samples", []string{node, "--for", "100ms", "--max-behind", "3"}, 2, "too few samples"},
 		{"no server", []string{"http://127.0.0.1:1"}, 2, "connection refused"},
