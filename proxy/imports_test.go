@@ -23,6 +23,7 @@ const module = "github.com/tipcache/tipcache/"
 // directories below that have no line of their own. A name that ends in /... includes all directories below.
 var mayImport = map[string][]string{
 	"cmd":                    {"cmd/...", "config", "proxy/...", "cache/...", "upstream/..."},
+	"cmd/tipcache/probe":     {"proxy/cosmos", "proxy/story", "proxy/story/documented", "upstream", "upstream/heights/comet", "upstream/node"},
 	"config":                 {"proxy/...", "cache/...", "upstream/..."},
 	"proxy":                  {"proxy/...", "cache", "cache/ahead", "upstream/node"},
 	"proxy/admin":            {"proxy/conn", "proxy/listener"},

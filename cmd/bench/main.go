@@ -38,6 +38,7 @@ var parts = []rig.Part{
 	{Name: "collections", About: "10 million logs indexed, import and pages of 10^6 collections, SQLite and PostgreSQL", Run: load.Collections},
 	{Name: "start", About: "time from exec to the first 200 of /readyz, memory of an idle and of a full replica, and the source of a second replica's responses", Run: load.Start},
 	{Name: "visible", About: "200 writes: how long after its receipt the first response includes each", Run: load.Visible},
+	{Name: "probe", About: "tipcache probe of tipcache, of an nginx that caches for a second, and of their node: blocks behind, steps backward, latency", Run: peers.Probe},
 	{Name: "redis", About: "a replica with empty memory and a full Redis, compared with a bare Gin server that does one GET", Run: peers.Redis},
 	{Name: "renewals", About: "what 3 and 5 replicas cost the Redis that they share, per key and block", Run: peers.Renewals},
 	{Name: "parent", About: "this program compared with an earlier one, named by -parent: CPU, allocations and node requests of a hit, a miss, a block and an event", Run: parent.Compare},
@@ -91,6 +92,7 @@ func run(ctx context.Context, args []string) error {
 	for _, p := range parts {
 		introduction += fmt.Sprintf("\n  %-12s %s", p.Name, p.About)
 	}
+	fs.StringVar(&o.Picture, "picture", "", "write the picture of part probe to this `file`")
 	if err := rig.Parse(fs, introduction, args); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func newRoot(std streams) *cobra.Command {
 	root.SetFlagErrorFunc(suggestFlag)
 	root.AddCommand(
 		serveCommand(std), demoCommand(std), devnetCommand(std), checkCommand(std), healthCommand(std),
-		configCommand(std), openAPICommand(std), keyCommand(std), explainCommand(std), purgeCommand(std), importCommand(std), indexCommand(std),
+		configCommand(std), openAPICommand(std), keyCommand(std), explainCommand(std), purgeCommand(std), importCommand(std), indexCommand(std), probeCommand(std),
 		&cobra.Command{Use: "version", Short: "print the version", Args: operands, RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(std.out, version)
 			return err

@@ -68,7 +68,7 @@ func TestHelpAndErrorsOfCommandLine(t *testing.T) {
 			t.Errorf("%s: output = %.300q, %v; want %q in it", tt.name, out, err, tt.want)
 		}
 	}
-	for _, args := range [][]string{nil, {"help"}, {"serve", "-h"}, {"demo", "-h"}, {"devnet", "-h"}, {"check", "-h"}, {"import", "-h"}, {"index", "-h"}, {"version"}} {
+	for _, args := range [][]string{nil, {"help"}, {"serve", "-h"}, {"demo", "-h"}, {"devnet", "-h"}, {"check", "-h"}, {"import", "-h"}, {"index", "-h"}, {"probe", "-h"}, {"version"}} {
 		if out, err := runCommand(t, args...); err != nil || out == "" {
 			t.Errorf("%v = %q, %v; want its help", args, out, err)
 		}

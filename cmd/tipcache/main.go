@@ -18,6 +18,10 @@ func main() {
 		if _, logged := errors.AsType[loggedError](err); !logged {
 			fmt.Fprintln(os.Stderr, "tipcache:", err)
 		}
-		os.Exit(1)
+		status := 1
+		if own, ok := errors.AsType[statusError](err); ok {
+			status = own.status
+		}
+		os.Exit(status)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -39,6 +40,29 @@ func (d Dialect) protocol() (*protocol, error) {
 		return &protocol{height: heightHeader, probe: "/cosmos/auth/v1beta1/params", nodeInfo: "/cosmos/base/tendermint/v1beta1/node_info", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, hasHeights: true}, nil
 	}
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
+}
+
+// HeightHeader returns the request header for the height to read at. It is "" for an unknown dialect.
+func (d Dialect) HeightHeader() string {
+	p, err := d.protocol()
+	if err != nil {
+		return ""
+	}
+	return p.height
+}
+
+// ReadResponse interprets the response of a REST server to a request at the height asked, or at its latest if asked is 0. The
+// Height of the answer is the one that the response names, 0 for none. ok is false if the response did not come from a node of
+// the dialect. ReadResponse is for programs that send their own requests.
+func (d Dialect) ReadResponse(r *http.Response, body []byte, asked int64) (a *Answer, ok bool) {
+	p, err := d.protocol()
+	if err != nil {
+		return nil, false
+	}
+	if a, ok = p.read(r, body, asked); ok {
+		a.Height = statedHeight(slices.Concat(r.Header.Values(parentHeader), r.Header.Values(metadataHeader), r.Header.Values(heightHeader))...)
+	}
+	return a, ok
 }
 
 // detectTimeout limits the detection of the dialect at one node.

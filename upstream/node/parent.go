@@ -14,6 +14,9 @@ import (
 // have Cache-Status. A parent is read at its newest block and not at a height, so that readers at slightly different
 // heights share one of its entries. Its responses contain their height and age.
 
+// parentHeader is the response header of a parent with the height of its answer.
+const parentHeader = "X-Block-Height"
+
 // detectParent records whether the server is a parent. Refusals have no Cache-Status and leave it unchanged.
 func (c *client) detectParent(r *http.Response) {
 	switch {
@@ -40,7 +43,7 @@ func (c *client) parentRefusal(r *http.Response) error {
 }
 
 func (a *Answer) readParent(header http.Header) {
-	if height := statedHeight(header.Values("X-Block-Height")...); height != 0 {
+	if height := statedHeight(header.Values(parentHeader)...); height != 0 {
 		a.Height = height
 	}
 	age, _ := strconv.ParseUint(header.Get("Age"), 10, 31) // the greatest age if it is too large, 0 if it is no number

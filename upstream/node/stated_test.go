@@ -71,3 +71,34 @@ func TestImpossibleHeightsOfAnswersAreRejected(t *testing.T) {
 		t.Errorf("Fetch with two stated heights = %+v, %v; want a bad answer", a, err)
 	}
 }
+
+func TestReadResponseReturnsTheHeightThatTheResponseNames(t *testing.T) {
+	t.Parallel()
+	const envelope, document = `{"code":200,"msg":{},"error":""}`, `{"params":{}}`
+	for name, tt := range map[string]struct {
+		dialect Dialect
+		status  int
+		body    string
+		headers http.Header
+		height  int64
+		reason  Reason
+		foreign bool
+	}{
+		"Story node":                 {dialect: Story, status: 200, body: envelope},
+		"tipcache before Story":      {dialect: Story, status: 200, body: envelope, headers: http.Header{"X-Block-Height": {"7"}}, height: 7},
+		"Story node without a path":  {dialect: Story, status: 404, body: noRoute, reason: NotFound},
+		"SDK node":                   {dialect: Cosmos, status: 200, body: document, headers: http.Header{heightHeader: {"7"}, metadataHeader: {"7"}}, height: 7},
+		"SDK node with two heights":  {dialect: Cosmos, status: 200, body: document, headers: http.Header{heightHeader: {"7"}, metadataHeader: {"8"}}, height: invalidHeight},
+		"SDK node without the path":  {dialect: Cosmos, status: 501, body: `{"code":12,"message":"Not Implemented","details":[]}`, reason: BadInput},
+		"error page before the node": {dialect: Cosmos, status: 502, body: "<html>", foreign: true},
+		"unknown dialect":            {dialect: "other", status: 200, body: document, foreign: true},
+	} {
+		a, ok := tt.dialect.ReadResponse(&http.Response{StatusCode: tt.status, Header: tt.headers}, []byte(tt.body), 5)
+		switch {
+		case ok == tt.foreign:
+			t.Errorf("%s: ok = %t, want %t", name, ok, !tt.foreign)
+		case ok && (a.Height != tt.height || a.Reason != tt.reason):
+			t.Errorf("%s: height = %d, reason = %v; want %d, %v", name, a.Height, a.Reason, tt.height, tt.reason)
+		}
+	}
+}

@@ -37,6 +37,7 @@ type Options struct {
 	Rounds      int            // of each measurement
 	Connections []int          // of wrk, one series each
 	Cases       string         // pattern of the cases; "" for all
+	Picture     string         // file for the picture of part probe; "" for none
 	Short       bool           // only checks that everything works; the figures mean nothing
 }
 

@@ -19,7 +19,7 @@ import (
 
 // NewLogger returns the log of a command that serves no requests.
 func NewLogger(w io.Writer, cfg config.Log) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(readable(w, cfg, isTerminal(w)), &slog.HandlerOptions{Level: levelOf(cfg)}))
+	return slog.New(slog.NewJSONHandler(readable(w, cfg, IsTerminal(w)), &slog.HandlerOptions{Level: levelOf(cfg)}))
 }
 
 func levelOf(cfg config.Log) (level slog.Level) {
@@ -54,7 +54,7 @@ type Logs struct {
 
 // NewLogs returns logs that write both kinds to w. The caller must Close them.
 func NewLogs(w io.Writer, cfg config.Log) Logs {
-	b, terminal, level := record.NewBuffer(w), isTerminal(w), new(slog.LevelVar)
+	b, terminal, level := record.NewBuffer(w), IsTerminal(w), new(slog.LevelVar)
 	level.Set(levelOf(cfg))
 	events := slog.NewJSONHandler(readable(b.Unbuffered(), cfg, terminal), &slog.HandlerOptions{Level: level})
 	return Logs{slog.New(events), readable(b, cfg, terminal), level, b}
@@ -86,7 +86,8 @@ func (l *serverLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
 	out, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(out.Fd()))
 }

@@ -62,6 +62,7 @@ func (e *Refusal) Error() string { return e.Message + ": " + e.Data }
 
 // JSON-RPC codes of CometBFT for calls that fail.
 const (
+	NoMethod      = -32601
 	InternalError = -32603
 	ServerError   = -32000
 )
@@ -176,9 +177,9 @@ func (c *Client) call(ctx context.Context, method string, params map[string]stri
 //
 // Calls are POSTs: not every node answers a URI with a JSON-RPC envelope.
 func (c *Client) Call(ctx context.Context, method string, params any, maxBytes int64) (result json.RawMessage, err error) {
-	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), true, maxBytes)
+	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", Request(method, params), true, maxBytes)
 	if err == nil {
-		if result, err = decode(body); err != nil {
+		if result, err = Result(body); err != nil {
 			err = fmt.Errorf("%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
 		}
 	}
@@ -231,7 +232,7 @@ func (c *Client) CallRaw(ctx context.Context, method string, params json.RawMess
 	if params != nil && !jsontext.Valid(params) { // it could contain another method
 		return reply, fmt.Errorf("the parameters of %s are not JSON", method)
 	}
-	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), reads, maxBytes)
+	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", Request(method, params), reads, maxBytes)
 	if err != nil {
 		return reply, upstream.RedactError(err, c.hide)
 	}
@@ -280,8 +281,8 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 // callID is the id of every call. Each call has an HTTP request of its own, so ids need not differ.
 const callID = "1"
 
-// request returns a JSON-RPC call. It copies JSON parameters only once, as they may be long.
-func request(method string, params any) []byte {
+// Request returns the body of a JSON-RPC call. It copies JSON parameters only once, as they may be long.
+func Request(method string, params any) []byte {
 	name, _ := json.Marshal(method) // strings always encode
 	text, isJSON := params.(json.RawMessage)
 	if !isJSON || text == nil {
@@ -290,8 +291,8 @@ func request(method string, params any) []byte {
 	return slices.Concat([]byte(`{"id":`+callID+`,"jsonrpc":"2.0","method":`), name, []byte(`,"params":`), text, []byte("}"))
 }
 
-// decode returns the result of a JSON-RPC reply, or its error.
-func decode(data []byte) (json.RawMessage, error) {
+// Result returns the result of a JSON-RPC reply. If the node refuses the call, the error is a *[Refusal].
+func Result(data []byte) (json.RawMessage, error) {
 	var reply struct {
 		Result json.RawMessage `json:"result"`
 		Error  *Refusal        `json:"error"`

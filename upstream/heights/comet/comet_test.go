@@ -152,6 +152,6 @@ func TestCallsAreValidJSON(t *testing.T) {
 		`{"id":1,"jsonrpc":"2.0","method":"a","params":{"b":1}}`:   json.RawMessage(`{"b":1}`),
 		`{"id":1,"jsonrpc":"2.0","method":"a","params":{"b":"1"}}`: map[string]string{"b": "1"},
 	} {
-		expect.Equal(t, string(request("a", params)), want, "request")
+		expect.Equal(t, string(Request("a", params)), want, "request")
 	}
 }

@@ -29,7 +29,7 @@ func (c *Client) Messages(ctx context.Context, query string, maxBytes int64) (*M
 	}
 	conn.SetReadLimit(maxBytes)
 	m := &Messages{conn, c.hide}
-	err = conn.Write(ctx, websocket.MessageText, request("subscribe", map[string]string{"query": query}))
+	err = conn.Write(ctx, websocket.MessageText, Request("subscribe", map[string]string{"query": query}))
 	if err == nil {
 		_, err = m.Next(ctx)
 	}
@@ -46,7 +46,7 @@ func (m *Messages) Next(ctx context.Context) (json.RawMessage, error) {
 	_, data, err := m.conn.Read(ctx)
 	var result json.RawMessage
 	if err == nil {
-		result, err = decode(data)
+		result, err = Result(data)
 	}
 	return result, upstream.RedactError(err, m.hide) // a node chooses the close reason
 }

@@ -1,0 +1,94 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// A server is one that the probe reads.
+type server struct {
+	name    string
+	base    *url.URL
+	api     api
+	chain   string  // "" if its API does not name it
+	queries []query // those that it has
+	client  *http.Client
+}
+
+// openServer detects the API of a server, given as URL or NAME=URL.
+func (r *run) openServer(ctx context.Context, spec string) (*server, error) {
+	name, address, named := strings.Cut(spec, "=")
+	if !named || strings.Contains(name, "://") {
+		name, address = "", spec
+	}
+	base, err := url.Parse(strings.TrimRight(address, "/"))
+	switch {
+	case err != nil:
+		return nil, errors.New("an endpoint is not an http or https URL") // the error of url.Parse repeats it, with its password
+	case base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "":
+		return nil, fmt.Errorf("%q is not an http or https URL without a query", base.Redacted())
+	case name == "":
+		name = base.Host
+	}
+	s := &server{name: name, base: base, client: r.newClient()}
+	if err := s.detect(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	if s.api != cometRPC && r.Paths != nil {
+		s.queries = nil
+		for _, path := range r.Paths {
+			s.queries = append(s.queries, query{path: path})
+		}
+		return s, nil
+	}
+	return s, s.findQueries(ctx)
+}
+
+// detect finds the API and the chain of the server.
+func (s *server) detect(ctx context.Context) error {
+	problems := make([]string, 0, len(queries))
+	for _, s.api = range []api{storyREST, cosmosREST, cometRPC} {
+		a := s.read(ctx, s.client, queries[s.api][0], 0)
+		switch {
+		case a.err != nil:
+			return upstream.RedactError(a.err, upstream.NewRedactor(s.base))
+		case !a.foreign && !(a.absent && s.api == storyREST): // any server may have no such path
+			s.chain = s.findChain(ctx)
+			return nil
+		}
+		problems = append(problems, fmt.Sprintf("%s: %s", s.api, a.problem))
+	}
+	return fmt.Errorf("no API of a node was found (%s)", strings.Join(problems, ", "))
+}
+
+// findChain returns the chain id that the server names, or "".
+func (s *server) findChain(ctx context.Context) string {
+	var id string
+	switch s.api {
+	case cosmosREST:
+		a := s.read(ctx, s.client, query{path: "/cosmos/base/tendermint/v1beta1/node_info"}, 0)
+		id = gjson.GetBytes(a.value, "default_node_info.network").Str
+	case cometRPC:
+		a := s.read(ctx, s.client, query{method: "status"}, 0)
+		id = gjson.GetBytes(a.value, "node_info.network").Str
+	}
+	return id
+}
+
+// findQueries selects the queries that the server has. A query that fails for another reason is kept.
+func (s *server) findQueries(ctx context.Context) error {
+	for _, q := range queries[s.api] {
+		if a := s.read(ctx, s.client, q, 0); !a.absent {
+			s.queries = append(s.queries, q)
+		}
+	}
+	return ctx.Err()
+}
