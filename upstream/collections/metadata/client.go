@@ -18,8 +18,10 @@ import (
 // maxBody is the maximum size of a response in bytes, which is much more than a hundred contracts with long texts.
 const maxBody = 8 << 20
 
-// Errors for HTTP statuses.
+// Errors for HTTP statuses. errRefused is wrapped by errors that a contract may cause while the provider works: a status 4xx or
+// a too large response.
 var (
+	errRefused      = errors.New("refused")
 	errNotFound     = fmt.Errorf("%w: status 404", errRefused)
 	errUnauthorized = errors.New("unauthorized")
 )

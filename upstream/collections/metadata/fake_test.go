@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
@@ -42,21 +43,16 @@ func addresses(n int) []string {
 type memory struct {
 	mu      sync.Mutex
 	records map[string]metadata.Record
-	loaded  func() // called after each Load; may be nil
 }
 
 func (m *memory) Load(_ context.Context, keys []string) map[string]metadata.Record {
 	found := map[string]metadata.Record{}
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, k := range keys {
 		if r, ok := m.records[k]; ok {
 			found[k] = r
 		}
-	}
-	loaded := m.loaded
-	m.mu.Unlock()
-	if loaded != nil {
-		loaded()
 	}
 	return found
 }
@@ -253,6 +249,12 @@ type logBuffer struct{ logtest.Log }
 
 func (l *logBuffer) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// settle waits until workers have requested all queued contracts from a provider that responds at once. For tests with synctest.
+func settle() {
+	time.Sleep(10 * time.Millisecond) // more than a batch waits for addresses
+	synctest.Wait()
 }
 
 func state(s *metadata.Service) string {

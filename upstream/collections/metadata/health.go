@@ -3,9 +3,7 @@ package metadata
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -16,10 +14,9 @@ import (
 
 // How long the provider receives no requests after a 429.
 const (
-	firstPause = time.Second     // without Retry-After
-	pauseRatio = 1.5             // growth of the pause from one 429 to the next
-	pauseSteps = 4               // maximum number of growths, to about 5 s
-	maxPause   = 5 * time.Minute // maximum for Retry-After
+	firstPause   = time.Second     // without Retry-After; half as long again after each further 429
+	longestPause = 5 * time.Second // without Retry-After
+	maxPause     = 5 * time.Minute // maximum for Retry-After
 )
 
 // cooldown is how long the breaker stays open.
@@ -27,15 +24,14 @@ const cooldown = 30 * time.Second
 
 // A health is the state of the provider: its breaker and pauses, and the result of the last request.
 type health struct {
-	breaker *gobreaker.CircuitBreaker[struct{}]
+	breaker *gobreaker.CircuitBreaker[bool]
 	outage  *upstream.Outage
 	limited *upstream.Outage // while the provider limits the rate
-	last    atomic.Int64     // when the provider last responded, Unix time in nanoseconds
 
 	mu      sync.Mutex
-	until   time.Time // end of the pause
-	pauses  int       // number of pauses since the last success
-	failure error     // error of the last request
+	until   time.Time     // end of the pause
+	pause   time.Duration // the last one without Retry-After since the last success
+	failure error         // error of the last request
 }
 
 // isOwn reports whether an error of a request is this process's own.
@@ -50,7 +46,7 @@ func newHealth(provider string, o Options) *health {
 	return &health{
 		outage:  outage,
 		limited: upstream.NewOutage(o.Logger, "requests to metadata provider "+provider),
-		breaker: upstream.NewBreaker[struct{}](upstream.BreakerOptions{
+		breaker: upstream.NewBreaker[bool](upstream.BreakerOptions{
 			Outage:   outage,
 			Failures: o.Failures,
 			Cooldown: cooldown,
@@ -74,22 +70,22 @@ func (h *health) recordOutcome(err error) {
 	defer h.mu.Unlock()
 	h.failure = err
 	if err == nil {
-		h.pauses = 0
+		h.pause = 0
 		h.limited.End()
 	}
-	silent, ok := errors.AsType[*upstream.Error](err)
-	if !ok || silent.Kind != upstream.Overloaded {
+	limit, ok := errors.AsType[*upstream.Error](err)
+	if !ok || limit.Kind != upstream.Overloaded {
 		h.outage.Record(err)
 		return
 	}
 	h.limited.Begin(err)
-	now, pause := time.Now(), min(silent.RetryAfter, maxPause)
-	if pause == 0 && now.Before(h.until) {
-		return
-	}
+	now, pause := time.Now(), min(limit.RetryAfter, maxPause)
 	if pause == 0 {
-		pause = time.Duration(float64(firstPause) * math.Pow(pauseRatio, float64(min(h.pauses, pauseSteps))))
-		h.pauses++
+		if now.Before(h.until) {
+			return
+		}
+		h.pause = min(max(h.pause*3/2, firstPause), longestPause)
+		pause = h.pause
 	}
 	if until := now.Add(pause); until.After(h.until) {
 		h.until = until

@@ -31,7 +31,7 @@ func limited(retryAfter string) http.HandlerFunc {
 	}
 }
 
-// pauses looks up a contract every 100 ms, and returns the first n times between requests to the provider.
+// pauses looks up a contract every 100 ms, and returns the first n times between requests to the provider, truncated to 100 ms.
 func pauses(t *testing.T, s *metadata.Service, provider *alchemy, n int) []time.Duration {
 	t.Helper()
 	for len(provider.batches()) <= n {
@@ -42,7 +42,7 @@ func pauses(t *testing.T, s *metadata.Service, provider *alchemy, n int) []time.
 	}
 	var between []time.Duration
 	for i := range n {
-		between = append(between, provider.times[i+1].Sub(provider.times[i]))
+		between = append(between, provider.times[i+1].Sub(provider.times[i]).Truncate(100*time.Millisecond))
 	}
 	return between
 }
@@ -53,7 +53,7 @@ func TestProviderGetsNoRequestsAfter429(t *testing.T) {
 		retryAfter string
 		want       []time.Duration
 	}{
-		"longer each time without Retry-After":     {"", []time.Duration{1000 * ms, 1500 * ms, 2300 * ms, 3400 * ms, 5100 * ms, 5100 * ms}},
+		"longer each time without Retry-After":     {"", []time.Duration{1000 * ms, 1500 * ms, 2300 * ms, 3400 * ms, 5000 * ms, 5000 * ms}},
 		"as long as Retry-After":                   {"7", []time.Duration{7000 * ms, 7000 * ms}},
 		"until the date in Retry-After":            {"Sat, 01 Jan 2000 00:00:20 GMT", []time.Duration{20000 * ms}},
 		"at most five minutes":                     {"86400", []time.Duration{300000 * ms}},

@@ -52,57 +52,33 @@ func (s *Service) Lookup(ctx context.Context, addresses []string) (found map[str
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Budget)
 	defer cancel()
-	records := s.o.Store.Load(ctx, contracts)
+	records, now := s.o.Store.Load(ctx, contracts), time.Now()
+	flights, refreshed := map[string]*flight{}, 0
 	for _, a := range contracts {
 		found[a] = records[a].json()
-	}
-	due := s.classify(ctx, contracts, records)
-	if degraded = s.await(ctx, due, records, found); degraded {
-		s.metrics.degraded.Inc()
-	}
-	return found, degraded
-}
-
-// classify queues the refresh of stale contracts, and returns the contracts that must be read before they are served.
-func (s *Service) classify(ctx context.Context, contracts []string, records map[string]Record) (due []string) {
-	var aging []string
-	now := time.Now()
-	for _, a := range contracts {
 		switch freshnessOf(a, records[a], now) {
 		case fresh:
 		case stale:
-			aging = append(aging, a)
+			s.join(ctx, a, records[a], s.refreshes)
+			refreshed++
 		default:
-			due = append(due, a)
+			flights[a] = s.join(ctx, a, records[a], s.awaited)
 		}
 	}
-	s.queue.join(ctx, aging, background)
-	s.metrics.contracts.WithLabelValues("hit").Add(float64(len(contracts) - len(aging) - len(due)))
-	s.metrics.contracts.WithLabelValues("stale").Add(float64(len(aging)))
-	s.metrics.contracts.WithLabelValues("miss").Add(float64(len(due)))
-	return due
-}
-
-// await adds the results of the addresses' flights to found. It waits only for the first batch. Results of the others are added
-// if they arrive in time.
-func (s *Service) await(ctx context.Context, due []string, records map[string]Record, found map[string]json.RawMessage) (degraded bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	first := min(len(due), s.o.Batch)
-	flights := s.queue.join(ctx, due[:first], foreground)
-	flights = append(flights, s.queue.join(ctx, due[first:], background)...)
-	now := time.Now()
-	for i, f := range flights {
-		if i == first {
-			cancel()
-		}
-		if r, ok := f.wait(ctx); ok {
-			found[due[i]] = r.json()
-		} else if freshnessOf(due[i], records[due[i]], now) == expired {
+	s.metrics.contracts.WithLabelValues("hit").Add(float64(len(contracts) - refreshed - len(flights)))
+	s.metrics.contracts.WithLabelValues("stale").Add(float64(refreshed))
+	s.metrics.contracts.WithLabelValues("miss").Add(float64(len(flights)))
+	for a, f := range flights {
+		if r := f.wait(ctx); r != nil {
+			found[a] = r.json()
+		} else if freshnessOf(a, records[a], now) == expired {
 			degraded = true
 		}
 	}
-	return degraded
+	if degraded {
+		s.metrics.degraded.Inc()
+	}
+	return found, degraded
 }
 
 // freshness is the freshness of a record. It repeats the states of package cache, which upstream packages do not import, with
@@ -129,51 +105,23 @@ const maxAhead = time.Minute
 
 // freshnessOf returns the freshness of an address's record. The zero Record is expired.
 func freshnessOf(address string, r Record, now time.Time) freshness {
-	passed, spread := float64(now.Sub(r.ReadAt)), spread(address)
-	within := func(period time.Duration) bool { return passed <= float64(period)*spread }
+	age := time.Duration(float64(now.Sub(r.ReadAt)) / spread(address))
 	switch {
-	case passed < -float64(maxAhead):
+	case age < -maxAhead:
 		return expired
-	case len(r.Body) == 0 && within(noRecord):
-		return fresh
-	case len(r.Body) == 0:
+	case len(r.Body) == 0 && age > noRecord:
 		return expired
-	case within(freshFor):
+	case len(r.Body) == 0 || age <= freshFor:
 		return fresh
-	case within(staleFor):
+	case age <= staleFor:
 		return stale
-	case within(staleIfErrorFor):
+	case age <= staleIfErrorFor:
 		return staleIfError
 	}
 	return expired
 }
 
-// record returns the new record of a contract. If c is nil, it keeps an earlier description, which is then fresh for noRecord.
-func (s *Service) record(c *Contract, f *flight) Record {
-	now := time.Now()
-	switch {
-	case c != nil:
-		return Record{Body: s.describe(*c), ReadAt: now}
-	case len(f.before.Body) == 0:
-		return Record{ReadAt: now}
-	}
-	passed := time.Duration(float64(freshFor-noRecord) * spread(f.address))
-	return Record{Body: f.before.Body, ReadAt: now.Add(-passed)}
-}
-
 // spread returns the factor for the periods of an address, 0.9 to 1.1. It is the same in every replica.
 func spread(address string) float64 {
 	return 0.9 + 0.2*float64(crc32.ChecksumIEEE([]byte(address)))/(1<<32)
-}
-
-func (s *Service) save(ctx context.Context, flights []*flight) {
-	records := make(map[string]Record, len(flights))
-	for _, f := range flights {
-		if f.ok {
-			records[f.address] = f.record
-		}
-	}
-	if len(records) > 0 {
-		s.o.Store.Save(ctx, records)
-	}
 }

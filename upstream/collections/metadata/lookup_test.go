@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,31 +80,31 @@ func TestConcurrentPagesShareLookups(t *testing.T) {
 	})
 }
 
-// Another page begins and ends after the page has read the store.
-func TestOvertakenPageDoesNotRequestMetadataAgain(t *testing.T) {
-	provider, store := &alchemy{}, &memory{}
-	s := openAlchemy(t, provider, unhurried(metadata.Options{Store: store}))
-	var loads atomic.Int64
-	store.loaded = func() {
-		if loads.Add(1) == 1 {
-			lookup(t, s, one)
-		}
-	}
-	wantName(t, s, one, "1", false)
-	expect.Equal(t, len(provider.batches()), 1, "batches")
-}
-
-func TestLongPageWaitsOnlyForItsFirstBatch(t *testing.T) {
+func TestLongPageIsReadInSeveralBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		provider.fail(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(100 * time.Millisecond * time.Duration(len(provider.batches())))
+			time.Sleep(100 * time.Millisecond)
 			describe(w, 0, provider.batches()[len(provider.batches())-1])
 		})
 		s := openAlchemy(t, provider, metadata.Options{InFlight: 1})
-		wantDescribed(t, s, addresses(150), 100, true)
-		time.Sleep(time.Second)
 		wantDescribed(t, s, addresses(150), 150, false)
+		expect.Equal(t, len(provider.batches()), 2, "batches")
+	})
+}
+
+func TestPagesWithinFiveMillisecondsShareABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := &alchemy{}
+		s := openAlchemy(t, provider, metadata.Options{})
+		var pages sync.WaitGroup
+		for i, a := range addresses(8) {
+			pages.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				wantDescribed(t, s, []string{a}, 1, false)
+			})
+		}
+		pages.Wait()
 		expect.Equal(t, len(provider.batches()), 2, "batches")
 	})
 }
@@ -114,10 +113,10 @@ func TestAddressesShareABatchWhileWorkersAreBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		provider.fail(slow(time.Second, func(w http.ResponseWriter, _ *http.Request) { describe(w, 0, addresses(20)) }))
-		s := openAlchemy(t, provider, metadata.Options{Queue: 10})
+		s := openAlchemy(t, provider, metadata.Options{Queue: 12})
 		for _, a := range addresses(20) {
 			go s.Lookup(t.Context(), []string{a})
-			synctest.Wait()
+			settle()
 		}
 		time.Sleep(5 * time.Second)
 		var sizes []int
@@ -135,9 +134,9 @@ func TestCloseDoesNotWaitForTheProvider(t *testing.T) {
 		lookup(t, s, one)
 		provider.fail(slow(time.Minute, status(http.StatusOK)))
 		var page sync.WaitGroup
-		start := time.Now()
 		page.Go(func() { s.Lookup(t.Context(), []string{two}) })
-		synctest.Wait()
+		settle()
+		start := time.Now()
 		s.Close()
 		page.Wait()
 		expect.Equal(t, time.Since(start), 0, "duration of Close")
@@ -156,18 +155,23 @@ func TestMissingProviderIsNotAnError(t *testing.T) {
 	expect.NoError(t, s.Close())
 }
 
-func TestContractsInBackgroundLeaveHalfOfTheQueueToPages(t *testing.T) {
+func TestRefreshesLeaveHalfOfTheQueueToPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		provider := &alchemy{}
+		provider, old := &alchemy{}, map[string]metadata.Record{}
 		provider.fail(slow(time.Second, func(w http.ResponseWriter, _ *http.Request) {
 			describe(w, 0, provider.batches()[len(provider.batches())-1])
 		}))
-		s := openAlchemy(t, provider, metadata.Options{Queue: 120, InFlight: 1, Budget: 5 * time.Second})
 		all := addresses(400)
+		for _, a := range all[10:] {
+			old[a] = metadata.Record{Body: []byte(`{"name":"old"}`), ReadAt: time.Now().Add(-3 * day)}
+		}
+		s := openAlchemy(t, provider, metadata.Options{Store: &memory{records: old}, Queue: 120, InFlight: 1, Budget: 5 * time.Second})
 		go s.Lookup(t.Context(), all[:1])
-		synctest.Wait()                     // the provider is busy
-		go s.Lookup(t.Context(), all[:390]) // 100 contracts in the foreground
-		synctest.Wait()
-		wantDescribed(t, s, all[390:], 10, false)
+		settle() // the provider is busy
+		wantDescribed(t, s, all[10:], 390, false)
+		wantDescribed(t, s, all[:10], 10, false)
+		settle()
+		expect.Equal(t, len(provider.batches()), 2, "batches")
+		expect.Equal(t, len(provider.batches()[1]), 9+59, "contracts in the second batch")
 	})
 }

@@ -8,10 +8,9 @@
 //  4. It waits for these flights until the page's budget is spent. Later results still fill the Store.
 //  5. If a flight fails or is late, it serves the old record or {}, and reports the page as degraded.
 //
-// Workers take batches of addresses from the queue, read the Store again, and send requests to the
-// provider unless it limits the rate or its circuit breaker is open. If a request fails while the provider
-// works, it is divided until the contract that causes the failure is found (divide.go). Workers do not
-// retry: if a flight failed, the next page with its address starts another one.
+// Workers collect batches of queued addresses (batch.go). They send no requests while the provider limits the rate or its
+// circuit breaker is open (health.go). If a batch fails while the provider works, its contracts are requested once more, one by
+// one. If a flight failed, the next page with its address starts another one.
 package metadata
 
 import (
@@ -40,8 +39,8 @@ type Options struct {
 	Timeout time.Duration // of a request, at least Budget; default 5 s
 
 	Batch    int // maximum number of contracts in a batch; default 100
-	InFlight int // maximum number of concurrent batches; default 2
-	Queue    int // maximum number of queued contracts; default 2000
+	InFlight int // maximum number of concurrent batches, and of concurrent requests for single contracts; default 2
+	Queue    int // maximum number of queued and requested contracts, half of it with refreshes; default 2000
 
 	Failures int // number of consecutive failed batches that open the breaker; default 5
 
@@ -56,8 +55,15 @@ type Service struct {
 	o        Options
 	provider *client
 	health   *health
-	queue    *queue
 	metrics  *metrics
+
+	awaited    chan *flight  // queue of those that pages wait for
+	refreshes  chan *flight  // queue of the refreshes of stale records
+	alone      chan *flight  // queue of those whose batch failed
+	collecting chan struct{} // holds a token while a worker collects a batch
+
+	mu      sync.Mutex
+	flights map[string]*flight // by address; nil after Close
 
 	stop    context.CancelFunc
 	workers sync.WaitGroup
@@ -74,12 +80,17 @@ func Open(spec string, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, provider: p, health: newHealth(p.name, o), queue: newQueue(o.Queue)}
+	s := &Service{
+		o: o, provider: p, health: newHealth(p.name, o), flights: map[string]*flight{},
+		awaited: make(chan *flight, o.Queue), refreshes: make(chan *flight, o.Queue/2), alone: make(chan *flight, o.Queue),
+		collecting: make(chan struct{}, 1),
+	}
 	s.metrics = newMetrics(o.Registerer, p.name, s.health.breaker.State)
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
 	for range o.InFlight {
-		s.workers.Go(func() { s.work(ctx) })
+		s.workers.Go(func() { s.readBatches(ctx) })
+		s.workers.Go(func() { s.readAlone(ctx) })
 	}
 	return s, nil
 }
@@ -90,10 +101,15 @@ func (s *Service) Close() error {
 	if s == nil {
 		return nil
 	}
-	s.queue.close()
 	s.stop()
 	s.workers.Wait()
 	s.provider.http.CloseIdleConnections()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.flights {
+		close(f.done)
+	}
+	s.flights = nil
 	return nil
 }
 

@@ -50,7 +50,7 @@ func TestMetadataIsServedUntilItExpires(t *testing.T) {
 				}
 				for _, want := range test.pages {
 					wantName(t, s, one, want.name, want.degraded)
-					synctest.Wait()
+					settle()
 				}
 				expect.Equal(t, len(provider.batches()), test.requests, "requests")
 			})
@@ -118,7 +118,7 @@ func TestMetadataExpiriesAreSpread(t *testing.T) {
 			time.Sleep(after)
 			before := len(provider.batches())
 			s.Lookup(t.Context(), addresses(100))
-			synctest.Wait()
+			settle()
 			n := 0
 			for _, batch := range provider.batches()[before:] {
 				n += len(batch)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,11 +55,9 @@ func TestFailingContractDoesNotAffectOthersInBatch(t *testing.T) {
 					log := &logBuffer{}
 					s := openAlchemy(t, provider, metadata.Options{Failures: 1, Logger: log.logger()})
 					s.Lookup(t.Context(), all)
-					time.Sleep(2 * time.Minute) // hanging contracts are found last
+					time.Sleep(2 * time.Minute)
 					requests := len(provider.batches())
-					if most := 1 + (2*6+1)*len(bad) + 7; requests > most {
-						t.Errorf("requests = %d, want at most %d to find %d contracts", requests, most, len(bad))
-					}
+					expect.Equal(t, requests, 1+50, "requests to find %d contracts", len(bad))
 					wantDescribed(t, s, all, 50-len(bad), false)
 					time.Sleep(5 * time.Minute)
 					wantDescribed(t, s, all, 50-len(bad), false)
@@ -70,6 +69,29 @@ func TestFailingContractDoesNotAffectOthersInBatch(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestRequestsForSingleContractsEndWithARateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := addresses(50)
+		provider := &selective{contracts: all[40:41], fault: status(http.StatusBadRequest)}
+		var limited atomic.Bool
+		var refused atomic.Int64
+		limited.Store(true)
+		s := openAlchemy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if limited.Load() && len(provider.batches()) > 10 {
+				refused.Add(1)
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+			provider.ServeHTTP(w, r)
+		}), metadata.Options{InFlight: 1})
+		wantDescribed(t, s, all, 10, true)
+		expect.Equal(t, refused.Load(), 1, "requests with status 429")
+		limited.Store(false)
+		time.Sleep(time.Minute)
+		wantDescribed(t, s, all, 49, false)
+	})
 }
 
 func TestContractThatBreaksConnectionIsIsolated(t *testing.T) {
@@ -146,12 +168,12 @@ func TestDescriptionSurvivesFailures(t *testing.T) {
 				requests := len(provider.batches())
 				time.Sleep(8 * time.Minute)
 				lookup(t, s, one)
-				synctest.Wait()
+				settle()
 				expect.Equal(t, len(provider.batches()), requests, "requests within ten minutes")
 				provider.contracts = nil
 				time.Sleep(day)
 				lookup(t, s, one)
-				synctest.Wait()
+				settle()
 				if name, _ := lookup(t, s, one); name == "1" {
 					t.Error("name = 1 after the provider recovered, want the description read again")
 				}
