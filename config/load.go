@@ -52,7 +52,7 @@ func Load(s Sources) (Config, error) {
 	if err := errors.Join(l.problems...); err != nil {
 		return l.cfg, errors.Join(l.located(Problems(err))...)
 	}
-	l.cfg.Warnings = l.located(slices.Concat(l.overridden(), l.cfg.servingWarnings(), l.cfg.ruleWarnings()))
+	l.cfg.Warnings = l.located(slices.Concat(l.overridden(), l.cfg.servingWarnings(), l.cfg.healthWarnings(), l.cfg.proxyWarnings(), l.cfg.ruleWarnings()))
 	return l.cfg, nil
 }
 

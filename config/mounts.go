@@ -13,6 +13,7 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/story"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // basePath matches paths without characters that URLs escape.
@@ -27,6 +28,7 @@ func (v *validation) mounts(c Config) {
 			continue
 		}
 		v.check(!within(m.Path, strings.TrimSuffix(listing.Prefix, "/")), key+".path", "%s belongs to the collections", m.Path)
+		v.check(!web.IsHealthPath(m.Path), key+".path", "%s is the path of a health check", m.Path)
 		for j, other := range c.HTTP.Mounts[:i] {
 			v.check(m.Path != other.Path, key+".path", "%s is also the path of http.mounts[%d]", m.Path, j)
 		}
@@ -54,6 +56,20 @@ func (v *validation) fallback(key string, m Mount) {
 	})
 }
 
+// healthWarnings returns a warning for each health check that a fallback at the root always answers.
+func (c Config) healthWarnings() (warnings []error) {
+	for i, m := range c.HTTP.Mounts {
+		each(fmt.Sprintf("http.mounts[%d].always", i), m.Always, func(key, pattern string) {
+			for _, check := range health {
+				if p, err := dialect.ParsePatterns([]string{pattern}); err == nil && m.Path == "/" && p.Match(check.Pattern) {
+					warnings = append(warnings, Problem{Key: key, Text: fmt.Sprintf("health checks of %s on the public listener get the response of the fallback, not the state of tipcache", check.Pattern)})
+				}
+			}
+		})
+	}
+	return warnings
+}
+
 // within reports whether a path is base or below it.
 func within(p, base string) bool {
 	return p == base || strings.HasPrefix(p, strings.TrimSuffix(base, "/")+"/")
@@ -65,7 +81,7 @@ func (c Config) hides(p, other string) string {
 		return ""
 	}
 	p = strings.TrimPrefix(p, strings.TrimSuffix(other, "/"))
-	for _, row := range slices.Concat(fixed, c.rows()) {
+	for _, row := range slices.Concat(fixed, health, c.rows()) {
 		if within(row.Pattern, p) && (other != "/" || row.Pattern != listing.Path) { // which is always at the root
 			return row.Pattern
 		}

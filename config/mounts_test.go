@@ -62,6 +62,7 @@ func TestInvalidMountsAreRefused(t *testing.T) {
 		"a path of the documents":   {"[{path: /x/docs}, {path: /x}]", "http.mounts[0].path: hides /docs of the mount at /x"},
 		"the path of collections":   {"[{path: /api/v4}]", "http.mounts[0].path: /api/v4 belongs to the collections"},
 		"a path of collections":     {"[{path: /api/v4/x}]", "http.mounts[0].path: /api/v4/x belongs to the collections"},
+		"a health check":            {"[{path: /readyz}]", "http.mounts[0].path: /readyz is the path of a health check"},
 		"an unknown shape":          {"[{path: /api, shape: round}]", `http.mounts[0].shape: "round" is none of documented, node`},
 		"a fallback without scheme": {"[{path: /api, fallback: 'indexer:8080'}]", "http.mounts[0].fallback: "},
 		"a fallback with a user":    {"[{path: /api, fallback: 'http://me:secret@indexer'}]", "http.mounts[0].fallback: a user, a query and a fragment have no meaning here"},

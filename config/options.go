@@ -54,7 +54,7 @@ func Default() Config {
 		Metadata:    Metadata{Provider: "none"},
 		HTTP: HTTP{
 			FastLane: true, SessionCookie: public.SessionCookie,
-			Rate: "0", ProxyProtocol: "off", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
+			Rate: "0", ProxyProtocol: "off", MaxConnections: 10_000, IdleTimeout: 620 * time.Second, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
 		},
 		RPC:     RPC{Methods: rpc.DefaultMethods},
 		Log:     Log{Level: "info", Format: "auto", Access: "true"},

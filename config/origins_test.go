@@ -28,7 +28,17 @@ func TestOriginsHaveFormThatBrowsersSend(t *testing.T) {
 		{"a user", "https://me@app.example", "http.cors_origins[0]: "},
 		{"no scheme", "https://app.example,app.example", `http.cors_origins[1]: "app.example" is not an origin`},
 		{"another scheme", "ftp://app.example", "http.cors_origins[0]: "},
-		{"a pattern", "https://*.app.example", "http.cors_origins[0]: "},
+		{"the hosts below a domain", "https://*.app.example", ""},
+		{"the hosts below a domain, with a port", "https://app.example,https://*.app.example:8443", ""},
+		{"a star in a label", "https://preview-*.app.example", "http.cors_origins[0]: "},
+		{"two stars", "https://*.*.app.example", "http.cors_origins[0]: "},
+		{"a star and a default port", "https://*.app.example:443", "http.cors_origins[0]: "},
+		{"a star without a domain", "https://*", "http.cors_origins[0]: "},
+		{"a star and a dot", "https://*.", "http.cors_origins[0]: "},
+		{"a star before two dots", "https://*..example", "http.cors_origins[0]: "},
+		{"a star before an address", "https://*.127.0.0.1", "http.cors_origins[0]: "},
+		{"a star without TLS", "http://*.app.example", "http.cors_origins[0]: "},
+		{"a star in upper case", "https://*.App.example", "http.cors_origins[0]: "},
 		{"a sandbox", "null", "http.cors_origins[0]: "},
 	}
 	for _, tt := range tests {

@@ -50,6 +50,9 @@ var fixed = []dialect.Row{
 	{Name: "openapi", Pattern: "/openapi.json"}, {Name: "docs", Pattern: "/docs"}, {Name: "docs_live", Pattern: "/docs/live"},
 }
 
+// health are the paths of the health checks, which no access rule applies to.
+var health = []dialect.Row{{Name: "healthz", Pattern: web.HealthPath}, {Name: "readyz", Pattern: web.ReadyPath}}
+
 // clash returns why a row cannot follow the operator's other rows. A row may replace a built-in row of the same name.
 func (c Config) clash(own []dialect.Row, row dialect.Row) error {
 	builtIn := cosmos.Rows(nil)
@@ -62,7 +65,7 @@ func (c Config) clash(own []dialect.Row, row dialect.Row) error {
 			return fmt.Errorf("%s is the name of the built-in row of %s", row.Name, cmp.Or(known.Pattern, known.Method))
 		}
 	}
-	return dialect.Clash(slices.Concat(fixed, own), row)
+	return dialect.Clash(slices.Concat(fixed, health, own), row)
 }
 
 // CheckRoutes checks chain.rows and routes. Call it again once the dialect is known, because both depend on it.

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -68,6 +69,43 @@ func TestSecretThatYAMLDoesNotReadIsRefusedAndNotShown(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "kL3x") {
 			t.Errorf("error of %s = %v, want one without the secret", line, err)
 		}
+	}
+}
+
+// A raw delimiter ends the user part early, so that the rest of the password would count as the host or the path.
+func TestURLWithRawDelimiterInPasswordIsRefusedByNameAlone(t *testing.T) {
+	const problem = "percent-encode @, /, ? and # in the user and the password, and @ anywhere else: %40, %2F, %3F and %23"
+	for _, password := range []string{"77/Se@cret", "77/Secret", "77?Secret", "77#Secret", "Se@cret", "77@12/Secret", "/Secret", "77@Secret:1"} {
+		for key, file := range map[string]string{
+			"redis.url":         "redis: {url: 'redis://user:%s@redis.internal:6379/0'}",
+			"collections.store": "collections: {auth: none, store: 'postgres://user:%s@db.internal/collections'}",
+			"chain.nodes[0]":    "chain: {nodes: ['http://user:%s@node.internal:1317']}",
+			"chain.comet[0]":    "chain: {comet: ['http://user:%s@node.internal:26657']}",
+			"metadata.provider": "metadata: {provider: 'alchemy:https://user:%s@provider.internal/nft'}",
+			"index.evm[0]":      "index: {enabled: true, evm: ['http://user:%s@evm.internal:8545']}",
+			"tracing.endpoint":  "tracing: {endpoint: 'http://user:%s@traces.internal:4318'}",
+		} {
+			file = fmt.Sprintf(file, password)
+			cfg, err := config.Load(config.Sources{File: writeFile(t, file)})
+			if got := fmt.Sprint(err); !strings.Contains(got, key+": "+problem) || strings.Contains(got, "cret") || strings.Contains(got, "77") {
+				t.Errorf("error of %s = %s, want %s: %s", file, got, key, problem)
+			}
+			text := expect.Value(cfg.Redacted())(t)
+			if got := string(text); strings.Contains(got, "cret") || strings.Contains(got, "user:") {
+				t.Errorf("Redacted of %s = %s, want no part of the password", file, got)
+			}
+		}
+	}
+}
+
+func TestHostShowsNoPartOfAPassword(t *testing.T) {
+	for raw, want := range map[string]string{
+		"redis://user:secret@redis:6379/0": "redis:6379", "redis://a:1,b:2/0": "a:1,b:2", "http://node:1317": "node:1317", "unix://user:secret@/run/redis.sock": "local",
+		"https://node/key priority 1 header X-Key=a@b": "node", "alchemy:https://provider/v3/key": "provider", "none": "?",
+		"redis://user:77/secret@redis:6379": "?", "redis://user:77?secret@redis:6379": "?", "redis://user:77#secret@redis:6379": "?",
+		"redis://user:77@8/secret@redis:6379": "?", "redis://user:a@77@redis:6379": "?", "redis://user:77 secret@redis:6379": "?",
+	} {
+		expect.Equal(t, config.Host(raw), want, "Host of %s", raw)
 	}
 }
 

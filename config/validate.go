@@ -145,8 +145,18 @@ func (v *validation) tags(c Config) {
 	})
 }
 
+// credentials checks that the user and the password in a URL end where they seem to, and reports whether they do.
+func (v *validation) credentials(key, value string) (ok bool) {
+	err := CheckCredentials(value)
+	v.check(err == nil, key, "%v", err)
+	return err == nil
+}
+
 // httpURL checks a URL. The problem shows only its scheme and host: the rest may hold a secret.
 func (v *validation) httpURL(key, value string) {
+	if !v.credentials(key, value) {
+		return
+	}
 	u, err := url.Parse(value)
 	v.check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", key, "%s is not an http:// or https:// URL", shown(value))
 	v.check(err != nil || isPort(u.Port()), key, "the port is not from 0 to 65535")
@@ -221,6 +231,9 @@ func (v *validation) redis(c Config) {
 	if c.Redis.URL == "none" {
 		return
 	}
+	if !v.credentials("redis.url", c.Redis.URL) {
+		return
+	}
 	u, err := url.Parse(c.Redis.URL)
 	v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "expected a redis://, rediss:// or unix:// URL, or none")
 	if err == nil {
@@ -246,7 +259,7 @@ func (v *validation) collections(c Collections) {
 	scheme, rest, _ := strings.Cut(c.Store, ":")
 	v.check(slices.Contains([]string{"sqlite", "postgres", "postgresql", "http", "https"}, scheme) && rest != "",
 		"collections.store", "expected sqlite:PATH, postgres://... or https://...")
-	if scheme != "sqlite" {
+	if scheme != "sqlite" && v.credentials("collections.store", c.Store) {
 		_, err := url.Parse(c.Store)
 		v.check(err == nil, "collections.store", "not a valid URL: a character such as %% in a password is written as %%25")
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // origins checks the texts that the Origin header of browsers is compared with. A text that no
@@ -17,7 +18,7 @@ func (v *validation) origins(key string, origins []string) {
 		if origin == "*" || origin == "none" {
 			v.check(len(origins) == 1, key, "%s cannot be combined with other origins", origin)
 		} else {
-			v.check(isOrigin(origin), item, "%q is not an origin as browsers send it, such as https://app.example or chrome-extension://ID: a scheme and a host in lower case, and a port unless it is the default", origin)
+			v.check(isOrigin(origin) || isOriginPattern(origin), item, "%q is not an origin as browsers send it, such as https://app.example or chrome-extension://ID: a scheme and a host in lower case, and a port unless it is the default. https://*.app.example stands for all hosts with one more label", origin)
 		}
 	})
 }
@@ -32,6 +33,16 @@ func isOrigin(text string) bool {
 	defaultPort := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	return !slices.Contains([]string{"ftp", "file", "ws", "wss"}, u.Scheme) && !strings.ContainsAny(u.Host, "*") &&
 		!strings.HasSuffix(u.Host, ":") && (u.Port() == "" || u.Port() != defaultPort)
+}
+
+// isOriginPattern reports whether a text is the origin of a domain with a star in place of its first label.
+func isOriginPattern(text string) bool {
+	domain, ok := strings.CutPrefix(text, web.OriginPattern)
+	if !ok || !isOrigin("https://"+domain) {
+		return false
+	}
+	u, _ := url.Parse("https://" + domain) // isOrigin has parsed it
+	return net.ParseIP(u.Hostname()) == nil && !strings.HasPrefix(domain, ".") && !strings.HasSuffix(u.Hostname(), ".")
 }
 
 // access checks keys, rates, networks, origins, the admin token and TLS.

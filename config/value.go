@@ -308,12 +308,32 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 	return network.Masked(), nil
 }
 
-// Host returns the host of a URL. The other parts may hold secrets.
+// Host returns the host of a URL, or of an item of chain.nodes. The other parts may hold secrets. It returns ? if the host may be a
+// part of a password.
 func Host(raw string) string {
+	if words := strings.Fields(raw); len(words) > 1 {
+		if _, err := parseNode(raw); err != nil {
+			return "?"
+		}
+		raw = words[0]
+	}
 	_, at, ok := strings.Cut(raw, "://")
-	at, _, _ = strings.Cut(at, " ") // drops the words after the URL of a node
-	if u, err := url.Parse("any://" + at); ok && err == nil {
+	if u, err := url.Parse("any://" + at); ok && err == nil && CheckCredentials(raw) == nil {
 		return cmp.Or(u.Host, "local")
 	}
 	return "?"
+}
+
+// CheckCredentials returns an error, which holds no part of the URL, if the user and the password in a URL may end elsewhere than
+// url.Parse finds. Then a part of the password would count as the host or the path, which are printed.
+func CheckCredentials(raw string) error {
+	_, rest, _ := strings.Cut(raw, "://")
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	if strings.Count(authority, "@") > 1 || strings.Contains(rest[len(authority):], "@") {
+		return errors.New("percent-encode @, /, ? and # in the user and the password, and @ anywhere else: %40, %2F, %3F and %23")
+	}
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -29,6 +31,72 @@ func (c Config) servingWarnings() (warnings []error) {
 	network := strings.Join(c.Index.Network, " ")
 	if want := publicNetworks[c.Chain.ID]; want != "" && want != network && slices.Contains(slices.Collect(maps.Values(publicNetworks)), network) && c.NeedsStore() {
 		warnings = append(warnings, Problem{Key: "index.network", Text: fmt.Sprintf("%s is the network of another chain than chain.id (%s), whose network is %s", network, c.Chain.ID, want)})
+	}
+	return warnings
+}
+
+// publicSpace are the public addresses of a family of addresses: the networks of whole without those of except.
+type publicSpace struct {
+	family string
+	whole  netip.Prefix
+	except []netip.Prefix // disjoint, and within whole
+}
+
+var publicSpaces = []publicSpace{
+	{"IPv4", netip.MustParsePrefix("0.0.0.0/0"), prefixes("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/3")},
+	{"IPv6", netip.MustParsePrefix("2000::/3"), nil},
+}
+
+func prefixes(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+// addresses returns the number of public addresses in a network.
+func (s publicSpace) addresses(network netip.Prefix) (count float64) {
+	shared := func(other netip.Prefix) float64 { // one of two networks that overlap contains the other
+		if !network.Overlaps(other) {
+			return 0
+		}
+		return math.Ldexp(1, network.Addr().BitLen()-max(network.Bits(), other.Bits()))
+	}
+	count = shared(s.whole)
+	for _, other := range s.except {
+		count -= shared(other)
+	}
+	return count
+}
+
+// share returns the share of the public addresses that networks cover together.
+func (s publicSpace) share(networks []netip.Prefix) float64 {
+	covered := 0.0
+	for i, network := range networks {
+		if !isWithin(networks, i) {
+			covered += s.addresses(network)
+		}
+	}
+	return covered / s.addresses(s.whole)
+}
+
+// isWithin reports whether network i is within another one, or equal to an earlier one.
+func isWithin(networks []netip.Prefix, i int) bool {
+	for j, other := range networks {
+		if other.Overlaps(networks[i]) && (other.Bits() < networks[i].Bits() || other.Bits() == networks[i].Bits() && j < i) {
+			return true
+		}
+	}
+	return false
+}
+
+// proxyWarnings returns a warning for each family of addresses most of whose public addresses are those of trusted proxies.
+func (c Config) proxyWarnings() (warnings []error) {
+	for _, space := range publicSpaces {
+		if share := space.share(c.Limits().TrustedProxies); share > 0.5 {
+			warnings = append(warnings, Problem{Key: "http.trusted_proxies", Text: fmt.Sprintf(
+				"the networks cover %.0f %% of the public %s addresses, and a client with such an address can choose the address that rates and logs use: list only the networks of your proxies", math.Floor(100*share), space.family)})
+		}
 	}
 	return warnings
 }

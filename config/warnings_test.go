@@ -52,6 +52,24 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 			"{access: [cost 100 tx_search], http: {rate: 10/s burst 30}, collections: {keys: ['partner:" + hexDigest + ":1000/h']}}", nil,
 			[]string{"1: access[0]: cost 100 exceeds the burst of http.rate (30)"},
 		},
+		{
+			"health checks that a fallback answers", "http: {mounts: [{path: /, fallback: 'http://x', always: ['/x', '/{v}']}, {path: /api, fallback: 'http://x', always: [/readyz]}]}", nil,
+			[]string{
+				"1: http.mounts[0].always[1]: health checks of /healthz on the public listener get the response of the fallback, not the state of tipcache",
+				"1: http.mounts[0].always[1]: health checks of /readyz on the public listener get the response of the fallback, not the state of tipcache",
+			},
+		},
+		{"access rule for a health check", "access: [deny /readyz]", nil, []string{"1: access[0]: /readyz matches no path or method that tipcache knows"}},
+		{"proxies of a private network", "http: {trusted_proxies: [10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 'fc00::/7', 127.0.0.1, '::1', 100.64.0.0/10, 240.0.0.0/4]}", nil, nil},
+		{"proxies of half of the addresses", "http: {trusted_proxies: [0.0.0.0/2, 64.0.0.0/3, '2000::/4', 10.0.0.0/8, 1.0.0.0/8, 64.0.0.0/3]}", nil, nil},
+		{"proxies of all addresses", "http: {trusted_proxies: [0.0.0.0/0, '::/0']}", nil, []string{
+			"1: http.trusted_proxies: the networks cover 100 % of the public IPv4 addresses, and a client with such an address can choose the address that rates and logs use: list only the networks of your proxies",
+			"1: http.trusted_proxies: the networks cover 100 % of the public IPv6 addresses, and a client with such an address can choose the address that rates and logs use: list only the networks of your proxies",
+		}},
+		{"proxies of most addresses, in parts", "http: {trusted_proxies: [128.0.0.0/1, 10.0.0.0/8, 128.0.0.0/1, 200.0.0.0/8, 96.0.0.0/3, '2000::/4', '3000::/16']}", nil, []string{
+			"1: http.trusted_proxies: the networks cover 57 % of the public IPv4 addresses, and a client with such an address can choose the address that rates and logs use: list only the networks of your proxies",
+			"1: http.trusted_proxies: the networks cover 50 % of the public IPv6 addresses, and a client with such an address can choose the address that rates and logs use: list only the networks of your proxies",
+		}},
 		{"nothing to serve", "chain: {nodes: [none], comet: [none]}", nil, []string{"1: chain.nodes: no node is configured, and collections are not served"}},
 		{"gRPC without a node's gRPC", "{grpc: {listen: ':9090'}}", nil, []string{"1: grpc.listen: without chain.grpc, only reads of state and methods of the RPC are served"}},
 		{

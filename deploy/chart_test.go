@@ -151,6 +151,28 @@ spec:
 	expectServable(t, at(manifests["Pod node"], "spec", "containers"), manifests["ConfigMap test-tipcache"])
 }
 
+func TestReadinessProbeUsesTheServingPortIfAskedFor(t *testing.T) {
+	file := []string{"-f", "helm/tipcache/ci/tier-values.yaml"}
+	sidecar := []string{"-f", "helm/tipcache/ci/sidecar-values.yaml"}
+	probes := func(args ...string) string {
+		manifests := render(t, "helm/tipcache", args...)
+		pod := at(manifests["Deployment test-tipcache"], "spec", "template", "spec")
+		if patch, ok := at(manifests["ConfigMap test-tipcache-patch"], "data", "patch.yaml").(string); ok {
+			pod = at(parse(t, []byte(patch)), "spec", "template", "spec")
+		}
+		return fmt.Sprintf("%v %v %v", at(pod, "containers", "startupProbe", "httpGet", "port"), at(pod, "containers", "readinessProbe", "httpGet", "port"), at(pod, "containers", "livenessProbe", "httpGet", "port"))
+	}
+	for _, values := range [][]string{file, sidecar} {
+		expect.Equal(t, probes(values...), "tipcache-admin tipcache-admin tipcache-admin", "ports of the startup, readiness and liveness probes of %s", values[1])
+		expect.Equal(t, probes(append(values, "--set", "readinessPort=public")...), "tipcache-admin tipcache tipcache-admin", "ports with readinessPort public of %s", values[1])
+	}
+	out, err := exec.Command(helmPath(t), "template", "test", "helm/tipcache", "--kube-version", kubeVersion, "-f", file[1],
+		"--set", "readinessPort=public,config.http.proxy_protocol=required,config.http.trusted_proxies={10.0.0.0/8}").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "readinessPort: public does not work") {
+		t.Errorf("helm template with readinessPort public and proxy_protocol required = %v, want a refusal\n%s", err, out)
+	}
+}
+
 func TestTierWithoutNodesIsRefused(t *testing.T) {
 	out, err := exec.Command(helmPath(t), "template", "test", "helm/tipcache", "--kube-version", kubeVersion).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "config.chain.nodes is needed") {

@@ -302,3 +302,26 @@ func TestResponsesOfAFallbackThatNeedAKeyAreNotCached(t *testing.T) {
 		}
 	}
 }
+
+func TestHealthCheckGoesToFallbackOnlyIfAlwaysNamesIt(t *testing.T) {
+	i := startIndexer(t)
+	target := expect.Value(url.Parse(i.URL))(t)
+	for _, tt := range []struct {
+		mount proxy.Mount
+		want  string
+	}{
+		{proxy.Mount{Path: "/"}, "ready\n"},
+		{proxy.Mount{Path: "/", Fallback: target}, "ready\n"},
+		{proxy.Mount{Path: "/api", Fallback: target, Always: []string{"/readyz"}}, "ready\n"},
+		{proxy.Mount{Path: "/", Fallback: target, Always: []string{"/readyz"}}, ""},
+	} {
+		s := startChain(t, proxy.Options{Mounts: []proxy.Mount{tt.mount}})
+		got := s.get(t, "/readyz")
+		if isOurs := got.body == "ready\n"; isOurs != (tt.want != "") || got.status != http.StatusOK {
+			t.Errorf("/readyz with the mount %+v = %d %q, want 200 %q or the response of the fallback", tt.mount, got.status, got.body, tt.want)
+		}
+		if got := s.get(t, "/healthz"); got.body != "alive\n" {
+			t.Errorf("/healthz with the mount %+v = %q, want alive", tt.mount, got.body)
+		}
+	}
+}

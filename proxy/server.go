@@ -76,8 +76,20 @@ type Server struct {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.passesHealth(r.URL.Path) && s.stack.ServeHealth(w, r) {
+		return
+	}
 	v, r := s.mounted(r)
 	s.stack.Serve(v.engine, w, v.tidied(r))
+}
+
+// passesHealth reports whether a fallback at the root always answers the path of a health check.
+func (s *Server) passesHealth(path string) bool {
+	if !web.IsHealthPath(path) {
+		return false
+	}
+	v := s.mounts[len(s.mounts)-1]
+	return v.base == "" && v.fallback != nil && v.always.Match(path)
 }
 
 // mounted returns the router with the longest base path that a request's path begins with, and the request relative to

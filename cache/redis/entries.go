@@ -62,7 +62,7 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 	if fields == nil {
 		return nil, nil // not sent
 	}
-	if err := fields.Err(); isReply(err) {
+	if err := fields.Err(); isAnswer(err) && !redis.HasErrorPrefix(err, "NOPERM") { // run has counted others
 		s.reportReply(err) // the key holds another type
 	}
 	if len(fields.Val()) != 2 {

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -160,7 +161,7 @@ func (s *Store) roundTrip(ctx context.Context, due time.Time, batch []*command) 
 	err := s.doUntil(ctx, due, func(ctx context.Context) error {
 		if o := batch[0]; len(batch) == 1 && o.single {
 			o.last = o.send(ctx, s.rdb)
-			return connectionError(o.last.Err())
+			return failureOf(o.last)
 		}
 		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, o := range batch {
@@ -170,7 +171,7 @@ func (s *Store) roundTrip(ctx context.Context, due time.Time, batch []*command) 
 		})
 		for _, o := range batch { // err may be the reply to another command: look for the connection error behind it
 			if err = connectionError(err); err == nil {
-				err = o.last.Err()
+				err = failureOf(o.last)
 			}
 		}
 		return connectionError(err)
@@ -184,10 +185,19 @@ func (s *Store) roundTrip(ctx context.Context, due time.Time, batch []*command) 
 	return err
 }
 
-// connectionError returns err unless it is a reply.
+// connectionError returns err unless it is a reply that shows that Redis works.
 func connectionError(err error) error {
-	if isReply(err) {
+	if isAnswer(err) {
 		return nil
 	}
 	return err
+}
+
+// failureOf returns the connection error of a command that was sent. It includes a denied read of an entry.
+func failureOf(sent redis.Cmder) error {
+	err := sent.Err()
+	if _, isRead := sent.(*redis.SliceCmd); isRead && redis.HasErrorPrefix(err, "NOPERM") {
+		return fmt.Errorf("%w: %w", errNoReads, err)
+	}
+	return connectionError(err)
 }

@@ -59,6 +59,8 @@ type Store struct {
 	hasSlots atomic.Bool // has hash slots, though the client is not a ClusterClient
 	answered atomic.Bool // Redis has replied at least once
 
+	asked atomic.Int64 // time of the newest request to Redis, in Unix nanoseconds
+
 	pipeline pipeline
 	nodes    sync.Map // address of a Cluster's node to *pipeline
 	batcher  writeBatcher
@@ -129,9 +131,23 @@ func newBreaker(outage *upstream.Outage) *gobreaker.CircuitBreaker[struct{}] {
 		Excluded: func(err error) bool {
 			return errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrPoolTimeout) // canceled, or not sent
 		},
-		Answered: isReply,
+		Answered: isAnswer,
 	})
 }
+
+// probeAfter is the time without requests after which Probe reads an entry.
+const probeAfter = time.Second
+
+// Probe reads an entry if nothing else has asked Redis for probeAfter. So the breaker and the outage also notice a Redis that fails,
+// or works again, while no client sends requests.
+func (s *Store) Probe(ctx context.Context, namespace string) {
+	if time.Since(time.Unix(0, s.asked.Load())) >= probeAfter {
+		_ = s.run(ctx, &newRead(namespace, probeKey).command) // counted
+	}
+}
+
+// probeKey is the key of the entry that Probe reads. No query has it.
+const probeKey = "probe"
 
 // State implements [cache.Shared].
 func (s *Store) State() string { return s.breaker.State().String() }
@@ -151,6 +167,7 @@ func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Cont
 		within, cancel := context.WithDeadline(ctx, due)
 		defer cancel()
 		began := time.Now()
+		s.asked.Store(began.UnixNano())
 		err := upstream.Guard(s.o.Logger, "redis", func() error { return op(within) })
 		s.seconds.Observe(time.Since(began).Seconds())
 		if err != nil && ctx.Err() != nil {
@@ -170,7 +187,7 @@ func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Cont
 func (s *Store) record(err error) {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, redis.ErrPoolTimeout):
-	case err == nil, isReply(err):
+	case err == nil, isAnswer(err):
 		s.outage.End()
 	default:
 		s.outage.Record(err)
@@ -179,12 +196,24 @@ func (s *Store) record(err error) {
 
 // recordWrite records whether Redis has executed or refused a write. Other errors do not count.
 func (s *Store) recordWrite(err error) {
-	if err == nil || isReply(err) {
+	if err == nil || isAnswer(err) {
 		s.writes.Record(err)
 	}
 }
 
-// isReply reports whether err is an error reply of Redis, which shows that Redis works.
+// isAnswer reports whether err is an error reply that shows that Redis works for us: any but a denied access.
+func isAnswer(err error) bool { return isReply(err) && !isDenied(err) }
+
+// isDenied reports whether Redis does not know us, or does not let us read entries. Without permission for scripts, entries can
+// still be read.
+func isDenied(err error) bool {
+	return redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS") || errors.Is(err, errNoReads)
+}
+
+// errNoReads is a NOPERM for the command that reads entries.
+var errNoReads = errors.New("redis: entries may not be read")
+
+// isReply reports whether err is an error reply of Redis.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)

@@ -167,3 +167,20 @@ func TestUnusedRedisIsReportedWithItsCause(t *testing.T) {
 		r.eventually("degraded Redis because of "+cause, func() bool { return strings.Contains(r.ready().Degraded["use of Redis"], cause) })
 	}
 }
+
+func TestIdleReplicaReportsChangedPasswordOfRedis(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	server.RequireAuth("old")
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), func(cfg *config.Config) { cfg.Redis.URL = "redis://:old@" + server.Addr() })
+	expect.Equal(t, r.ready().Redis, "ok", "redis before the change")
+	server.Close() // so that connections with the old password end
+	server.RequireAuth("new")
+	expect.NoError(t, server.Restart())
+	r.eventually("failing Redis", func() bool {
+		state := r.ready()
+		return state.Redis == "failing" && strings.Contains(state.Degraded["Redis"], "WRONGPASS")
+	})
+	server.RequireAuth("old")
+	r.eventually("working Redis", func() bool { state := r.ready(); return state.Redis == "ok" && state.Degraded["Redis"] == "" })
+}

@@ -49,7 +49,7 @@ func TestHealthCheckFollowsReadiness(t *testing.T) {
 	d, ready, c := openHealth(t)
 	watch := expect.Value(c.Watch(t.Context(), &healthpb.HealthCheckRequest{}))(t)
 	for _, want := range []healthpb.HealthCheckResponse_ServingStatus{notServing, serving, notServing} {
-		ready.Set(want == serving)
+		ready.Set(want == serving, nil)
 		expect.Equal(t, expect.Value(c.Check(t.Context(), &healthpb.HealthCheckRequest{}))(t).GetStatus(), want, "Check")
 		expectNext(t, watch, want)
 		h, body := d.callWeb(t, "application/grpc-web+proto", healthpb.Health_Check_FullMethodName, make([]byte, 5))
@@ -66,7 +66,7 @@ func TestHealthCheckFollowsReadiness(t *testing.T) {
 func TestHealthOfOtherNamesIsUnknown(t *testing.T) {
 	t.Parallel()
 	_, ready, c := openHealth(t)
-	ready.Set(true)
+	ready.Set(true, nil)
 	other := &healthpb.HealthCheckRequest{Service: "cosmos.bank.v1beta1.Query"}
 	if _, err := c.Check(t.Context(), other); status.Code(err) != codes.NotFound {
 		t.Errorf("Check = %v, want %v", err, codes.NotFound)
@@ -88,7 +88,7 @@ func TestHealthChecksNeedNoKeyAndAreNotLimited(t *testing.T) {
 	d, ready, c := openHealth(t, withKey(1), func(s *setup) {
 		s.web.Limits = limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}, Access: []limits.Rule{limits.NewDeny("grpc.health.v1.*")}}
 	})
-	ready.Set(true)
+	ready.Set(true, nil)
 	for range 5 {
 		expect.Equal(t, expect.Value(c.Check(t.Context(), &healthpb.HealthCheckRequest{}))(t).GetStatus(), serving, "Check")
 		if h, body := d.callWeb(t, "application/grpc-web+proto", healthpb.Health_Check_FullMethodName, make([]byte, 5)); len(body) < 7 {
@@ -111,7 +111,7 @@ func TestWatchByGRPCWebFollowsReadiness(t *testing.T) {
 			frame[i] = expect.Value(body.ReadByte())(t)
 		}
 		expect.Equal(t, frame[6], byte(want), "state")
-		ready.Set(true)
+		ready.Set(true, nil)
 	}
 }
 

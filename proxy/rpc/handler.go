@@ -85,7 +85,9 @@ const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader
 
 // ServeHTTP answers a request.
 func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d.reader.Stack.Serve(d.engine, w, r)
+	if !d.reader.Stack.ServeHealth(w, r) {
+		d.reader.Stack.Serve(d.engine, w, r)
+	}
 }
 
 // serve answers the calls of a request. A URI may have a body, too: a form.

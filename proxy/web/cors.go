@@ -18,6 +18,9 @@ const (
 	exposeHeader = "Access-Control-Expose-Headers"
 )
 
+// OriginPattern begins an origin that stands for those of all hosts below a domain, with one label more.
+const OriginPattern = "https://*."
+
 // Methods and headers that pages of other origins may send, and headers that they may read.
 const (
 	allowedMethods = "GET, HEAD, POST, QUERY"
@@ -36,15 +39,20 @@ var exposedHeaders = []string{"X-Block-Height, X-Evm-Block, X-Session, X-Session
 type cors struct {
 	onAll   http.Header         // headers of every response
 	origins map[string][]string // allowed origins, each with itself as the value of a header; nil allows none
+	domains map[string]bool     // domains, each with its port, whose hosts with one more label have an allowed origin
 }
 
 func newCORS(origins []string) (c cors) {
 	if slices.Contains(origins, noOrigin) {
 		return c
 	}
-	c.origins = map[string][]string{}
+	c.origins, c.domains = map[string][]string{}, map[string]bool{}
 	for _, origin := range origins {
 		origin = strings.ToLower(origin) // as browsers send it
+		if domain, ok := strings.CutPrefix(origin, OriginPattern); ok {
+			c.domains[domain] = true
+			continue
+		}
 		c.origins[origin] = []string{origin}
 	}
 	if c.differs() {
@@ -83,7 +91,22 @@ func (c *cors) allowedOrigin(sent []string) []string {
 	if allowed := c.origins[anyOrigin]; allowed != nil || len(sent) != 1 {
 		return allowed
 	}
-	return c.origins[sent[0]]
+	if allowed := c.origins[sent[0]]; allowed != nil {
+		return allowed
+	}
+	if len(c.domains) > 0 {
+		host, isHTTPS := strings.CutPrefix(sent[0], "https://")
+		label, domain, _ := strings.Cut(host, ".")
+		if isHTTPS && isLabel(label) && c.domains[domain] {
+			return sent[:1:1]
+		}
+	}
+	return nil
+}
+
+// isLabel reports whether a text is a label of a host name, as browsers send it.
+func isLabel(text string) bool {
+	return text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }
 
 // Connects reports whether a page of a request's origin may open a WebSocket. Browsers leave this check to the server.
@@ -94,5 +117,5 @@ func (c *cors) Connects(r *http.Request) bool {
 		return true // no browser, or any page
 	}
 	_, host, _ := strings.Cut(sent[0], "://")
-	return len(sent) == 1 && (c.origins[sent[0]] != nil || strings.EqualFold(host, r.Host))
+	return len(sent) == 1 && (c.allowedOrigin(sent) != nil || strings.EqualFold(host, r.Host))
 }

@@ -65,7 +65,7 @@ func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler)
 func TestMiddlewareAppliesToRequests(t *testing.T) {
 	var log strings.Builder
 	_, handler := newServer(web.Options{
-		CORSOrigins: []string{"https://App.example"},
+		CORSOrigins: []string{"https://App.example", "https://*.App.example"},
 		Keys:        []limits.Key{{Name: "k", SHA256: sha256.Sum256([]byte("key"))}},
 		Limits:      limits.Limits{Access: []limits.Rule{limits.NewDeny("/denied")}},
 	}, &log)
@@ -84,6 +84,8 @@ func TestMiddlewareAppliesToRequests(t *testing.T) {
 		"with another key":                   {"GET", "/ok", map[string]string{"X-Api-Key": "x"}, 401, "the X-Api-Key is not valid", ""},
 		"open without a key":                 {"GET", "/open", nil, 200, "ok", ""},
 		"from an allowed origin":             {"GET", "/open", map[string]string{"Origin": page}, 200, "ok", page},
+		"from a host below a domain":         {"GET", "/open", map[string]string{"Origin": "https://preview-1.app.example"}, 200, "ok", "https://preview-1.app.example"},
+		"from a host far below a domain":     {"GET", "/open", map[string]string{"Origin": "https://a.b.app.example"}, 200, "ok", ""},
 		"from another origin":                {"GET", "/open", map[string]string{"Origin": "https://evil.example"}, 200, "ok", ""},
 		"a failure for an allowed origin":    {"GET", "/ok", map[string]string{"Origin": page}, 401, "the X-Api-Key header is required", page},
 		"a preflight":                        {"OPTIONS", "/ok", preflight, 204, "", page},
@@ -152,7 +154,7 @@ func TestAnyOriginMayReadByDefault(t *testing.T) {
 
 func TestLaneWritesTheOriginHeadersOfTheMiddleware(t *testing.T) {
 	const app = "https://app.example"
-	for _, origins := range [][]string{{"*"}, {"none"}, {app}} {
+	for _, origins := range [][]string{{"*"}, {"none"}, {app}, {"https://*.example"}} {
 		s, handler := newServer(web.Options{CORSOrigins: origins}, new(strings.Builder))
 		for _, sent := range [][]string{nil, {app}, {"https://evil.example"}, {app, app}} {
 			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/open", nil), httptest.NewRecorder()

@@ -91,6 +91,9 @@ const poolSize = 128
 // Cluster, or the Sentinels of ?master_name=. One host with ?cluster=true is a Cluster. User and password are for Redis.
 // Sentinels get the parameters sentinel_username and sentinel_password.
 func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
+	if err := config.CheckCredentials(cfg.URL); err != nil {
+		return nil, fmt.Errorf("redis.url: %w", err)
+	}
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
 		return nil, errors.New("redis.url: not a URL") // the error of url.Parse would show a password

@@ -61,6 +61,14 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 	}
 }
 
+func TestErrorOfRedisURLShowsNoPartOfAPassword(t *testing.T) {
+	for _, url := range []string{"redis://user:77/secret@h:1", "redis://user:77@8/secret@h:1/0", "redis://user:77?secret@h:1"} {
+		if _, err := OpenRedis(config.Redis{URL: url, Timeout: time.Second}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("error for %s = %v, want one without the password", url, err)
+		}
+	}
+}
+
 func TestClusterMapIsReloadedSoon(t *testing.T) {
 	for _, url := range []string{"redis://a:1,b:2,c:3", "redis://a:1?cluster=true"} {
 		o := expect.Value(redisOptions(config.Redis{URL: url, Timeout: time.Second}))(t)

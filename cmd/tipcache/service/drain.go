@@ -14,6 +14,7 @@ import (
 // admin listener closes last, so that /readyz answers 503 until the end. If requests were cut off, it closes at once.
 func (s *Service) drain(public *http.Server) error {
 	s.stopping.Store(true)
+	s.readiness.state.Drain() // at once: the check below may wait for an upstream
 	s.proxy.Drain()
 	notifySystemd(daemon.SdNotifyStopping)
 	s.check(context.Background())

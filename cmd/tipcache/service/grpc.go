@@ -29,7 +29,7 @@ func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
 		return nil, err
 	}
 	d := s.proxy.GRPC()
-	return &grpcService{l, d.NewServer(headerTimeout, idleTimeout), d}, nil
+	return &grpcService{l, d.NewServer(headerTimeout, s.cfg.HTTP.IdleTimeout), d}, nil
 }
 
 func (g *grpcService) serve() error {

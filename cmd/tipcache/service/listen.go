@@ -119,7 +119,7 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       s.cfg.HTTP.Request,
 		WriteTimeout:      writeTimeout(s.cfg.HTTP),
-		IdleTimeout:       idleTimeout,
+		IdleTimeout:       s.cfg.HTTP.IdleTimeout,
 		ConnContext:       conn.Context,
 		ConnState:         conn.State,
 		HTTP2:             conn.HTTP2(),

@@ -57,8 +57,9 @@ func (s *Service) checkRedisUse(ctx context.Context) {
 	if s.redisUse == nil {
 		return
 	}
-	if s.cache.Namespace() != "" {
+	if namespace := s.cache.Namespace(); namespace != "" {
 		s.redisUse.End()
+		s.shared.Probe(ctx, namespace)
 		return
 	}
 	err := errors.New("no node has named the chain yet; set chain.id")

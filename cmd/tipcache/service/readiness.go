@@ -180,7 +180,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 		j.problems["draining"] = "finishing the last requests"
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) {
-		s.readiness.record(check, len(j.problems) == 0, s.toLog(j, outages))
+		s.readiness.record(check, j, s.toLog(j, outages))
 	}
 	return j
 }
@@ -248,14 +248,14 @@ func (l *readinessLog) works(part string, now bool) bool {
 }
 
 // record sets the readiness, and logs the problems that a check found, unless a later check was recorded before.
-func (l *readinessLog) record(check int64, ready bool, problems map[string]string) {
+func (l *readinessLog) record(check int64, j judgement, problems map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if check < l.last {
 		return
 	}
 	l.last = check
-	l.state.Set(ready)
+	l.state.Set(len(j.problems) == 0, maps.Clone(j.parts))
 	for _, part := range slices.Sorted(maps.Keys(problems)) {
 		if _, known := l.logged[part]; !known {
 			l.logged[part] = time.Now()
@@ -270,7 +270,7 @@ func (l *readinessLog) record(check int64, ready bool, problems map[string]strin
 	}
 }
 
-// check checks the parts for the log and for health checks by gRPC.
+// check checks the parts for the log and for health checks on the client listeners.
 func (s *Service) check(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
 	defer cancel()

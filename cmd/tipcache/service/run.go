@@ -21,10 +21,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
-const (
-	headerTimeout = 5 * time.Second // in which a client must send its headers
-	idleTimeout   = 2 * time.Minute // of a connection without requests
-)
+// headerTimeout is the time in which a client must send its headers.
+const headerTimeout = 5 * time.Second
 
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {

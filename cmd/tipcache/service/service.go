@@ -142,7 +142,7 @@ func (s *Service) openCache(context.Context) error {
 func (s *Service) openLane(context.Context) error {
 	if h := s.cfg.HTTP; h.FastLane {
 		s.lane = lane.New(lane.Options{
-			IdleTimeout: idleTimeout, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout(h), Memory: s.memory, Registerer: s.registry,
+			IdleTimeout: h.IdleTimeout, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout(h), Memory: s.memory, Registerer: s.registry,
 		})
 		s.webLane = s.lane
 	}

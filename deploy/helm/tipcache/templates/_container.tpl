@@ -32,6 +32,18 @@ name begins with tipcache becomes TIPCACHE_... variables, which tipcache rejects
 {{ if or .Values.tlsSecret (((.Values.config.http).tls).cert) }}HTTPS{{ else }}HTTP{{ end }}
 {{- end }}
 
+{{/* The name of the port of the readiness probe. */}}
+{{- define "tipcache.readinessPort" -}}
+{{- if eq .Values.readinessPort "public" -}}
+{{- if eq (((.Values.config.http).proxy_protocol) | default "off") "required" -}}
+{{- fail "readinessPort: public does not work with config.http.proxy_protocol: required, because the kubelet does not send the header of the PROXY protocol" }}
+{{- end -}}
+tipcache
+{{- else -}}
+tipcache-admin
+{{- end -}}
+{{- end }}
+
 {{- define "tipcache.container" -}}
 {{- $scheme := include "tipcache.scheme" . }}
 - name: tipcache
@@ -65,7 +77,7 @@ name begins with tipcache becomes TIPCACHE_... variables, which tipcache rejects
     periodSeconds: 1
     failureThreshold: 30
   readinessProbe:
-    httpGet: {path: "/readyz?require=node", port: tipcache-admin, scheme: {{ $scheme }}}
+    httpGet: {path: "/readyz?require=node", port: {{ include "tipcache.readinessPort" . }}, scheme: {{ $scheme }}}
     periodSeconds: 2
     timeoutSeconds: 2
     failureThreshold: 2
@@ -78,7 +90,7 @@ name begins with tipcache becomes TIPCACHE_... variables, which tipcache rejects
     timeoutSeconds: 2
     failureThreshold: 900
   readinessProbe:
-    httpGet: {path: /readyz, port: tipcache-admin, scheme: {{ $scheme }}}
+    httpGet: {path: /readyz, port: {{ include "tipcache.readinessPort" . }}, scheme: {{ $scheme }}}
     periodSeconds: 2
     timeoutSeconds: 2
     failureThreshold: 2
