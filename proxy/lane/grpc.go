@@ -51,7 +51,7 @@ var calls = sync.Pool{New: func() any { return new(Call) }}
 // serve it.
 func StartCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) *Call {
 	l, ok := client.Lane().(callLane)
-	if !ok || l.lane.draining.Load() || l.lane.stack.NoLane() != "" {
+	if !ok || l.lane.draining.Load() {
 		return nil
 	}
 	c := calls.Get().(*Call) //nolint:forcetypeassert // the pool has no others

@@ -29,6 +29,7 @@ import (
 type Record struct {
 	Client  limits.Client   // address, and API key if it counts
 	Keyed   bool            // the route requires an API key
+	Charge  limits.Charge   // what the request counts as
 	Session session.Session // what the client has seen
 
 	LaneSlot LaneSlot                                // nil keeps the request out of the fast lane

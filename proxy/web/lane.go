@@ -30,8 +30,8 @@ func (s *Stack) NoLane() string {
 		return "it is switched off"
 	case s.o.Tracing != nil:
 		return "traces are collected"
-	case s.Admission.SharesAddresses():
-		return "the limit of addresses is kept in Redis"
+	case s.Admission.AsksRedis(s.Admission.Limits.Load().Address):
+		return "the limit of addresses is below one request per second, and kept in Redis"
 	}
 	return ""
 }

@@ -34,7 +34,7 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 // servedInLane passes a request to the lane of its connection, and reports whether the lane has answered it.
 func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
 	lane, ok := c.Lane().(Lane)
-	return ok && (r.ProtoMajor < 2 || s.NoLane() == "" && RemovedParameters(r) == nil) && lane.Serve(c, w, r)
+	return ok && (r.ProtoMajor < 2 || RemovedParameters(r) == nil) && lane.Serve(c, w, r)
 }
 
 // Deadline returns the deadline of a request that began at start.
