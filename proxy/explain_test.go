@@ -11,7 +11,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tipcache/tipcache/cache"
 	tipredis "github.com/tipcache/tipcache/cache/redis"
@@ -107,8 +106,7 @@ func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 	defer client.Close()
 	shared := limits.Shared{Redis: tipredis.NewBuckets(client)}
 	for want, o := range map[string]web.Options{
-		"no: it is switched off":   {},
-		"no: traces are collected": {Lane: lane.New(lane.Options{}), Tracing: noop.NewTracerProvider()},
+		"no: it is switched off": {},
 		"no: the limit of addresses is below one request per second, and kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: limits.Limits{Address: limits.Rate{Requests: 59, Per: time.Minute, Burst: 1}}},
 		"no: memory has no fresh entry": {Lane: lane.New(lane.Options{})},
 	} {

@@ -66,8 +66,11 @@ func (r *knownRequest) begin(p *replay, client *conn.Conn, request *heads.Reques
 	return true
 }
 
-// admit sets the client, and reports whether the lane may serve it.
+// admit sets the client, and reports whether the lane may serve it. The lane serves no traced request.
 func (p *replay) admit(s *web.Stack, client *conn.Conn, request *heads.Request, keyed bool) bool {
+	if p.rec.Sampling = s.Sample(client.Address(), request.Value(heads.Traceparent)); p.rec.Sampling == record.Sampled {
+		return false
+	}
 	p.rec.Session.Arrive(client.Seen())
 	admission := s.Admission
 	p.rec.Client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
@@ -134,7 +137,9 @@ func (r *knownRequest) Respond(hit *Hit) (ok bool) {
 		hit.State = p
 	}
 	request := hit.Request
-	if !r.begin(p, hit.Conn.client, request, hit.Start) {
+	ok = r.begin(p, hit.Conn.client, request, hit.Start)
+	hit.Conn.sampling = p.rec.Sampling
+	if !ok {
 		return false
 	}
 	out := r.render(p, request)
