@@ -168,7 +168,6 @@ func (c Config) ProxyOptions() proxy.Options {
 			SharedLimits:   limits.Shared{Timeout: c.Redis.Timeout},
 			OnlyFailures:   logged == 0,
 			SkipLog:        1 - logged,
-			TraceRatio:     c.Tracing.Ratio,
 		},
 		Chain: story.Options{
 			Classes: c.Policies(),
