@@ -97,8 +97,9 @@ func (f *flight) run(ctx context.Context) error {
 	}
 
 	f.forward = f.forwardReason()
-	before, e, err := f.at, (*Entry)(nil), error(nil)
-	if e, err = f.load(ctx); err == nil && before != nil && f.q.requires().FallsBehind(e.Stamp(), before.entry.Stamp(), f.c.o.Now) {
+	before := f.at
+	e, err := f.load(ctx)
+	if err == nil && before != nil && f.q.requires().FallsBehind(e.Stamp(), before.entry.Stamp(), f.c.o.Now) {
 		err = fmt.Errorf("%w: its answer is older than the cached one", upstream.ErrBehind)
 	}
 	switch {

@@ -50,15 +50,17 @@ func (v *router) planBatch(r *http.Request) (p web.Plan, err error) {
 		return p, err
 	}
 	var paths []string
-	admission, keyed := v.stack.Admission, v.o.Chain.Auth
-	limited := admission.CountsMore(&limits.Rule{Cost: len(b.members)}, keyed)
+	admission, limited, asks := v.stack.Admission, 0, false
 	for _, m := range b.members {
-		limited = limited || admission.CountsMore(admission.Limits.Load().Rule(m.operation), keyed)
+		if rule := admission.Limits.Load().Rule(m.operation); rule != nil && rule.Rate != (limits.Rate{}) {
+			limited++
+			asks = asks || admission.AsksRedis(rule.Rate)
+		}
 		paths = append(paths, m.path)
 	}
 	p = web.Plan{Route: batchRoute, Asks: "the cache for " + strings.Join(paths, ", ") + ", all at one block", Origin: "the cache"}
-	if limited {
-		p.NoLane = "its paths count against a limit"
+	if limited > 1 || asks {
+		p.NoLane = "access rules limit its paths"
 	}
 	p, _, err = v.reader.Forecast(r, &b.read, p)
 	return p, err

@@ -118,8 +118,8 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	default:
 		err = v.explain(r, rt, e)
 	}
-	if e.FastLane != "" && s.stack.Admission.CountsMore(rule, rt.Keyed) {
-		e.FastLane = "no: an access rule limits it"
+	if e.FastLane != "" && rule != nil && s.stack.Admission.AsksRedis(rule.Rate) {
+		e.FastLane = "no: the limit of an access rule is below one request per second, and kept in Redis"
 	}
 	if err != nil {
 		status, _, body := rt.Render(r, http.Header{}, failure.Of(err))

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tipcache/tipcache/cache"
 	tipredis "github.com/tipcache/tipcache/cache/redis"
@@ -106,10 +106,9 @@ func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 	defer client.Close()
 	shared := limits.Shared{Redis: tipredis.NewBuckets(client)}
 	for want, o := range map[string]web.Options{
-		"no: it is switched off":                      {},
-		"no: traces are collected":                    {Lane: lane.New(lane.Options{}), Tracing: noop.NewTracerProvider()},
-		"no: the limit of addresses is kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Second, Burst: 1}}},
-		"no: memory has no fresh entry":               {Lane: lane.New(lane.Options{})},
+		"no: it is switched off": {},
+		"no: the limit of addresses is below one request per second, and kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: limits.Limits{Address: limits.Rate{Requests: 59, Per: time.Minute, Burst: 1}}},
+		"no: memory has no fresh entry": {Lane: lane.New(lane.Options{})},
 	} {
 		s := serveChain(t, proxy.Options{Web: o})
 		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool"}).FastLane, want, "fast lane")
@@ -117,23 +116,27 @@ func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 }
 
 func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
-	limit := limits.Rule{Rate: limits.Rate{Requests: 9, Per: time.Second, Burst: 9}, Patterns: []string{"/mint/*"}}
-	s := startChain(t, proxy.Options{Web: web.Options{Lane: lane.New(lane.Options{}), Limits: limits.Limits{Key: limit.Rate, Access: []limits.Rule{limit, {Cost: 5, Patterns: []string{paramsPath}}}}}})
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer client.Close()
+	limit := limits.Rule{Rate: limits.Rate{Requests: 9, Per: time.Second, Burst: 9}, Patterns: []string{"/mint/*", "/auth/*"}}
+	slow := limits.Rule{Rate: limits.Rate{Requests: 9, Per: time.Minute, Burst: 9}, Patterns: []string{"/evmstaking/*"}}
+	cost := limits.Rule{Cost: 5, Patterns: []string{paramsPath}}
+	s := startChain(t, proxy.Options{Web: web.Options{
+		Lane: lane.New(lane.Options{}), SharedLimits: limits.Shared{Redis: tipredis.NewBuckets(client)},
+		Limits: limits.Limits{Address: limits.Rate{Requests: 900, Per: time.Second, Burst: 900}, Access: []limits.Rule{limit, slow, cost}},
+	}})
 	s.chain.byTarget["/new/x?"] = recording{Status: 200, Raw: `{"code":200,"msg":{},"error":""}` + "\n"}
+	const evm = "/evmstaking/params"
 	for target, want := range map[string]string{
-		poolPath: "yes, for repeated requests", paramsPath: "yes, for repeated requests", mintPath: "no: an access rule limits it",
+		poolPath: "yes, for repeated requests", paramsPath: "yes, for repeated requests", mintPath: "yes, for repeated requests",
+		evm:      "no: the limit of an access rule is below one request per second, and kept in Redis",
 		"/new/x": "no: this server does not know the path", "/staking/validators?statuss=3": "no: a parameter is probably a typo",
 		"/batch?path=/staking/validators%3Fstatuss=3": "no: a parameter is probably a typo", "/batch?path=" + poolPath: "yes, for repeated requests",
-		batchOf(poolPath, "/auth/params"): "yes, for repeated requests", batchOf(mintPath): "no: its paths count against a limit",
+		batchOf(poolPath, mintPath): "yes, for repeated requests", batchOf(evm): "no: access rules limit its paths", batchOf(mintPath, "/auth/params"): "no: access rules limit its paths",
 	} {
 		s.get(t, target).expect(t, http.StatusOK)
 		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: target}).FastLane, want, "fast lane of %s", target)
 	}
-	limited := keyOf("limited", "secret")
-	limited.Rate = limits.Rate{Requests: 9, Per: time.Hour, Burst: 9}
-	s.proxy.SetKeys([]limits.Key{limited})
-	expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: paramsPath}).FastLane, "no: an access rule limits it", "fast lane of a path with a cost for a key")
-	expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: batchOf(poolPath, "/auth/params")}).FastLane, "no: its paths count against a limit", "fast lane of a batch with a limited key")
 	refusal := explain(t, s.proxy, proxy.Inquiry{URL: "/new/x%2fy"}).Refusal
 	if refusal == nil || refusal.Status != http.StatusNotFound {
 		t.Errorf("refusal of a path that is not passed on = %+v, want 404", refusal)

@@ -4,30 +4,87 @@ import (
 	"context"
 	"time"
 
-	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 )
 
-// Buckets are token buckets in Redis, which replicas share. Each key expires when its bucket is full.
-type Buckets struct{ limiter *redis_rate.Limiter }
+// Buckets are token buckets in Redis, which replicas share. A bucket is the time at which it is full, in microseconds.
+type Buckets struct {
+	rdb    redis.UniversalClient
+	script *redis.Script
+}
 
 // NewBuckets returns the buckets in rdb, which needs ContextTimeoutEnabled. The caller closes it.
 func NewBuckets(rdb redis.UniversalClient) *Buckets {
-	return &Buckets{redis_rate.NewLimiter(rdb)}
+	return &Buckets{rdb, redis.NewScript(spendScript)}
 }
 
-// Take takes as many requests as the bucket has, up to most. With a least above 1, it takes least or none. The bucket holds
-// burst requests, and is refilled with the given number of requests per period. Take panics on malformed replies.
-func (b *Buckets) Take(ctx context.Context, key string, requests int, period time.Duration, burst, least, most int) (taken, remaining int, reset, retry time.Duration, err error) {
-	rate := redis_rate.Limit{Rate: requests, Period: period, Burst: burst}
-	var result *redis_rate.Result
-	if least > 1 {
-		result, err = b.limiter.AllowN(ctx, key, rate, least)
-	} else {
-		result, err = b.limiter.AllowAtMost(ctx, key, rate, most)
+// A Debit charges a bucket for requests. It equals the type of package limits.
+type Debit = struct {
+	Key  string        // of the bucket, which expires when it is full
+	Cost time.Duration // time in which the requests are refilled
+	Age  time.Duration // since the first of them
+	Most time.Duration // the bucket becomes full within this time; a stored value beyond it is ignored
+	Asks bool          // the requests are only charged if the bucket then becomes full within Most
+
+	Done      bool // Redis carried out the debit
+	Refused   bool // the requests were not charged
+	UntilFull time.Duration
+}
+
+// spendScript charges a bucket and returns the microseconds until it is full. If it refuses the requests, it returns these
+// without them, less than 0. A value that is no time within reach is foreign, or from a clock that was ahead: it counts as a
+// full bucket. A key outlives its bucket by a second, because a debit may be older.
+//
+// KEYS: bucket. ARGV: cost, age and most in microseconds, 1 to ask.
+const spendScript = `
+local time, full = redis.call('TIME'), redis.pcall('GET', KEYS[1])
+local now, most = time[1] * 1000000 + time[2], tonumber(ARGV[3])
+full = type(full) == 'string' and tonumber(full) or 0
+if not (full <= now + most + 1000000) then full = 0 end
+full = math.max(full, now - ARGV[2])
+local after = full + ARGV[1]
+if ARGV[4] == '1' and after > now + most then return -math.max(1, full - now) end
+full = math.min(after, now + most)
+redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', string.format('%.0f', math.max(0, full - now) / 1000 + 1000))
+return math.max(0, full - now)
+`
+
+// Spend charges buckets in one round trip, and sets the results. It returns an error if Redis carried out no debit.
+func (b *Buckets) Spend(ctx context.Context, debits []Debit) (err error) {
+	left := make([]*Debit, len(debits))
+	for i := range debits {
+		left[i] = &debits[i]
 	}
-	if err != nil {
-		return 0, 0, 0, 0, err
+	done := len(debits) == 0
+	for _, eval := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{b.script.EvalSha, b.script.Eval} {
+		replies := make([]*redis.Cmd, len(left))
+		_, _ = b.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has the error
+			for i, d := range left {
+				replies[i] = eval(ctx, p, []string{d.Key}, d.Cost.Microseconds(), d.Age.Microseconds(), d.Most.Microseconds(), d.Asks)
+			}
+			return nil
+		})
+		var again []*Debit
+		for i, reply := range replies {
+			microseconds, failure := reply.Int64()
+			switch {
+			case redis.HasErrorPrefix(failure, "NOSCRIPT"):
+				again = append(again, left[i])
+				continue
+			case failure != nil:
+				err = failure
+				continue
+			}
+			done = true
+			left[i].Done, left[i].Refused = true, microseconds < 0
+			left[i].UntilFull = time.Duration(max(microseconds, -microseconds)) * time.Microsecond
+		}
+		if left = again; len(left) == 0 {
+			break
+		}
 	}
-	return result.Allowed, result.Remaining, result.ResetAfter, result.RetryAfter, nil
+	if done {
+		return nil
+	}
+	return err
 }

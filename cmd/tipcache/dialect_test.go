@@ -68,7 +68,7 @@ func TestClientsAreServedOnceANodeHasAnswered(t *testing.T) {
 // statusOf returns the status of a GET, 0 if nobody answers.
 func statusOf(t *testing.T, url string) int {
 	t.Helper()
-	resp, err := http.Get(url) //nolint:noctx // ends with the test
+	resp, err := http.Get(url)
 	if err != nil {
 		return 0
 	}

@@ -106,7 +106,7 @@ func TestRollbackDoesNotRefillSharedLimits(t *testing.T) {
 	})
 	buckets := func() (keys []string) {
 		for _, key := range shared.Keys() {
-			if strings.HasPrefix(key, "rate:") {
+			if strings.HasPrefix(key, "tipcache:1:rate:") {
 				keys = append(keys, key)
 			}
 		}

@@ -48,6 +48,7 @@ type call struct {
 	receiveErr error             // of receiving the message for the lane
 	held       *conn.RequestBody // memory of the message; nil for a small one
 	laneCall   *lane.Call        // the call in the lane; nil if the lane does not handle it
+	sampling   record.Sampling   // as the lane has decided
 	sent       node.Sent         // by the lane; To is the call's stream, nil if the connection was not accepted by our listener
 }
 

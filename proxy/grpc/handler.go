@@ -112,7 +112,7 @@ func (k *call) serve(from *http.Request) error {
 	}
 	m := k.methodOf(k.name)
 	k.limits = http.Header{}
-	k.rec = &record.Record{Route: m.route, Start: k.start}
+	k.rec = &record.Record{Route: m.route, Start: k.start, Sampling: k.sampling}
 	if k.laneCall != nil {
 		k.rec.LaneSlot = k.laneCall
 	}

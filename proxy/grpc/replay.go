@@ -71,7 +71,7 @@ func (k *call) answerFromLane(c *callContext) (done bool) {
 	if !k.methodOf(k.name).inLane {
 		return false
 	}
-	k.laneCall = lane.StartCall(c.on.conn, k.name, c.metadata, k.reader.Keyed(), k.start)
+	k.laneCall, k.sampling = lane.StartCall(c.on.conn, k.name, c.metadata, k.reader.Keyed(), k.start)
 	if k.laneCall == nil {
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // A Conn is a client's connection that the lane serves. It wraps the connection that http.Server reads. A wrapper
@@ -32,8 +33,9 @@ type Conn struct {
 	emptyLines int  // how many bytes of empty lines may follow that request
 
 	deadline  deadlines
-	candidate candidate     // last unknown request
-	request   heads.Request // last request
+	sampling  record.Sampling // of the last request
+	candidate candidate       // last unknown request
+	request   heads.Request   // last request
 
 	boundary boundary // bytes given to net/http since the lane was open
 	ahead    pipeline // bytes that net/http reads before it reads the connection
@@ -247,7 +249,7 @@ const (
 // answer answers c.request if it is known and memory has the response.
 func (c *Conn) answer(h *Hit, now time.Time) (result outcome) {
 	a := &c.candidate
-	a.open = false
+	a.open, c.sampling = false, record.Undecided
 	if c.findID != nil && !c.excludeCallerID() {
 		c.lane.requests.unknown.Inc()
 		return notServed

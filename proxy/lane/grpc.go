@@ -48,20 +48,21 @@ var calls = sync.Pool{New: func() any { return new(Call) }}
 
 // StartCall starts a call in the lane of its connection, before its message has arrived. keyed says that an API key is
 // required. StartCall returns nil if the lane cannot serve the call, or the client may not make it. The handler must then
-// serve it.
-func StartCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) *Call {
+// serve it. sampling says whether the lane has decided that the call is traced.
+func StartCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) (c *Call, sampling record.Sampling) {
 	l, ok := client.Lane().(callLane)
-	if !ok || l.lane.draining.Load() || l.lane.stack.NoLane() != "" {
-		return nil
+	if !ok || l.lane.draining.Load() {
+		return nil, record.Undecided
 	}
-	c := calls.Get().(*Call) //nolint:forcetypeassert // the pool has no others
+	c = calls.Get().(*Call) //nolint:forcetypeassert // the pool has no others
 	c.lane, c.table, c.keyed = l.lane, l.lane.table.Load(), keyed
 	c.replay.reset(start, "")
-	if !c.request.ReadCall(method, metadata) || !c.replay.admit(c.lane.stack, client, &c.request, keyed) {
+	admitted := c.request.ReadCall(method, metadata) && c.replay.admit(c.lane.stack, client, &c.request, keyed)
+	if sampling = c.replay.rec.Sampling; !admitted {
 		c.Release()
-		return nil
+		return nil, sampling
 	}
-	return c
+	return c, sampling
 }
 
 // Find looks up the call by its message, which must not change until Release. If ok is false, nothing was counted against

@@ -20,32 +20,33 @@ type stream struct {
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
 // Serve implements [web.Lane]. HTTP/2 and HTTP/1 share the table.
-func (l *Lane) Serve(client *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
+func (l *Lane) Serve(client *conn.Conn, w http.ResponseWriter, r *http.Request) (answered bool, sampling record.Sampling) {
 	if c, ok := client.LaneConn().(*Conn); ok {
 		c.BeginRequest(r)
+		sampling, c.sampling = c.sampling, record.Undecided
 	}
 	if r.ProtoMajor < 2 || l.draining.Load() {
-		return false
+		return false, sampling
 	}
 	defer func() { _ = recover() }() // the handler then panics as well, and reports the panic
 	s := streams.Get().(*stream)     //nolint:forcetypeassert // the pool has no others
 	defer streams.Put(s)
 	if !s.request.ReadFrom(r) {
-		return false
+		return false, record.Undecided
 	}
 	s.key = s.request.AppendKey(s.key[:0])
 	known, ok := l.table.Load().get(s.key).(*knownRequest)
 	switch {
 	case !ok:
 		l.requests.unknown.Inc()
-		return false
+		return false, record.Undecided
 	case !known.begin(&s.replay, client, &s.request, time.Now()):
 		l.requests.declined.Inc()
-		return false
+		return false, s.replay.rec.Sampling
 	}
 	l.requests.answered.Inc()
 	known.serveHTTP2(w, s)
-	return true
+	return true, record.NotSampled
 }
 
 // serveHTTP2 writes the response. The caller has set the CORS headers.

@@ -18,6 +18,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -53,6 +55,11 @@ const productKey = "a key"
 
 func startProduct(tb testing.TB, fast web.Lane) *product {
 	tb.Helper()
+	return startTracedProduct(tb, fast, nil, 0)
+}
+
+func startTracedProduct(tb testing.TB, fast web.Lane, tracing trace.TracerProvider, ratio float64) *product {
+	tb.Helper()
 	p := &product{}
 	p.world.set(1, 228, 0)
 	var err error
@@ -63,7 +70,7 @@ func startProduct(tb testing.TB, fast web.Lane) *product {
 		Cache:       p.cache,
 		Chain:       story.Options{Nodes: &p.world, Shape: story.Node, Classes: blocks.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}},
 		Collections: &listing.Options{Store: &p.world, Policy: ages},
-		Web:         web.Options{Lane: fast, PublicURL: "https://x", AccessLog: &p.log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Web:         web.Options{Tracing: tracing, TraceRatio: ratio, Lane: fast, PublicURL: "https://x", AccessLog: &p.log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 	}))(tb)
 	p.admit(true, true)
 	p.wires = newWires(func(c net.Conn) net.Conn { return conn.New(c, fast, nil, nil) })

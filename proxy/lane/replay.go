@@ -22,6 +22,7 @@ type knownRequest struct {
 	replayer record.Replayer
 	route    string
 	keyed    bool // the route requires an API key
+	charge   limits.Charge
 	record   *record.Repeated
 	bytes    int // approximate size of what the replayer retains of the request's body
 }
@@ -33,7 +34,7 @@ func (c *Conn) Put(r *http.Request, rec *record.Record) {
 
 func newKnownRequest(s *web.Stack, r *http.Request, rec *record.Record) *knownRequest {
 	return &knownRequest{
-		stack: s, replayer: rec.Replayer, route: rec.Route, keyed: rec.Keyed,
+		stack: s, replayer: rec.Replayer, route: rec.Route, keyed: rec.Keyed, charge: rec.Charge,
 		record: record.NewRepeated(rec.Route, r), bytes: int(2 * max(0, r.ContentLength)),
 	}
 }
@@ -65,8 +66,11 @@ func (r *knownRequest) begin(p *replay, client *conn.Conn, request *heads.Reques
 	return true
 }
 
-// admit reports whether the client may make the request. It counts nothing.
+// admit sets the client, and reports whether the lane may serve it. The lane serves no traced request.
 func (p *replay) admit(s *web.Stack, client *conn.Conn, request *heads.Request, keyed bool) bool {
+	if p.rec.Sampling = s.Sample(client.Address(), request.Value(heads.Traceparent)); p.rec.Sampling == record.Sampled {
+		return false
+	}
 	p.rec.Session.Arrive(client.Seen())
 	admission := s.Admission
 	p.rec.Client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
@@ -79,16 +83,14 @@ func (p *replay) admit(s *web.Stack, client *conn.Conn, request *heads.Request, 
 			return false // the handler responds with 400
 		}
 	}
-	return request.Size <= web.MaxHeader && admission.WouldAdmit(&p.rec.Client, p.rec.Start)
+	return request.Size <= web.MaxHeader
 }
 
-// loadResponse loads the response for an admitted client, and counts the request against its rate limits.
+// loadResponse loads the response for a client, and counts the request against its rate limits.
 func (r *knownRequest) loadResponse(p *replay) bool {
 	p.rec.Route = r.route
-	if !r.replayer.Replay(&p.rec, &p.response) {
-		return false
-	}
-	return r.stack.Admission.AdmitRepeated(&p.rateLimits, &p.rec.Client, p.rec.Start)
+	a, c, now := r.stack.Admission, &p.rec.Client, p.rec.Start
+	return a.WouldAdmit(c, r.charge, now) && r.replayer.Replay(&p.rec, &p.response) && a.AdmitRepeated(&p.rateLimits, c, r.charge, now)
 }
 
 // setKey sets the client's API key if it is required or has a rate. It returns false if a required key is not valid. It is
@@ -135,7 +137,9 @@ func (r *knownRequest) Respond(hit *Hit) (ok bool) {
 		hit.State = p
 	}
 	request := hit.Request
-	if !r.begin(p, hit.Conn.client, request, hit.Start) {
+	ok = r.begin(p, hit.Conn.client, request, hit.Start)
+	hit.Conn.sampling = p.rec.Sampling
+	if !ok {
 		return false
 	}
 	out := r.render(p, request)

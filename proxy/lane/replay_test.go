@@ -301,7 +301,7 @@ func TestRepeatedCallIsAnsweredFromMemory(t *testing.T) {
 	// call makes a call, registers it as a handler does, and returns the text that the lane has for it.
 	call := func(message string, keyed bool, end error, metadata map[string][]string) (text string) {
 		t.Helper()
-		c := lane.StartCall(client, "/query/Pool", metadata, keyed, time.Now())
+		c, _ := lane.StartCall(client, "/query/Pool", metadata, keyed, time.Now())
 		if c == nil {
 			return "not started"
 		}
@@ -343,7 +343,7 @@ func TestRepeatedCallIsAnsweredFromMemory(t *testing.T) {
 	if got := m.log.String()[before:]; strings.Count(got, "\n") != 2 || strings.Count(got, `"status":200,"bytes":9,`) != 1 || strings.Count(got, `"status":500,"bytes":0,`) != 1 {
 		t.Errorf("log = %s, want a line with status 200 and one with 500", got)
 	}
-	if c := lane.StartCall(conn.New(newWire(), nil, nil, nil), "/query/Pool", id, false, time.Now()); c != nil {
+	if c, _ := lane.StartCall(conn.New(newWire(), nil, nil, nil), "/query/Pool", id, false, time.Now()); c != nil {
 		t.Error("StartCall returned a call on a connection without a lane")
 	}
 	m.lane.Drain()

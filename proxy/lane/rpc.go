@@ -38,8 +38,11 @@ func (s rpcLane) SlotFor(client *conn.Conn, r *http.Request) record.LaneSlot {
 	return s.Lane.SlotFor(client, r)
 }
 
-func (s rpcLane) Serve(client *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
-	return r.ProtoMajor < 2 && s.Lane.Serve(client, w, r)
+func (s rpcLane) Serve(client *conn.Conn, w http.ResponseWriter, r *http.Request) (answered bool, sampling record.Sampling) {
+	if r.ProtoMajor > 1 {
+		return false, record.Undecided
+	}
+	return s.Lane.Serve(client, w, r)
 }
 
 // excludeCallerID removes the caller's id from the request's key. It returns false if the lane cannot serve the request.

@@ -170,52 +170,27 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 	for name, tt := range map[string]struct {
 		address, key limits.Rate
 		n            int
-		limited      bool
 		want         string
 		status       []string // the RateLimit header
 	}{
 		"no limit":                   {n: 9, want: "admitted"},
-		"within the address's limit": {address: bucket(10), n: 9, limited: true, want: "admitted", status: []string{`"address";r=1;t=3240`}},
-		"within both limits":         {address: bucket(10), key: bucket(20), n: 9, limited: true, want: "admitted", status: []string{`"address";r=1;t=3240`, `"key";r=11;t=1620`}},
-		"within the key's limit":     {key: bucket(20), n: 9, limited: true, want: "admitted", status: []string{`"key";r=11;t=1620`}},
-		"beyond the address's burst": {address: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this address never admits more than 9 at once"},
-		"beyond the key's burst":     {address: bucket(20), key: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this key never admits more than 9 at once", status: []string{`"address";r=11;t=1620`}},
+		"within the address's limit": {address: bucket(10), n: 9, want: "admitted", status: []string{`"address";r=1;t=3240`}},
+		"within both limits":         {address: bucket(10), key: bucket(20), n: 9, want: "admitted", status: []string{`"address";r=1;t=3240`, `"key";r=11;t=1620`}},
+		"within the key's limit":     {key: bucket(20), n: 9, want: "admitted", status: []string{`"key";r=11;t=1620`}},
+		"beyond the address's burst": {address: bucket(9), n: 9, want: "400 after 0s: this request counts as 10 requests, and the limit of this address never admits more than 9 at once"},
+		"beyond the key's burst":     {address: bucket(20), key: bucket(9), n: 9, want: "400 after 0s: this request counts as 10 requests, and the limit of this key never admits more than 9 at once", status: []string{`"address";r=11;t=1620`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAdmission(limits.Limits{Address: tt.address, Key: tt.key})
 				answer := http.Header{limits.StatusHeader: {"of the first request"}, limits.PolicyHeader: {"of the first request"}}
-				if !tt.limited || tt.want[:3] == "400" && tt.status == nil {
+				if tt.status == nil {
 					tt.status = []string{"of the first request"}
 				}
-				limited, err := a.AdmitMore(t.Context(), &limits.Client{Address: client, Key: limits.Key{Name: "one"}}, tt.n, http.StatusBadRequest, answer)
-				if got := verdict(err); got != tt.want || limited != tt.limited {
-					t.Errorf("AdmitMore = %q, limited %t; want %q, %t", got, limited, tt.want, tt.limited)
-				}
+				err := a.AdmitMore(t.Context(), &limits.Client{Address: client, Key: limits.Key{Name: "one"}}, tt.n, http.StatusBadRequest, answer)
+				expect.Equal(t, verdict(err), tt.want, "AdmitMore")
 				expect.NoDiff(t, answer[limits.StatusHeader], tt.status, "%s", limits.StatusHeader)
 			})
-		})
-	}
-}
-
-func TestAdmitMoreReportsTheLimitsOfOtherClients(t *testing.T) {
-	for name, tt := range map[string]struct {
-		key  limits.Key // of another client
-		rate limits.Rate
-		n    int
-		want bool
-	}{
-		"a key with a rate":       {key: limits.Key{Name: "partner", Rate: perHour}, n: 9, want: true},
-		"the rate of all keys":    {rate: perHour, n: 9}, // does not apply without a key
-		"a key without a rate":    {key: limits.Key{Name: "partner"}, n: 9},
-		"nothing more is counted": {key: limits.Key{Name: "partner", Rate: perHour}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newAdmission(limits.Limits{Key: tt.rate}, tt.key)
-			got, err := a.AdmitMore(t.Context(), &limits.Client{Address: client}, tt.n, http.StatusBadRequest, http.Header{})
-			if got != tt.want || err != nil {
-				t.Errorf("AdmitMore = limited %t, %v; want %t, no error", got, err, tt.want)
-			}
 		})
 	}
 }
@@ -224,23 +199,39 @@ func TestWouldAdmitCountsNothing(t *testing.T) {
 	a := newAdmission(limits.Limits{Address: perHour, Key: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}})
 	free, keyed := limits.Client{Address: client}, limits.Client{Address: client, Key: limits.Key{Name: "one"}}
 	for range 5 {
-		if !a.WouldAdmit(&keyed, time.Now()) || a.Delay(&keyed, time.Now()) != 0 {
+		if !a.WouldAdmit(&keyed, limits.Charge{}, time.Now()) || a.Delay(&keyed, time.Now()) != 0 {
 			t.Fatal("WouldAdmit = false or Delay > 0 for the first request, want true and 0")
 		}
 	}
 	var statuses limits.Statuses
-	if !a.AdmitRepeated(&statuses, &keyed, time.Now()) || !statuses[0].Limited() || !statuses[1].Limited() {
+	if !a.AdmitRepeated(&statuses, &keyed, limits.Charge{}, time.Now()) || !statuses[0].Limited() || !statuses[1].Limited() {
 		t.Errorf("AdmitRepeated = false, or without the status of a limit: %+v; want true with both", statuses)
 	}
 	expect.Equal(t, string(statuses[1].AppendText(nil)), `"key";r=0;t=3600`, "status of the key's limit")
-	if a.WouldAdmit(&keyed, time.Now()) || a.AdmitRepeated(&statuses, &keyed, time.Now()) {
+	if a.WouldAdmit(&keyed, limits.Charge{}, time.Now()) || a.AdmitRepeated(&statuses, &keyed, limits.Charge{}, time.Now()) {
 		t.Error("WouldAdmit or AdmitRepeated = true beyond the key's limit, want false")
 	}
 	if wait := a.Delay(&keyed, time.Now()); wait < 59*time.Minute || wait > time.Hour {
 		t.Errorf("Delay of the key = %v, want 59m to 1h", wait)
 	}
-	if a.WouldAdmit(&free, time.Now()) {
+	if a.WouldAdmit(&free, limits.Charge{}, time.Now()) {
 		t.Error("WouldAdmit of a third request of the address = true, want false")
+	}
+}
+
+func TestRepeatedRequestCountsAsItsCharge(t *testing.T) {
+	rule := &limits.Rule{Text: "cost 3 limit 2/h /staking/*", Rate: perHour, Cost: 3}
+	a := newAdmission(limits.Limits{Address: limits.Rate{Requests: 8, Per: time.Hour, Burst: 8}})
+	c, charge := limits.Client{Address: client}, limits.Charge{More: 2, Rule: rule}
+	var got []string
+	for range 2 {
+		var s limits.Statuses
+		admitted := a.WouldAdmit(&c, charge, time.Now()) && a.AdmitRepeated(&s, &c, charge, time.Now())
+		got = append(got, fmt.Sprintf("%t %.13s %t %.10s", admitted, s[0].AppendText(nil), s[1].Limited(), s[2].AppendText(nil)))
+	}
+	expect.NoDiff(t, got, []string{`true "address";r=5 false "rule";r=1`, `true "address";r=2 false "rule";r=0`}, "repeated requests")
+	if a.WouldAdmit(&c, limits.Charge{More: 2}, time.Now()) || a.WouldAdmit(&c, limits.Charge{Rule: rule}, time.Now()) {
+		t.Error("WouldAdmit = true beyond the limit of the address or the rule, want false")
 	}
 }
 

@@ -1,20 +1,10 @@
 package limits
 
 import (
-	"cmp"
-	"context"
-	"errors"
+	"encoding/binary"
 	"hash/maphash"
-	"log/slog"
-	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
-	"golang.org/x/time/rate"
-
-	"github.com/tipcache/tipcache/upstream"
 )
 
 // buckets are the limits of this process. They hold clients in two generations. A client that sends a request moves to
@@ -22,8 +12,9 @@ import (
 // dropped. New clients are always retained. A cache that retains popular entries would evict them in a flood of
 // addresses, and a client that returns would find a full bucket.
 type buckets struct {
-	seed   maphash.Seed
-	shards [16]bucketShard
+	seed    maphash.Seed
+	shards  [16]bucketShard
+	onDirty func() // called when a shard becomes dirty; nil if replicas share no limits
 }
 
 const (
@@ -36,100 +27,88 @@ const (
 // bucketShard holds a part of the clients under one lock.
 type bucketShard struct {
 	mu         sync.Mutex
-	young, old map[limit]*bucket
-	born       time.Time // when the young generation began
+	young, old map[uint64]*bucket // by hash of the limit
+	born       time.Time          // when the young generation began
+	dirty      bool               // a bucket may have unsettled requests
 }
 
+// A bucket is full at some time, and one request makes that later by the time of its refill.
 type bucket struct {
-	*rate.Limiter
-	prepaid atomic.Int64 // events taken from the shared bucket in advance
+	limit
+	full      time.Time // later than in a window if the other replicas have admitted more than the rate allows
+	unsettled int       // requests that Redis does not have yet
+	since     time.Time // when the first of them was admitted
 }
 
 // spend takes n requests from the bucket of a limit, if it has them.
 func (b *buckets) spend(l limit, n int, now time.Time) decision {
-	limiter := b.find(l, now)
-	allowed, tokens := limiter.AllowN(now, n), limiter.TokensAt(now)
-	return decision{allowed: allowed, remaining: max(0, int(tokens)), reset: l.until(l.Burst, tokens), retry: l.until(n, tokens)}
+	s, k := b.lock(l, now)
+	defer s.mu.Unlock()
+	untilFull := max(0, k.full.Sub(now))
+	after := untilFull + l.cost(n)
+	if after > l.window() {
+		return l.decide(false, n, untilFull)
+	}
+	k.full = now.Add(after)
+	if b.onDirty != nil && !l.isSlow() {
+		if k.unsettled == 0 {
+			k.since = now
+		}
+		k.unsettled += n
+		b.markDirty(s)
+	}
+	return l.decide(true, n, after)
 }
 
-// wait returns the time until a request would be allowed. It takes nothing.
-func (b *buckets) wait(l limit, now time.Time) time.Duration {
-	return l.until(1, b.find(l, now).TokensAt(now))
+// wait returns the time until n requests would be allowed. It takes nothing.
+func (b *buckets) wait(l limit, n int, now time.Time) time.Duration {
+	s, k := b.lock(l, now)
+	defer s.mu.Unlock()
+	return max(0, max(0, k.full.Sub(now))+l.cost(n)-l.window())
 }
 
-// find returns the bucket of a limit. A changed rate begins with a full bucket.
-func (b *buckets) find(l limit, now time.Time) *bucket {
-	address := l.network.As16()
-	hash := maphash.String(b.seed, l.name) ^ maphash.Bytes(b.seed, address[:])
+// lock locks the shard of a limit, and returns the limit's bucket. A changed rate begins with a full bucket.
+func (b *buckets) lock(l limit, now time.Time) (*bucketShard, *bucket) {
+	hash := b.hash(&l)
 	s := &b.shards[hash%uint64(len(b.shards))]
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if limiter, ok := s.young[l]; ok && now.Sub(s.born) < generation {
-		return limiter
+	k, ok := s.young[hash]
+	if ok && k.limit == l && now.Sub(s.born) < generation {
+		return s, k
 	}
 	if len(s.young) >= maxYoung || now.Sub(s.born) >= generation {
-		s.old, s.young, s.born = s.young, map[limit]*bucket{}, now
+		s.old, s.young, s.born = s.young, map[uint64]*bucket{}, now
 	}
-	limiter, ok := s.old[l]
-	if !ok {
-		limiter = &bucket{Limiter: rate.NewLimiter(rate.Limit(float64(l.Requests)/l.Per.Seconds()), l.Burst)}
+	if k, ok = s.old[hash]; !ok || k.limit != l { // another limit with this hash does not occur in practice
+		k = &bucket{limit: l}
 	}
-	s.young[l] = limiter
-	return limiter
+	delete(s.old, hash)
+	s.young[hash] = k
+	return s, k
 }
 
-// sharedBuckets are the limits that replicas share, as buckets in Redis. Each key there expires when its bucket is full.
-type sharedBuckets struct {
-	Shared
-	log     *slog.Logger
-	breaker *gobreaker.CircuitBreaker[decision]
+// hash returns the hash of a limit. maphash.Comparable would allocate.
+func (b *buckets) hash(l *limit) uint64 {
+	address := l.network.As16()
+	var fixed [40]byte
+	n := copy(fixed[:], address[:])
+	for _, number := range [...]int{l.Requests, int(l.Per), l.Burst} {
+		binary.NativeEndian.PutUint64(fixed[n:], uint64(number))
+		n += 8
+	}
+	hash := maphash.Bytes(b.seed, fixed[:])
+	for _, text := range [...]string{l.kind, l.rule, l.name} {
+		if text != "" {
+			hash = hash*31 ^ maphash.String(b.seed, text)
+		}
+	}
+	return hash
 }
 
-// After sharedFailures failures in a row, Redis is skipped. After each sharedRest, one request tries it.
-const (
-	sharedFailures = 3
-	sharedRest     = 2 * time.Second
-)
-
-func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
-	if o.Namespace == nil {
-		o.Namespace = func() string { return "" }
+// markDirty must be called with the shard's lock.
+func (b *buckets) markDirty(s *bucketShard) {
+	if !s.dirty {
+		s.dirty = true
+		b.onDirty()
 	}
-	return &sharedBuckets{
-		Shared: o, log: log,
-		breaker: upstream.NewBreaker[decision](upstream.BreakerOptions{
-			Outage:   upstream.NewOutage(log, "shared limits"),
-			Failures: sharedFailures,
-			Cooldown: sharedRest,
-			Excluded: func(err error) bool { return errors.Is(err, context.Canceled) },
-		}),
-	}
-}
-
-// errEmptier means that an untrusted writer, or a replica with an earlier rate, wrote the bucket.
-var errEmptier = errors.New("the shared bucket is emptier than its rate allows")
-
-// spend takes as many requests as the bucket of a limit has, up to most. With a least above 1, it takes least or none.
-// It returns an error if Redis did not answer in time, or is skipped after failures.
-func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (decision, error) {
-	d, err := s.breaker.Execute(func() (d decision, err error) {
-		// The deadline of a client's call says nothing about Redis. A zero Timeout means a minute.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cmp.Or(s.Timeout, time.Minute))
-		defer cancel()
-		// The namespace is escaped, so that it ends at the first colon.
-		key := "tipcache:1:" + url.QueryEscape(s.Namespace()) + ":" + l.kind + ":" + l.String()
-		err = upstream.Guard(s.log, "redis", func() (err error) { // Take panics on malformed replies
-			d.taken, d.remaining, d.reset, d.retry, err = s.Redis.Take(ctx, key, l.Requests, l.Per, l.Burst, least, most)
-			return err
-		})
-		return d, err
-	})
-	if err == nil && (d.reset < 0 || d.reset > l.window()+time.Second) { // negative after an overflow
-		err = errEmptier
-	}
-	if err != nil {
-		return decision{}, err
-	}
-	d.allowed = d.taken > 0
-	return d, nil
 }

@@ -21,7 +21,8 @@ const turnsPerKey = 16
 // An owner is the client that a limit applies to: a network, or all keys with one name.
 type owner struct {
 	kind    string     // address, key, or rule
-	name    string     // of the key, or of the rule and the client
+	rule    string     // text of the rule
+	name    string     // of the key; "" for a network
 	network netip.Addr // first address of the network
 }
 

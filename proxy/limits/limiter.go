@@ -13,49 +13,20 @@ type decision struct {
 	remaining int           // requests that are allowed immediately
 	reset     time.Duration // until the bucket is full
 	retry     time.Duration // until the request would be allowed, if it was refused
-	taken     int           // requests taken from the shared bucket
 }
 
-// spend takes n requests from a limit, or none. The local bucket decides first: a request that exceeds the limit in this
-// process exceeds it everywhere, so a flood does not reach Redis. If Redis does not answer, the local decision stands.
+// spend takes n requests from a limit, or none. The local bucket decides. Only if it allows requests of a rate that asks Redis,
+// Redis decides in its place, unless it does not answer: a flood does not reach Redis.
 func (a *Admission) spend(ctx context.Context, l limit, n int) decision {
 	d, store := a.local.spend(l, n, time.Now()), "memory"
-	if d.allowed && a.shared != nil {
-		if shared, err := a.shared.spend(ctx, l, n, n); err == nil {
+	if d.allowed && a.AsksRedis(l.Rate) {
+		if shared, err := a.shared.take(ctx, l, n); err == nil {
 			d, store = shared, "shared"
 		}
 	}
 	a.count(l.kind, store, d.allowed, n)
 	return d
 }
-
-// spendEvent is spend for an event. It takes several from Redis at once: each stream sends events at every block.
-func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
-	now := time.Now()
-	d, store := a.local.spend(l, 1, now), "memory"
-	if d.allowed && a.shared != nil {
-		prepaid := &a.local.find(l, now).prepaid
-		if prepaid.Add(-1) >= 0 {
-			store = "shared"
-		} else {
-			prepaid.Add(1)
-			ctx, cancel := context.WithTimeout(ctx, eventTimeout)
-			defer cancel()
-			most := min(max(l.Burst/mostAtOnce, 1), mostAtOnce) // leaves other replicas most of a small bucket
-			if shared, err := a.shared.spend(ctx, l, 1, most); err == nil {
-				d, store = shared, "shared"
-				prepaid.Add(int64(max(0, shared.taken-1)))
-			}
-		}
-	}
-	a.count(l.kind, store, d.allowed, 1)
-	return d
-}
-
-const (
-	eventTimeout = time.Second // for taking events from Redis
-	mostAtOnce   = 16          // events that are taken from a shared bucket at once
-)
 
 func (a *Admission) count(kind, store string, allowed bool, requests int) {
 	verdict := "refused"
@@ -80,8 +51,8 @@ func (a *Admission) Renew(r *http.Request, keyed bool) (c Client, err error) {
 // Delay returns how long a client must wait until its limits allow a request, judged by the local buckets. 0 means that
 // it is allowed now. It takes nothing.
 func (a *Admission) Delay(c *Client, now time.Time) (wait time.Duration) {
-	for _, l := range a.limitsOf(c) {
-		wait = max(wait, a.local.wait(l, now))
+	for _, l := range a.limitsOf(c, Charge{}) {
+		wait = max(wait, a.local.wait(l, 1, now))
 	}
 	return wait
 }
@@ -91,8 +62,8 @@ func (a *Admission) Spend(ctx context.Context, c *Client) (wait time.Duration) {
 	if wait = a.Delay(c, time.Now()); wait > 0 {
 		return wait
 	}
-	for _, l := range a.limitsOf(c) {
-		if d := a.spendEvent(ctx, l); !d.allowed {
+	for _, l := range a.limitsOf(c, Charge{}) {
+		if d := a.spend(ctx, l, 1); !d.allowed {
 			return max(d.retry, time.Millisecond)
 		}
 	}
@@ -112,8 +83,8 @@ type Status struct {
 	decision
 }
 
-// Statuses are the states of the limits of the address and of the key.
-type Statuses [2]Status
+// Statuses are the states of the limits of the address, the key and an access rule.
+type Statuses [ruleIndex + 1]Status
 
 // Limited reports whether there is a limit.
 func (s *Status) Limited() bool { return s.rate != Rate{} }

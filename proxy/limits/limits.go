@@ -2,8 +2,8 @@
 //
 //   - client.go finds the client of a request by its address, and keys.go by its API key;
 //   - limits.go has the current limits, and refuses requests that exceed them;
-//   - limiter.go counts requests in the buckets (buckets.go) of this process and, if replicas share their limits, of
-//     Redis, and reports the state of the limits to the client. An event of a stream counts as a request;
+//   - limiter.go counts requests in the buckets (buckets.go) of this process, and reports the state of the limits to the
+//     client. An event of a stream counts as a request. shared.go settles the counts with other replicas by Redis;
 //   - rules.go has the access rules for single operations;
 //   - places.go bounds the number of concurrent requests of one kind, such as waits for a block.
 package limits
@@ -44,13 +44,28 @@ func (r Rate) text() string {
 	return text
 }
 
-// until returns the time in which a bucket that has some tokens fills up to wanted ones.
-func (r Rate) until(wanted int, tokens float64) time.Duration {
-	return time.Duration(math.Ceil(max(0, float64(wanted)-tokens) * float64(r.Per) / float64(r.Requests)))
+// cost returns the time in which n requests are refilled.
+func (r Rate) cost(n int) time.Duration { return time.Duration(r.refill(n)) }
+
+// window returns the time in which an empty bucket refills. It is rounded up, so that Burst requests always fit.
+func (r Rate) window() time.Duration { return time.Duration(math.Ceil(r.refill(r.Burst))) }
+
+func (r Rate) refill(n int) (nanoseconds float64) {
+	return min(float64(n)*float64(r.Per)/float64(r.Requests), math.MaxInt64/100) // some multiples are computed
 }
 
-// window returns the time in which an empty bucket refills.
-func (r Rate) window() time.Duration { return r.until(r.Burst, 0) }
+// isSlow reports whether the rate is below one request per second.
+func (r Rate) isSlow() bool { return float64(r.Requests) < r.Per.Seconds() }
+
+// decide returns the decision about n requests by the time until the bucket is full: after the requests if they are
+// allowed, else without them.
+func (r Rate) decide(allowed bool, n int, untilFull time.Duration) decision {
+	free := r.window() - untilFull
+	return decision{
+		allowed: allowed, remaining: int(float64(max(0, free)) * float64(r.Requests) / float64(r.Per)),
+		reset: max(0, untilFull), retry: max(0, r.cost(n)-free),
+	}
+}
 
 // Limits are the configured limits.
 type Limits struct {
@@ -58,22 +73,6 @@ type Limits struct {
 	Address        Rate           // per IPv4 address or IPv6 /64
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For names the client
 	Access         []Rule         // the first one that matches applies
-}
-
-// Shared configures limits in Redis, which replicas share. The zero value keeps limits in this process.
-type Shared struct {
-	Redis     Buckets
-	Timeout   time.Duration // timeout after which this process decides alone; 0 means a minute
-	Namespace func() string // separates the limits of different chains; nil means ""
-}
-
-// Buckets are token buckets that replicas share; redis.Buckets implements it. The interface names no type of a client
-// library: each package that imports this one would compile that type's methods again.
-type Buckets interface {
-	// Take takes as many requests as a bucket has, up to most. With a least above 1, it takes least or none. The bucket
-	// holds burst requests, and is refilled with the given number of requests per period. taken is 0 if the bucket has too
-	// few, which are there after retry. After reset the bucket is full.
-	Take(ctx context.Context, key string, requests int, period time.Duration, burst, least, most int) (taken, remaining int, reset, retry time.Duration, err error)
 }
 
 // An Admission admits requests by their clients. It is safe for concurrent use.
@@ -91,10 +90,10 @@ type Admission struct {
 func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
 	a := &Admission{local: &buckets{seed: maphash.MakeSeed()}, counted: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_limits_total",
-		Help: "Decisions of rate limits, and denials by access rules (limit \"rule\"), by limit, by store (shared, or memory if this process decided alone) and by verdict.",
+		Help: "Decisions of rate limits, and denials by access rules (limit \"rule\"), by limit, by store (shared if Redis decided, as for rates below one request per second, else memory) and by verdict.",
 	}, []string{"limit", "store", "verdict"})}
 	if shared.Redis != nil {
-		a.shared = newSharedBuckets(shared, log)
+		a.shared = newSharedBuckets(shared, a.local, log)
 	}
 	a.Limits.Store(&Limits{})
 	a.SetKeys(nil)
@@ -107,14 +106,13 @@ func (a *Admission) SetKeys(keys []Key) {
 	a.keys.Store(&keys)
 }
 
-// SharesAddresses reports whether the limit of addresses is shared with other replicas.
-func (a *Admission) SharesAddresses() bool {
-	return a.shared != nil && a.Limits.Load().Address != Rate{}
-}
+// AsksRedis reports whether each request that a rate applies to asks Redis. Such requests are kept out of the fast lane: a
+// round trip costs more than the lane saves.
+func (a *Admission) AsksRedis(r Rate) bool { return a.shared != nil && r != Rate{} && r.isSlow() }
 
 // Admit admits a request within the limits of its client, and adds their states to answer. The error is a *failure.Failure.
 func (a *Admission) Admit(ctx context.Context, c *Client, answer http.Header) error {
-	for _, l := range a.limitsOf(c) {
+	for _, l := range a.limitsOf(c, Charge{}) {
 		if err := a.admit(ctx, l, 1, answer); err != nil {
 			return err
 		}
@@ -139,17 +137,16 @@ func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Heade
 	}
 }
 
-// AdmitMore counts n more requests for a request that was admitted as one. limited reports whether this client or another one
-// has a limit, for which the same request counts so. The error is a *failure.Failure, with the status tooMany if n+1 exceeds
-// the burst of a limit.
-func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, answer http.Header) (limited bool, err error) {
+// AdmitMore counts n more requests for a request that was admitted as one. The error is a *failure.Failure, with the status
+// tooMany if n+1 exceeds the burst of a limit.
+func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, answer http.Header) error {
 	if n == 0 {
-		return false, nil
+		return nil
 	}
 	first := true
-	for _, l := range a.limitsOf(c) {
+	for _, l := range a.limitsOf(c, Charge{}) {
 		if n >= l.Burst {
-			return true, &failure.Failure{
+			return &failure.Failure{
 				Status: tooMany, Expected: true, Public: fmt.Sprintf("this request counts as %d requests, and the limit of this %s never admits more than %d at once", n+1, l.kind, l.Burst),
 			}
 		}
@@ -159,23 +156,30 @@ func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, an
 		}
 		first = false
 		if err := a.admit(ctx, l, n, answer); err != nil {
-			return true, err
+			return err
 		}
 	}
-	return a.hasLimits(c.Key.Name != ""), nil
+	return nil
 }
 
-// hasLimits reports whether any client of a route has a limit. The rate of all keys applies only if the route is keyed.
-func (a *Admission) hasLimits(keyed bool) bool {
-	l := a.Limits.Load()
-	return l.Address != Rate{} || keyed && l.Key != Rate{} || slices.ContainsFunc(*a.keys.Load(), func(k Key) bool { return k.Rate != Rate{} })
+// A Charge is what a request counts as, in addition to one request against the limits of its client.
+type Charge struct {
+	More int   // requests against these limits
+	Rule *Rule // against whose rate it also counts; nil for none
 }
 
-// WouldAdmit reports whether a repeated request would be admitted. It counts nothing. It returns false if the client has a
-// limit and limits are in Redis: a round trip costs more than the fast lane saves.
-func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
-	for _, l := range a.limitsOf(c) {
-		if a.shared != nil || a.local.wait(l, now) > 0 {
+// requests returns the number of requests against the limit with an index of limitsOf.
+func (c Charge) requests(index int) int {
+	if index == ruleIndex {
+		return 1
+	}
+	return 1 + c.More
+}
+
+// WouldAdmit reports whether a repeated request would be admitted. It counts nothing. It returns false if a limit asks Redis.
+func (a *Admission) WouldAdmit(c *Client, charge Charge, now time.Time) bool {
+	for i, l := range a.limitsOf(c, charge) {
+		if a.AsksRedis(l.Rate) || a.local.wait(l, charge.requests(i), now) > 0 {
 			return false
 		}
 	}
@@ -185,13 +189,14 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 // AdmitRepeated counts a request in this process, after WouldAdmit, and sets s to the state of its limits. It returns false if
 // other requests took the rest meanwhile. The request's handler then counts it, a second time if one limit had room and another
 // had not.
-func (a *Admission) AdmitRepeated(s *Statuses, c *Client, now time.Time) (ok bool) {
-	for i, l := range a.limitsOf(c) {
-		s[i] = Status{l.kind, l.Rate, a.local.spend(l, 1, now)}
+func (a *Admission) AdmitRepeated(s *Statuses, c *Client, charge Charge, now time.Time) (ok bool) {
+	for i, l := range a.limitsOf(c, charge) {
+		n := charge.requests(i)
+		s[i] = Status{l.kind, l.Rate, a.local.spend(l, n, now)}
 		if !s[i].allowed {
 			return false
 		}
-		a.count(l.kind, "memory", true, 1)
+		a.count(l.kind, "memory", true, n)
 	}
 	return true
 }
@@ -201,18 +206,23 @@ type limit struct {
 	Rate
 }
 
-// limitsOf returns the limits of a client: of its address with index 0, and of its key with index 1. The rate of a
-// [Admission.KeyWithRate] replaces that of the address.
-func (a *Admission) limitsOf(c *Client) iter.Seq2[int, limit] {
+// ruleIndex is the index of an access rule's limit.
+const ruleIndex = 2
+
+// limitsOf returns the limits of a client: of its address with index 0, of its key with index 1, and of the charge's rule with
+// ruleIndex. The rate of a [Admission.KeyWithRate] replaces that of the address.
+func (a *Admission) limitsOf(c *Client, charge Charge) iter.Seq2[int, limit] {
 	return func(yield func(int, limit) bool) {
 		if r := a.Limits.Load().Address; r != (Rate{}) && c.Key.Rate == (Rate{}) && !yield(0, limit{ownerOf(c.Address), r}) {
 			return
 		}
-		if c.Key.Name == "" {
-			return
+		if c.Key.Name != "" {
+			if r := a.rateOf(c.Key); r != (Rate{}) && !yield(1, limit{c.Key.owner(), r}) {
+				return
+			}
 		}
-		if r := a.rateOf(c.Key); r != (Rate{}) {
-			yield(1, limit{c.Key.owner(), r})
+		if charge.Rule != nil {
+			yield(ruleIndex, limit{charge.Rule.owner(c), charge.Rule.Rate})
 		}
 	}
 }

@@ -3,8 +3,6 @@ package limits
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -99,36 +97,36 @@ func ErrDenied(operation string) error {
 }
 
 // AdmitOperation applies the access rules to an operation of a client whose request was admitted. It adds the rate of the rule
-// to the response headers. limited reports whether the operation counts against a limit of this client or of another one. The
+// to the response headers, and what the operation counts as to charge. charged is false if charge has another rule already. The
 // error is a *failure.Failure, with the status 403 if the rule denies the operation or its cost exceeds the burst of a limit of
 // the client.
-func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation string, answer http.Header) (limited bool, err error) {
+func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation string, answer http.Header, charge *Charge) (charged bool, err error) {
 	rule := a.Limits.Load().Rule(operation)
 	if err := a.denied(rule, operation); err != nil || rule == nil {
-		return false, err
+		return true, err
 	}
 	if rule.Cost > 1 {
-		if limited, err = a.AdmitMore(ctx, c, rule.Cost-1, http.StatusForbidden, answer); err != nil {
-			return limited, err
+		charge.More += rule.Cost - 1
+		if err = a.AdmitMore(ctx, c, rule.Cost-1, http.StatusForbidden, answer); err != nil {
+			return true, err
 		}
 	}
 	if rule.Rate == (Rate{}) {
-		return limited, nil
+		return true, nil
 	}
+	charged = charge.Rule == nil
+	charge.Rule = rule
 	err = a.admit(ctx, limit{rule.owner(c), rule.Rate}, 1, answer)
 	if f, ok := errors.AsType[*failure.Failure](err); ok {
 		f.Err = fmt.Errorf("rate limit of rule %q, client %s", rule.Text, cmp.Or(c.Key.Name, c.Network()))
 	}
-	return true, err
-}
-
-// CountsMore reports whether requests count against a limit because of a rule, nil for none, in addition to once as any
-// request. keyed says that their route needs a key.
-func (a *Admission) CountsMore(rule *Rule, keyed bool) bool {
-	return rule != nil && (rule.Rate != Rate{} || rule.Cost > 1 && a.hasLimits(keyed))
+	return charged, err
 }
 
 func (r *Rule) owner(c *Client) owner {
-	sum := sha256.Sum256([]byte(r.Text)) // replicas with the same rule share its limit
-	return owner{kind: "rule", name: hex.EncodeToString(sum[:6]) + " " + cmp.Or(c.Key.Name, c.Network())}
+	o := owner{kind: "rule", rule: r.Text, name: c.Key.Name}
+	if o.name == "" {
+		o.network = NetworkOf(c.Address)
+	}
+	return o
 }

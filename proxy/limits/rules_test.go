@@ -65,20 +65,21 @@ func TestRateOfRuleIsPerClientForAllMatchingOperations(t *testing.T) {
 			{&two, "tx_search", "admitted"}, {&keyed, "tx_search", "admitted"}, {&one, "block_search", refused},
 		} {
 			answer := http.Header{}
-			limited, err := a.AdmitOperation(t.Context(), step.c, step.operation, answer)
+			charge := limits.Charge{}
+			charged, err := a.AdmitOperation(t.Context(), step.c, step.operation, answer, &charge)
 			expect.Equal(t, verdict(err), step.want, "step %d", i)
-			if want := step.operation != "tx"; limited != want || (answer.Get(limits.StatusHeader) != "") != want {
-				t.Errorf("step %d: limited = %t with headers %v, want %t", i, limited, answer, want)
+			if want := step.operation != "tx"; !charged || charge.Rule != nil != want || (answer.Get(limits.StatusHeader) != "") != want {
+				t.Errorf("step %d: charged = %t, rule %v with headers %v; want a rule: %t", i, charged, charge.Rule, answer, want)
 			}
 		}
-		_, err := a.AdmitOperation(t.Context(), &one, "tx_search", http.Header{})
+		_, err := a.AdmitOperation(t.Context(), &one, "tx_search", http.Header{}, &limits.Charge{})
 		want := `rate limit of rule "limit 2/h *_search", client 192.0.2.1`
 		if f := new(failure.Failure); !errors.As(err, &f) || f.Err == nil || f.Err.Error() != want {
 			t.Errorf("logged error = %+v, want %q", f, want)
 		}
 		b := newAdmission(limits.Limits{Access: []limits.Rule{{Text: "limit 1/h burst 2 tx", Patterns: []string{"tx"}, Rate: limits.Rate{Requests: 1, Per: time.Hour, Burst: 2}}}})
 		for range 3 {
-			_, err = b.AdmitOperation(t.Context(), &one, "tx", http.Header{})
+			_, err = b.AdmitOperation(t.Context(), &one, "tx", http.Header{}, &limits.Charge{})
 		}
 		if got, want := verdict(err), "the limit of this rule is 1 in 1h0m0s, at most 2 at once"; !strings.HasSuffix(got, want) {
 			t.Errorf("verdict = %q, want it to end with %q", got, want)
@@ -96,7 +97,7 @@ func TestCostOfRuleCountsAgainstLimitOfClient(t *testing.T) {
 	for range 3 {
 		err := a.Admit(t.Context(), &c, http.Header{})
 		if err == nil {
-			_, err = a.AdmitOperation(t.Context(), &c, "block_search", http.Header{})
+			_, err = a.AdmitOperation(t.Context(), &c, "block_search", http.Header{}, &limits.Charge{})
 		}
 		got = append(got, verdict(err)[:8])
 	}
@@ -108,7 +109,24 @@ func TestCostAboveBurstIsForbidden(t *testing.T) {
 		Address: limits.Rate{Requests: 30, Per: time.Second, Burst: 30},
 		Access:  []limits.Rule{{Text: "cost 100 block_search", Patterns: []string{"block_search"}, Cost: 100}},
 	})
-	_, err := a.AdmitOperation(t.Context(), &limits.Client{Address: client}, "block_search", http.Header{})
+	_, err := a.AdmitOperation(t.Context(), &limits.Client{Address: client}, "block_search", http.Header{}, &limits.Charge{})
 	want := "403 after 0s: this request counts as 100 requests, and the limit of this address never admits more than 30 at once"
 	expect.Equal(t, verdict(err), want, "AdmitOperation")
+}
+
+func TestRequestIsChargedForTheRateOfOneRule(t *testing.T) {
+	a := newAdmission(limits.Limits{Access: []limits.Rule{
+		{Text: "cost 3 tx", Patterns: []string{"tx"}, Cost: 3}, {Text: "limit 2/h *_search", Patterns: []string{"*_search"}, Rate: perHour},
+	}})
+	var got []bool
+	var charge limits.Charge
+	for _, operation := range []string{"tx", "tx", "status", "tx_search", "block_search"} {
+		charged, err := a.AdmitOperation(t.Context(), &limits.Client{Address: client}, operation, http.Header{}, &charge)
+		expect.NoError(t, err)
+		got = append(got, charged)
+	}
+	expect.NoDiff(t, got, []bool{true, true, true, true, false}, "charged")
+	if charge.More != 4 || charge.Rule == nil {
+		t.Errorf("charge = %+v, want 4 more requests and a rule", charge)
+	}
 }

@@ -44,12 +44,12 @@ func TestOnlyReplicasOfSameChainShareLimit(t *testing.T) {
 	one, same, another := newSharedAdmission(t, server, "story-1", quiet), newSharedAdmission(t, server, "story-1", quiet), newSharedAdmission(t, server, "story:1", quiet)
 	got := []int{countAdmitted(t, one, 1), countAdmitted(t, same, 3), countAdmitted(t, one, 3), countAdmitted(t, another, 3)}
 	expect.NoDiff(t, got, []int{1, 1, 0, 2}, "admitted")
-	if !one.SharesAddresses() || one.WouldAdmit(&limits.Client{Address: other}, time.Now()) {
-		t.Error("SharesAddresses = false, or WouldAdmit = true without a read of Redis; want true and false")
+	if !one.AsksRedis(perHour) || one.WouldAdmit(&limits.Client{Address: other}, limits.Charge{}, time.Now()) {
+		t.Error("AsksRedis = false, or WouldAdmit = true without a read of Redis; want true and false")
 	}
-	one.Limits.Store(&limits.Limits{})
-	if one.SharesAddresses() {
-		t.Error("SharesAddresses without a limit = true, want false")
+	one.Limits.Store(&limits.Limits{Address: limits.Rate{Requests: 60, Per: time.Minute, Burst: 1}})
+	if one.AsksRedis(one.Limits.Load().Address) || one.AsksRedis(limits.Rate{}) || !one.WouldAdmit(&limits.Client{Address: other}, limits.Charge{}, time.Now()) {
+		t.Error("AsksRedis = true, or WouldAdmit = false for one request per second, want false and true")
 	}
 }
 

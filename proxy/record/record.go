@@ -3,7 +3,7 @@
 //   - record.go has the record of a request, from its arrival to its end, and makes request ids;
 //   - recorder.go counts a request at its end;
 //   - line.go writes its line of the access log, and buffer.go collects lines for one system call;
-//   - trace.go ends its span.
+//   - trace.go decides whether a request is traced, and ends its span.
 package record
 
 import (
@@ -29,6 +29,7 @@ import (
 type Record struct {
 	Client  limits.Client   // address, and API key if it counts
 	Keyed   bool            // the route requires an API key
+	Charge  limits.Charge   // what the request counts as
 	Session session.Session // what the client has seen
 
 	LaneSlot LaneSlot                                // nil keeps the request out of the fast lane
@@ -57,7 +58,8 @@ type Record struct {
 	Blameless bool   // a 5xx status is the upstream's answer to this input, not a failure
 	Expected  bool   // clients can cause Err at will, whatever the status
 
-	span trace.Span // nil if not traced
+	Sampling Sampling   // whether the request is traced; Recorder.Begin decides unless the fast lane has
+	span     trace.Span // nil if not traced
 }
 
 // A LaneSlot registers a request with the fast lane. Package lane implements it.
@@ -112,7 +114,8 @@ type Options struct {
 	SkipLog      float64               // share of successful requests (status below 400) that is not logged; default 0
 	Logger       *slog.Logger          // its level applies to the access log
 	Registerer   prometheus.Registerer // nil registers no metrics
-	Tracing      trace.TracerProvider  // nil disables traces
+	Tracing      trace.TracerProvider  // nil disables traces; must have the sampler of [Sampler]
+	TraceRatio   float64               // share of requests that are traced
 
 	FromProxy func(*http.Request) bool // reports whether a trusted proxy sent a request; nil means never
 }

@@ -113,10 +113,14 @@ func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
 	if r.tracer == nil {
 		return request
 	}
+	fromProxy := r.o.FromProxy != nil && r.o.FromProxy(request)
+	if rec.Sampling == Undecided {
+		rec.Sampling = r.Sample(fromProxy, request.Header.Get("Traceparent"))
+	}
 	o := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(rec.Start)}
-	ctx := request.Context()
+	ctx := context.WithValue(request.Context(), samplingKey{}, rec.Sampling)
 	sent := propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(request.Header))
-	if r.o.FromProxy != nil && r.o.FromProxy(request) {
+	if fromProxy {
 		ctx = sent
 	} else if of := trace.SpanContextFromContext(sent); of.IsValid() {
 		o = append(o, trace.WithLinks(trace.Link{SpanContext: of.WithTraceState(trace.TraceState{})}))

@@ -1,11 +1,85 @@
 package record
 
 import (
+	"context"
+	"math/rand/v2"
 	"net/http"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 )
+
+// Sampling says whether a request is traced. This is decided once: before the fast lane, which serves no traced request, or
+// else by [Recorder.Begin].
+type Sampling int8
+
+// The decisions.
+const (
+	Undecided Sampling = iota
+	NotSampled
+	Sampled
+)
+
+// Sample decides whether a request is traced, by the flag of a trusted proxy's traceparent or else by chance. Without traces it
+// returns Undecided.
+func (r *Recorder) Sample(fromProxy bool, parent string) Sampling {
+	if r.tracer == nil {
+		return Undecided
+	}
+	sampled := rand.Float64() < r.o.TraceRatio
+	if fromProxy && parent != "" {
+		if strings.HasSuffix(parent, "-00") { // the usual flag, without parsing the rest
+			return NotSampled
+		}
+		sent := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": parent})
+		if of := trace.SpanContextFromContext(sent); of.IsValid() {
+			sampled = of.IsSampled()
+		}
+	}
+	if sampled {
+		return Sampled
+	}
+	return NotSampled
+}
+
+type samplingKey struct{}
+
+// WithSampling returns r with a decision for its record.
+func WithSampling(r *http.Request, decided Sampling) *http.Request {
+	if decided == Undecided {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), samplingKey{}, decided))
+}
+
+// SamplingOf returns the decision in the context of a request or of its span.
+func SamplingOf(ctx context.Context) Sampling {
+	decided, _ := ctx.Value(samplingKey{}).(Sampling)
+	return decided
+}
+
+// Sampler returns the sampler of a process's spans. Spans of requests are sampled as a Recorder has decided, others by ratio,
+// and all spans like their parents.
+func Sampler(ratio float64) sdktrace.Sampler {
+	return sdktrace.ParentBased(sampler{sdktrace.TraceIDRatioBased(ratio)})
+}
+
+type sampler struct{ sdktrace.Sampler }
+
+func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	switch SamplingOf(p.ParentContext) {
+	case Sampled:
+		return sdktrace.AlwaysSample().ShouldSample(p)
+	case NotSampled:
+		return sdktrace.NeverSample().ShouldSample(p)
+	case Undecided:
+	}
+	return s.Sampler.ShouldSample(p)
+}
 
 // endSpan sets the attributes of a request's span and ends it. For an error it has the text for the client.
 func (rec *Record) endSpan(end *End) {

@@ -37,8 +37,8 @@ func TestOnlyTrustedProxiesDecideWhatIsTraced(t *testing.T) {
 		"sampled by a proxy, all are taken": {sampled, true, 1, 1, true},
 	} {
 		spans := tracetest.NewInMemoryExporter()
-		provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(tt.ratio))))
-		r := record.New(record.Options{Tracing: provider, FromProxy: func(*http.Request) bool { return tt.fromProxy }})
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(record.Sampler(tt.ratio)))
+		r := record.New(record.Options{Tracing: provider, TraceRatio: tt.ratio, FromProxy: func(*http.Request) bool { return tt.fromProxy }})
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/staking/params", nil)
 		request.Header.Set("Traceparent", tt.parent)
 		request.Header.Set("Tracestate", "vendor=value")

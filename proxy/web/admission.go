@@ -50,19 +50,16 @@ func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record
 	return err
 }
 
-// AdmitMore counts n more requests for a request that was admitted as one. The fast lane would count one.
+// AdmitMore counts n more requests for a request that was admitted as one.
 func (s *Stack) AdmitMore(c *gin.Context, rec *record.Record, n int) error {
-	limited, err := s.Admission.AdmitMore(c.Request.Context(), &rec.Client, n, http.StatusBadRequest, c.Writer.Header())
-	if limited {
-		rec.KeepOutOfLane()
-	}
-	return err
+	rec.Charge.More += n
+	return s.Admission.AdmitMore(c.Request.Context(), &rec.Client, n, http.StatusBadRequest, c.Writer.Header())
 }
 
 // AdmitOperation applies the access rules to an operation: a path of the public listener, or a method of RPC or gRPC.
 func (s *Stack) AdmitOperation(r *http.Request, rec *record.Record, answer http.Header, operation string) error {
-	limited, err := s.Admission.AdmitOperation(r.Context(), &rec.Client, operation, answer)
-	if limited {
+	charged, err := s.Admission.AdmitOperation(r.Context(), &rec.Client, operation, answer, &rec.Charge)
+	if !charged {
 		rec.KeepOutOfLane()
 	}
 	return err

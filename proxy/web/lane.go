@@ -17,8 +17,9 @@ type Lane interface {
 	// SlotFor returns the slot for a request on a connection of the lane. It returns nil if the lane cannot store it.
 	SlotFor(client *conn.Conn, r *http.Request) record.LaneSlot
 	// Serve is called before a request is handled, and reports whether it has answered it. It can answer requests of
-	// HTTP/2. Those of HTTP/1 were read through the connection's LaneConn, which could not answer them.
-	Serve(client *conn.Conn, w http.ResponseWriter, r *http.Request) (answered bool)
+	// HTTP/2. Those of HTTP/1 were read through the connection's LaneConn, which could not answer them. If the lane has
+	// looked the request up, it has decided whether the request is traced.
+	Serve(client *conn.Conn, w http.ResponseWriter, r *http.Request) (answered bool, sampling record.Sampling)
 	// Forget drops all requests.
 	Forget()
 }
@@ -28,10 +29,8 @@ func (s *Stack) NoLane() string {
 	switch {
 	case s.o.Lane == nil:
 		return "it is switched off"
-	case s.o.Tracing != nil:
-		return "traces are collected"
-	case s.Admission.SharesAddresses():
-		return "the limit of addresses is kept in Redis"
+	case s.Admission.AsksRedis(s.Admission.Limits.Load().Address):
+		return "the limit of addresses is below one request per second, and kept in Redis"
 	}
 	return ""
 }
@@ -43,11 +42,10 @@ func (s *Stack) Forget() {
 	}
 }
 
-// laneSlot returns the fast lane's slot for a request, or nil. With tracing, each request goes to its handler. The lane's key
-// of an HTTP/2 request would lack removed parameters; HTTP/1 requests with these are refused by the lane, too.
+// laneSlot returns the fast lane's slot for a request, or nil. The lane's key of an HTTP/2 request would lack removed parameters; HTTP/1 requests with these are refused by the lane, too.
 func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	c := conn.Of(r)
-	if s.o.Tracing != nil || c == nil || RemovedParameters(r) != nil || s.feignsScheme(r) {
+	if c == nil || RemovedParameters(r) != nil || s.feignsScheme(r) {
 		return nil
 	}
 	if lane, ok := c.Lane().(Lane); ok {

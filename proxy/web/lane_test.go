@@ -36,12 +36,12 @@ func (l *lane) SlotFor(*conn.Conn, *http.Request) record.LaneSlot {
 	return nil
 }
 
-func (l *lane) Serve(_ *conn.Conn, w http.ResponseWriter, _ *http.Request) bool {
+func (l *lane) Serve(_ *conn.Conn, w http.ResponseWriter, _ *http.Request) (answered bool, sampling record.Sampling) {
 	l.serves++
 	if l.answers {
 		w.WriteHeader(299)
 	}
-	return l.answers
+	return l.answers, record.Undecided
 }
 
 func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
@@ -51,6 +51,8 @@ func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
 		return limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix(network)}}
 	}
 	rate := limits.Limits{Address: limits.Rate{Requests: 100, Per: time.Minute, Burst: 100}}
+	slow := limits.Limits{Address: limits.Rate{Requests: 59, Per: time.Minute, Burst: 100}}
+	shared := limits.Shared{Redis: tipredis.NewBuckets(rdb), Timeout: time.Nanosecond}
 	for name, tt := range map[string]struct {
 		options       web.Options
 		off           bool // the stack has no lane
@@ -63,8 +65,9 @@ func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
 		"scheme of a proxy":     {options: web.Options{Limits: proxies("192.0.2.0/24")}, http2: 299, slots: 1, serves: 1},
 		"scheme of a client":    {options: web.Options{Limits: proxies("198.51.100.0/24")}, http2: 299, serves: 1}, // must not be repeated for clients of the proxies
 		"no lane":               {off: true, without: "it is switched off", http2: 200},
-		"traces":                {options: web.Options{Tracing: noop.NewTracerProvider()}, without: "traces are collected", http2: 200},
-		"limits in Redis":       {options: web.Options{SharedLimits: limits.Shared{Redis: tipredis.NewBuckets(rdb), Timeout: time.Nanosecond}, Limits: rate}, without: "the limit of addresses is kept in Redis", http2: 200, slots: 1},
+		"traces":                {options: web.Options{Tracing: noop.NewTracerProvider()}, http2: 299, slots: 1, serves: 1},
+		"limits with Redis":     {options: web.Options{SharedLimits: shared, Limits: rate}, http2: 299, slots: 1, serves: 1},
+		"slow limits in Redis":  {options: web.Options{SharedLimits: shared, Limits: slow}, without: "the limit of addresses is below one request per second, and kept in Redis", http2: 299, slots: 1, serves: 1}, // clients with a rate of their own do not have it
 	} {
 		l := &lane{}
 		if tt.options.CORSOrigins = []string{"https://app.example"}; !tt.off {

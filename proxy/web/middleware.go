@@ -72,6 +72,7 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 		q := &request{route: rt, ResponseWriter: c.Writer}
 		rec := &q.Record
 		rec.Route, rec.Start, rec.ID[0] = rt.Name, start, record.RequestID(c.Request.Header)
+		rec.Sampling = record.SamplingOf(c.Request.Context())
 		if s.o.Lane != nil {
 			rec.LaneSlot = s.laneSlot(c.Request)
 		}

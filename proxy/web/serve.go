@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -21,20 +22,35 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	if s.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
+	var answered bool
+	var sampling record.Sampling
 	if c != nil && r.ProtoMajor >= 2 {
 		c.ServeStream(w, r, func(w http.ResponseWriter) bool {
 			s.setOrigin(w.Header(), r)
-			return s.servedInLane(c, w, r)
-		}, h)
-	} else if c == nil || c.CarriesTLS() || !s.servedInLane(c, w, r) {
-		h.ServeHTTP(w, r)
+			answered, sampling = s.servedInLane(c, w, r)
+			return answered
+		}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, record.WithSampling(r, sampling)) }))
+		return
+	}
+	if c != nil && !c.CarriesTLS() {
+		answered, sampling = s.servedInLane(c, w, r)
+	}
+	if !answered {
+		h.ServeHTTP(w, record.WithSampling(r, sampling))
 	}
 }
 
 // servedInLane passes a request to the lane of its connection, and reports whether the lane has answered it.
-func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
-	lane, ok := c.Lane().(Lane)
-	return ok && (r.ProtoMajor < 2 || s.NoLane() == "" && RemovedParameters(r) == nil) && lane.Serve(c, w, r)
+func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Request) (answered bool, sampling record.Sampling) {
+	if lane, ok := c.Lane().(Lane); ok && (r.ProtoMajor < 2 || s.o.Lane != nil && RemovedParameters(r) == nil) {
+		return lane.Serve(c, w, r)
+	}
+	return false, record.Undecided
+}
+
+// Sample decides whether the request of a peer is traced.
+func (s *Stack) Sample(peer netip.Addr, parent string) record.Sampling {
+	return s.Recorder.Sample(parent != "" && s.Admission.Trusts(peer), parent)
 }
 
 // Deadline returns the deadline of a request that began at start.

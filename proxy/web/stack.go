@@ -63,7 +63,8 @@ type Options struct {
 	SkipLog      float64   // share of successful requests (status below 400) that is not logged; default 0
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
-	Tracing      trace.TracerProvider // nil disables traces
+	Tracing      trace.TracerProvider // nil disables traces; must have the sampler of record.Sampler
+	TraceRatio   float64              // share of requests that are traced
 }
 
 // A Stack has the middleware of all APIs. It owns no goroutine and needs no closing.
@@ -95,7 +96,7 @@ func New(o Options, bodies *cache.Cache) *Stack {
 	s.Admission.Limits.Store(&o.Limits)
 	s.Clients = session.NewClients(s.Admission, o.SessionCookie)
 	s.Recorder = record.New(record.Options{
-		AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing,
+		AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing, TraceRatio: o.TraceRatio,
 		FromProxy: s.IsFromProxy,
 	})
 	var memory *account.Account

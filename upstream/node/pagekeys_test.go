@@ -108,7 +108,8 @@ func TestKeyFormFollowsTheRelease(t *testing.T) {
 func TestImpossiblePageIsReadAgain(t *testing.T) {
 	p, d, _, newer := storyNodes(t, Options{VerbatimKeys: true})
 	preferNode(p, newer)
-	delegations := periodList[:strings.Index(periodList, "/delegators")] + "/delegations"
+	validator, _, _ := strings.Cut(periodList, "/delegators")
+	delegations := validator + "/delegations"
 	for _, path := range []string{validatorList, periodList, delegations} {
 		for _, form := range []KeyForm{UnknownKeys, Base64Keys} {
 			t.Run(path+string(form), func(t *testing.T) {

@@ -209,6 +209,7 @@ func (s *Service) openProxy(context.Context) (err error) {
 	o := s.cfg.ProxyOptions()
 	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane, s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing, o.Web.Readiness = s.log, s.logs.Requests, s.registry, s.tracing, s.readiness.state
+	o.Web.TraceRatio = s.cfg.Tracing.Ratio
 	if s.redis != nil {
 		o.Web.SharedLimits.Redis = redis.NewBuckets(s.redis)
 	}

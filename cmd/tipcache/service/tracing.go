@@ -19,6 +19,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -46,7 +47,7 @@ func (s *Service) openTracing(ctx context.Context) error {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter, sdktrace.WithExportTimeout(exportTimeout)),
 		sdktrace.WithResource(about),
-		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(s.cfg.Tracing.Ratio))),
+		sdktrace.WithSampler(record.Sampler(s.cfg.Tracing.Ratio)),
 	)
 	s.tracing = provider
 	s.onClose(func() error {

@@ -25,6 +25,7 @@ const (
 	RequestID
 	UserAgent
 	Session
+	Traceparent
 
 	// Parse interprets these: they change the message framing or which handler serves the request.
 	Accept
@@ -41,8 +42,8 @@ const (
 	headerCount
 )
 
-// Names holds the names in canonical form. It omits headers of requests that never reach the lane: Traceparent and
-// Tracestate, because tracing disables the lane; Last-Event-Id (streams); Access-Control-Request-* (OPTIONS); and
+// Names holds the names in canonical form. It omits headers of requests that never reach the lane: Tracestate, because the
+// lane serves no traced request; Last-Event-Id (streams); Access-Control-Request-* (OPTIONS); and
 // Authorization (admin listener).
 var Names = [headerCount]string{
 	Host:                "Host",
@@ -61,6 +62,7 @@ var Names = [headerCount]string{
 	RequestID:           "X-Request-Id",
 	UserAgent:           "User-Agent",
 	Session:             "X-Session",
+	Traceparent:         "Traceparent",
 	Accept:              "Accept",
 	Connection:          "Connection",
 	ContentLength:       "Content-Length",

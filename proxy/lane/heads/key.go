@@ -78,7 +78,7 @@ func (r *Request) ReadCall(method string, metadata map[string][]string) (ok bool
 		r.addSize(name, values)
 		h, known := findHeader(name)
 		switch {
-		case !known, h != CosmosBlockHeight && h != MinBlockHeight && h != APIKey && h != ForwardedFor && h != RequestID && h != UserAgent:
+		case !known, h != CosmosBlockHeight && h != MinBlockHeight && h != APIKey && h != ForwardedFor && h != RequestID && h != UserAgent && h != Traceparent:
 		case len(values) != 1:
 			return false
 		default:

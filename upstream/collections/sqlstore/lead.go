@@ -151,7 +151,7 @@ func (e *postgresEngine) expectSessions(ctx context.Context, l *leader) error {
 func (e *postgresEngine) beginImport(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, e.pool.Config().ConnConfig)
 	if err != nil {
-		return nil //nolint:nilerr // a session pool may have only one connection
+		return nil // a session pool may have only one connection
 	}
 	defer closeConn(ctx, conn)
 	if err := e.expectSessions(ctx, &leader{Conn: conn}); errors.Is(err, errNoSession) {
