@@ -24,11 +24,13 @@ type lane struct {
 	remembered []record.Replayer
 }
 
-func (l *lane) Wrap(*conn.Conn, net.Conn) conn.LaneConn                   { return nil }
-func (l *lane) SlotFor(*conn.Conn, *http.Request) record.LaneSlot         { return l }
-func (l *lane) Serve(*conn.Conn, http.ResponseWriter, *http.Request) bool { return false }
-func (l *lane) Forget()                                                   { l.remembered = nil }
-func (l *lane) Use(*web.Stack)                                            {}
+func (l *lane) Wrap(*conn.Conn, net.Conn) conn.LaneConn           { return nil }
+func (l *lane) SlotFor(*conn.Conn, *http.Request) record.LaneSlot { return l }
+func (l *lane) Serve(*conn.Conn, http.ResponseWriter, *http.Request) (bool, record.Sampling) {
+	return false, record.Undecided
+}
+func (l *lane) Forget()        { l.remembered = nil }
+func (l *lane) Use(*web.Stack) {}
 func (l *lane) Put(_ *http.Request, rec *record.Record) {
 	l.remembered = append(l.remembered, rec.Replayer)
 }
