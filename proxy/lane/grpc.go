@@ -48,7 +48,7 @@ var calls = sync.Pool{New: func() any { return new(Call) }}
 
 // StartCall starts a call in the lane of its connection, before its message has arrived. keyed says that an API key is
 // required. StartCall returns nil if the lane cannot serve the call, or the client may not make it. The handler must then
-// serve it. sampling says whether the lane has decided that the call is traced.
+// serve it. sampling is the decision of the lane whether the call is traced.
 func StartCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) (c *Call, sampling record.Sampling) {
 	l, ok := client.Lane().(callLane)
 	if !ok || l.lane.draining.Load() {

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Sampling says whether a request is traced. This is decided once: before the fast lane, which serves no traced request, or
+// Sampling is the decision whether a request is traced. It is made once: before the fast lane, which serves no traced request, or
 // else by [Recorder.Begin].
 type Sampling int8
 
