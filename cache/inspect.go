@@ -34,7 +34,8 @@ type Inspection struct {
 func (c *Cache) Inspect(ctx context.Context, q Query, from Loader) Inspection {
 	ch := c.chain.Load()
 	r := &request{c: c, ch: ch, q: q, from: from}
-	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}, Ahead: ch.keys.get(q.Key).streak.WillRead()}
+	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
+	ch.keys.change(q.Key, func(r *record) { i.Ahead = r.streak.WillRead() })
 	at := ch.memory.peek(q.Key)
 	if at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.judge(at, c.o.Now)}

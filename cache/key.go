@@ -91,7 +91,7 @@ func (s *keyShard) set(key string, r record) {
 	}
 }
 
-// get returns the record of a key.
+// get returns the record of a key. Its streak changes under the lock of the shard, so only change may look at that.
 func (k *keys) get(key string) record {
 	s := k.shardOf(key)
 	s.mu.Lock()

@@ -39,12 +39,20 @@ func (k *testKeys[T]) Change(name string, do func(*ahead.Streak[T]) *ahead.Strea
 }
 
 func (k *testKeys[T]) ChangeAll(do func(string, *ahead.Streak[T]) *ahead.Streak[T]) {
-	for name := range k.streaks {
-		k.Change(name, func(s *ahead.Streak[T]) *ahead.Streak[T] { return do(name, s) })
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, s := range k.streaks {
+		if k.streaks[name] = do(name, s); k.streaks[name] == nil {
+			delete(k.streaks, name)
+		}
 	}
 }
 
-func (k *testKeys[T]) Has(name string) bool { return k.streaks[name].WillRead() }
+func (k *testKeys[T]) Has(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.streaks[name].WillRead()
+}
 
 // readsAhead returns the blocks, counted from 0, for which a key is read ahead, and how many reads were unused. requests
 // are the key's requests in each block.
