@@ -316,13 +316,16 @@ func TestClientsWithMostRequestsAreSettledFirst(t *testing.T) {
 			admit(0, busy, 2)
 			time.Sleep(250 * time.Millisecond)
 		}
+		synctest.Wait()
 		expect.Equal(t, len(settled), 0, "clients with one request that are settled before 3 s")
 		for range 5 {
 			admit(0, busy, 2)
 			time.Sleep(250 * time.Millisecond)
 		}
+		synctest.Wait()
 		expect.Equal(t, len(settled), rare, "clients with one request that are settled within 4 s")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		expectWithin(t, exchanges, 16, 20, "exchanges, which end when nothing is left to settle")
 	})
 }
