@@ -129,7 +129,8 @@ func TestClientOfOneReplicaGetsItsWholeRate(t *testing.T) {
 	runFleet(t, limits.Rate{Requests: 50, Per: time.Second, Burst: 50}, func(f *fleet) {
 		f.replicas = f.replicas[:1]
 		for second := range 20 {
-			expect.Equal(f.t, f.flood(client, time.Nanosecond), 50, "requests admitted at once in second %d", second)
+			// A result of Redis is rounded to what has passed since it was computed there.
+			expectWithin(f.t, f.flood(client, time.Nanosecond), 49, 50, fmt.Sprintf("requests admitted at once in second %d", second))
 			f.idle(time.Second - f.tick)
 		}
 	})
@@ -278,12 +279,15 @@ func TestReplicaIgnoresResultsOutOfReach(t *testing.T) {
 		for _, untilFull = range []time.Duration{-time.Second, 6 * time.Second, 1000 * time.Hour} { // the window is 400 ms
 			expect.Equal(t, countAdmitted(t, a, 1), 1, "requests admitted")
 			time.Sleep(time.Second)
+			synctest.Wait()
 			expect.Equal(t, countAdmitted(t, a, 1), 1, "requests admitted after the result %v", untilFull)
 			time.Sleep(time.Second)
+			synctest.Wait()
 		}
 		untilFull = 4 * time.Second
 		countAdmitted(t, a, 1)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		expect.Equal(t, countAdmitted(t, a, 1), 0, "requests admitted after the longest debt")
 	})
 }
