@@ -27,12 +27,8 @@ func (p *Pool) handOver(next, added, removed []*endpoint) (rest []*endpoint) {
 		}
 	}
 	for _, e := range removed {
-		if slices.Contains(serving, e) {
-			continue
-		}
-		rest = append(rest, e)
-		if before := e.before.Load(); before != nil && !slices.Contains(serving, before) {
-			rest = append(rest, before)
+		for ; e != nil && !slices.Contains(serving, e); e = e.before.Load() {
+			rest = append(rest, e)
 		}
 	}
 	return rest

@@ -1,18 +1,20 @@
 package node
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"hash/maphash"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/tidwall/gjson"
 )
 
-// A node that reads page keys in another form than it did when it was tested, as behind a balancer, answers some keys with an
-// empty or a wrong page. Such a page shows itself: a node writes as next_key the key of the first item of the next page.
+// Behind a balancer, a node may read page keys in another form than the node that was tested. It then answers some keys with an
+// empty or a wrong page. Such pages can be detected, because next_key is the key of the first item of the next page.
 
 // maxNextKeys is the number of page keys that a half of nextKeys holds.
 const maxNextKeys = 4096
@@ -52,57 +54,69 @@ func (k *nextKeys) has(p pageKey) bool {
 	return k.recent[hash] || k.older[hash]
 }
 
-// page returns the raw key of the page that a request reads, and the query without its pagination. The key is "" for a first page,
-// and for a text that is no key.
-func (r Request) page() (raw string, filters url.Values) {
-	filters, _ = url.ParseQuery(r.Query)
-	if raw = r.PageKey; r.Keys != UnknownKeys {
-		raw = filters.Get("pagination.key")
-		if bytes, err := base64.StdEncoding.DecodeString(raw); r.Keys == Base64Keys && err == nil {
-			raw = string(bytes)
+// A page is a part of a list that a request reads.
+type page struct {
+	pageKey       // raw is "" for a first page, and for a text that is no key
+	filtered bool // the list has filters
+	reverse  bool // the list is read backward
+}
+
+// page returns the page that a request reads at a height.
+func (r Request) page(height int64) page {
+	query, _ := url.ParseQuery(r.Query)
+	p := page{pageKey: pageKey{r.Path, r.PageKey, height}}
+	if r.Keys != UnknownKeys {
+		p.raw = query.Get("pagination.key")
+		if raw, err := base64.StdEncoding.DecodeString(p.raw); r.Keys == Base64Keys && err == nil {
+			p.raw = string(raw)
 		}
 	}
-	for name := range filters {
-		if strings.HasPrefix(name, "pagination.") {
-			filters.Del(name)
-		}
+	for name := range query {
+		p.filtered = p.filtered || !strings.HasPrefix(name, "pagination.")
 	}
-	return raw, filters
+	p.reverse, _ = strconv.ParseBool(query.Get("pagination.reverse")) // as nodes do
+	return p
 }
 
 // checkPage reports whether a page can be the one that was requested, and remembers the key of its next page. A list with filters
-// may end with an empty page, and so may a page whose key is of another block.
+// may end with an empty page, and so may a page whose key is from another block.
 func (k *nextKeys) checkPage(r Request, height int64, a *Answer) bool {
-	raw, filters := r.page()
-	handedOut := len(filters) == 0 && height > 0 && k.has(pageKey{r.Path, raw, height})
-	if a.Reason != OK || raw != "" && !startsAt(raw, a.Body, handedOut, strings.Contains(r.Query, "pagination.reverse=true")) {
-		return a.Reason != OK
+	if a.Reason != OK {
+		return true
 	}
-	if next, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "msg.pagination.next_key").Str); len(filters) == 0 && height > 0 && err == nil && len(next) > 0 {
-		k.add(pageKey{r.Path, string(next), height})
+	p := r.page(height)
+	remembered := !p.filtered && height > 0
+	if p.raw != "" && !p.startsAtKey(a.Body, remembered && k.has(p.pageKey)) {
+		return false
+	}
+	if remembered && bytes.Contains(a.Body, []byte(`"next_key"`)) {
+		text := gjson.GetBytes(a.Body, "msg.pagination.next_key").Str
+		if next, err := base64.StdEncoding.DecodeString(text); err == nil && len(next) > 0 {
+			k.add(pageKey{r.Path, string(next), height})
+		}
 	}
 	return true
 }
 
-// startsAt reports whether a page can start at a key: its first item has the key if a node handed it out for this block, and
-// otherwise does not lie before it. Only the delegations of a validator show the keys of their items: the form that their node
-// does not read selects other items, that of other lists selects none.
-func startsAt(raw string, body []byte, handedOut, reverse bool) bool {
+// startsAtKey reports whether the page can start at its key. If a node handed out the key for this block (known), its first item
+// has this key. Otherwise the first item does not lie before it. Only the delegations of a validator show the keys of their items.
+// In a form that their node does not read, a key selects other items of this list, and no items of other lists.
+func (p page) startsAtKey(body []byte, known bool) bool {
 	msg := gjson.GetBytes(body, "msg")
 	empty := true
-	msg.ForEach(func(name, list gjson.Result) bool {
+	msg.ForEach(func(_, list gjson.Result) bool {
 		empty = empty && (!list.IsArray() || list.Get("#").Int() == 0)
 		return empty
 	})
 	first, err := hex.DecodeString(strings.TrimPrefix(msg.Get("delegation_responses.0.delegation.delegator_address").Str, "0x"))
-	switch order := strings.Compare(string(first), raw); {
+	switch order := strings.Compare(string(first), p.raw); {
 	case empty:
-		return !handedOut
-	case err != nil || len(first) != len(raw): // the key is no delegator
+		return !known
+	case err != nil || len(first) != len(p.raw): // the key is no delegator
 		return true
-	case handedOut:
+	case known:
 		return order == 0
-	case reverse:
+	case p.reverse:
 		return order <= 0
 	default:
 		return order >= 0

@@ -165,6 +165,7 @@ func TestPageThatDoesNotStartAtItsKey(t *testing.T) {
 		"later, other key":     {"", "ab", 10, page("", "bb"), true},
 		"reverse, other block": {"pagination.reverse=true", "bb", 11, page("", "aa"), true},
 		"reverse, later item":  {"pagination.reverse=true", "bb", 11, page("", "cc"), false},
+		"reverse by a number":  {"pagination.reverse=1", "bb", 11, page("", "aa"), true},
 		"refusal":              {"", "bb", 10, &Answer{Reason: NotFound}, true},
 		"first page":           {"", "", 10, page(""), true},
 	} {
