@@ -83,7 +83,7 @@ func (o originFunc) Load(ctx context.Context, how cache.How) (*cache.Entry, erro
 }
 func (originFunc) Expected(bool) time.Duration { return 0 }
 
-// A loader is an origin that is told for whom it reads, and has a queue.
+// A loader is an origin with a queue. It gets the purpose of each read.
 type loader struct {
 	load  func(ctx context.Context, how cache.How) (*cache.Entry, error)
 	queue queue

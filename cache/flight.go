@@ -189,7 +189,7 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 	go func() {
 		defer r.c.tasks.Done()
 		defer r.c.background.Add(-1)
-		_, _ = r.again(ForBackground).refresh(ctx, at) // the next caller sees the result
+		_, _ = r.again(max(r.q.For, ForBackground)).refresh(ctx, at) // the next caller sees the result
 	}()
 }
 

@@ -28,14 +28,14 @@ type How struct {
 	For    Purpose
 }
 
-// A Purpose says who waits for an answer.
+// A Purpose is the reason for a read of the origin.
 type Purpose int
 
-// The purposes.
+// The purposes, the most urgent first.
 const (
-	ForCaller     Purpose = iota // a caller
-	ForBackground                // nobody yet: the reads of callers may go first
-	ForAhead                     // nobody, and nobody has requested it: without free capacity, Load returns [upstream.ErrYielded]
+	ForCaller     Purpose = iota // a caller waits for the answer
+	ForBackground                // a stale entry is refreshed: the origin reads for callers first
+	ForAhead                     // a block has arrived, and no caller has requested the key yet: without free capacity, Load returns [upstream.ErrYielded]
 )
 
 // ErrOverloaded means that too many callers wait in flights.

@@ -32,7 +32,7 @@ type request struct {
 	sharedSilent bool   // the shared store did not answer: it is written to, but not read again
 }
 
-// Found is an entry and where it is from.
+// A found is an entry and its store.
 type found struct {
 	at      *slot // nil for none
 	store   string
@@ -202,7 +202,7 @@ func (r *request) isActive() bool {
 	return now.isActive()
 }
 
-// takePlace counts the caller among those that wait. It fails if too many do.
+// takePlace counts the caller as a waiting one. It fails if too many callers wait.
 func (r *request) takePlace() (place *account.Hold, err error) {
 	place = r.c.waiters.Open(r.q.Client, r.q.Client == "")
 	switch err := place.Take(1); {

@@ -258,7 +258,8 @@ func (s *schedule) run(t *testing.T) {
 }
 
 // For one key and block, a replica calls the origin once at a time, and all replicas together once while the shared store and the
-// origin work. Nobody gets an older entry than before while one of the two stores keeps it, whatever fails. Every caller ends.
+// origin work. No caller gets an older entry than before, unless memory has evicted the newer one and the shared store lacks it. Every Get
+// returns.
 func TestRandomSchedules(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))

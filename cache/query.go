@@ -31,7 +31,7 @@ type Query struct {
 	MinHeight int64         // entries below it are Expired for this caller (read your writes), unless they never change; 0 means no limit
 	Confined  bool          // entries of all confined queries use at most a quarter of memory
 	Ahead     bool          // allows reading ahead with this Policy if the key is requested often, see ReadAhead
-	For       Purpose       // for whom a flight reads that this query begins
+	For       Purpose       // purpose of the flight, if this query begins one
 }
 
 // Outcome says how a query was answered. The zero Outcome is an error.

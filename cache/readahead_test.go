@@ -363,3 +363,21 @@ func TestKeyReadByAnotherReplicaIsReadAhead(t *testing.T) {
 		t.Errorf("reads = %q, want two, the second 102 ahead", f.reads)
 	}
 }
+
+// A part of a batch that is read ahead must not burden the origin more than the batch.
+func TestRefreshDuringAReadAheadIsAheadToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCacheWithEntry(t, cache.Options{})
+		var purposes []cache.Purpose
+		q := at105
+		q.For = cache.ForAhead
+		mustLoad(t, c, q, loader{func(_ context.Context, how cache.How) (*cache.Entry, error) {
+			purposes = append(purposes, how.For)
+			return entry(105, "content"), nil
+		}, longQueue})
+		synctest.Wait()
+		if len(purposes) != 1 || purposes[0] != cache.ForAhead {
+			t.Errorf("purposes = %v, want one read ahead", purposes)
+		}
+	})
+}
