@@ -65,7 +65,7 @@ func TestClientsAreServedOnceANodeHasAnswered(t *testing.T) {
 	}
 }
 
-// statusOf returns the status of a GET, 0 if nobody answers.
+// statusOf returns the status of the response to a GET request, or 0 if there is no response.
 func statusOf(t *testing.T, url string) int {
 	t.Helper()
 	resp, err := http.Get(url)

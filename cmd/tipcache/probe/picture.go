@@ -86,7 +86,7 @@ func (r *Result) caption() string {
 	return percent(r.Behind.At0) + " at the newest block"
 }
 
-// paths returns the path of an area with steps that ends at the bottom, and that of the marks of failures.
+// paths returns two SVG paths: an area whose height is the number of blocks behind, and the marks of failures.
 func (r *Report) paths(e *Result, bottom int, scale int64) (area, failures string) {
 	most, failed := e.columns(max(r.Seconds, 1), max(1, 2/r.Rate))
 	var line, marks strings.Builder
@@ -107,8 +107,8 @@ func (r *Report) paths(e *Result, bottom int, scale int64) (area, failures strin
 	return line.String(), marks.String()
 }
 
-// columns divides the samples of a period, in seconds, by time. It returns the most blocks behind in each column, -1 where none of
-// the samples names a block, and whether a sample failed. A column without samples repeats the one before, which lasts for hold
+// columns divides a period, in seconds, into columns. For each column it returns the maximum number of blocks behind, which is -1
+// if no sample names a block, and whether a sample failed. A column without samples repeats the previous one for up to hold
 // seconds.
 func (r *Result) columns(period, hold float64) (most []int64, failed []bool) {
 	most, failed = make([]int64, columns), make([]bool, columns)

@@ -41,7 +41,7 @@ type Options struct {
 	Rate      float64       // reads per second and endpoint; default 5
 	Progress  io.Writer     // terminal for a progress line; nil for none
 
-	// Dial connects to a server. The default is that of package net.
+	// Dial connects to a server. nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -153,7 +153,7 @@ func (r *run) checkChain() error {
 	for _, s := range all {
 		switch r.chain = cmp.Or(r.chain, s.chain); {
 		case s.chain == "" && r.ChainID == "" && len(all) > 1:
-			return fmt.Errorf("%s does not name its chain (%s): set the chain id if it is that of the other servers", s.name, s.api)
+			return fmt.Errorf("%s does not name its chain (%s): if it serves the same chain as the other servers, set the chain id", s.name, s.api)
 		case s.chain != "" && s.chain != r.chain:
 			return fmt.Errorf("%s serves chain %q instead of %q", s.name, s.chain, r.chain)
 		}

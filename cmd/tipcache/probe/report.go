@@ -44,8 +44,8 @@ type Count struct {
 	Samples int    `json:"samples"`
 }
 
-// Behind says how far samples were behind the newest block that any server had named before the sample was sent. Shares are
-// those of the samples that name their block.
+// Behind says how far samples were behind the newest block that any server had named before the sample was sent. A sample whose
+// response names no block does not count.
 type Behind struct {
 	At0  float64 `json:"share_at_0"`
 	At1  float64 `json:"share_at_1"`
@@ -71,7 +71,8 @@ type Announced struct {
 	Most    float64 `json:"most_ms"`
 }
 
-// Latency is the latency of successful reads, since their scheduled time. That of fresh connections includes connecting.
+// Latency is the time from the scheduled start of a read to its response. Failed reads do not count. On fresh connections, it
+// includes the time to connect.
 type Latency struct {
 	P50      float64 `json:"p50"`
 	P99      float64 `json:"p99"`

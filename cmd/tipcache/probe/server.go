@@ -19,7 +19,7 @@ type server struct {
 	base    *url.URL
 	api     api
 	chain   string  // "" if its API does not name it
-	queries []query // those that it has
+	queries []query // the server has all of them
 	client  *http.Client
 }
 

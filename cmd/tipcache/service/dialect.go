@@ -44,31 +44,11 @@ func (s *Service) openDialect(ctx context.Context) error {
 		select {
 		case <-time.After(detectInterval):
 		case <-s.reloading.Hangup:
-			s.reloadEarly()
+			s.reload()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-}
-
-// reloadEarly takes the settings of a new configuration that can change while the service runs.
-func (s *Service) reloadEarly() {
-	next, err := s.reloading.Load()
-	merged := s.running
-	if err == nil {
-		merged.Reload(next)
-		err = merged.Validate()
-	}
-	if err != nil {
-		s.log.Error("rejected configuration, keeping the current one", "error", err)
-		return
-	}
-	s.configMu.Lock()
-	defer s.configMu.Unlock()
-	s.cfg, s.running = merged, merged
-	s.adminPages.SetToken(merged.AdminToken)
-	s.logs.SetLevel(merged.Log)
-	s.log.Info("configuration reloaded")
 }
 
 // startingState is the body of /readyz while the service waits for a node.

@@ -106,7 +106,19 @@ func interfaces(cfg config.Config) (has [3]bool) {
 	return has
 }
 
+// apply applies a configuration to the parts that exist. New builds the others with it.
 func (s *Service) apply(cfg config.Config) error {
+	if !s.started.Load() {
+		s.cfg = cfg
+	} else if err := s.applyToParts(cfg); err != nil {
+		return err
+	}
+	s.adminPages.SetToken(cfg.AdminToken)
+	s.logs.SetLevel(cfg.Log)
+	return nil
+}
+
+func (s *Service) applyToParts(cfg config.Config) error {
 	if interfaces(cfg) != interfaces(s.running) {
 		return errInterfaces
 	}
@@ -118,8 +130,6 @@ func (s *Service) apply(cfg config.Config) error {
 	}
 	s.proxy.SetKeys(cfg.ClientKeys())
 	s.proxy.SetLimits(cfg.Limits())
-	s.adminPages.SetToken(cfg.AdminToken)
-	s.logs.SetLevel(cfg.Log)
 	return nil
 }
 

@@ -97,6 +97,7 @@ func New(ctx context.Context, cfg config.Config, log parts.Logs, reloading Reloa
 		readiness: &readinessLog{log: log.Logger, state: web.NewReadiness(), logged: map[string]time.Time{}, worked: map[string]bool{}},
 	}
 	s.onClose(log.Close)
+	s.measureReloads()
 	for _, step := range []func(context.Context) error{
 		s.openAdmin, s.openDialect, s.openTracing, s.openCache, s.openLane, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen,
 	} {
@@ -105,7 +106,6 @@ func New(ctx context.Context, cfg config.Config, log parts.Logs, reloading Reloa
 		}
 	}
 	s.watchOutages()
-	s.measureReloads()
 	s.started.Store(true)
 	return s, nil
 }
