@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gin-gonic/gin"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
@@ -18,7 +17,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -27,24 +25,24 @@ import (
 // batchRoute is the name of batches in metrics, logs and policies.
 const batchRoute = "batch"
 
-func (v *router) serveBatch(c *gin.Context, rec *record.Record) error {
-	b, err := v.readBatch(c.Request)
+func (v *router) serveBatch(r *web.Request) error {
+	b, err := v.readBatch(r)
 	if err != nil {
 		return err
 	}
-	if err := v.stack.AdmitMore(c, rec, len(b.members)-1); err != nil {
+	if err := v.stack.AdmitMore(r, len(b.members)-1); err != nil {
 		return err
 	}
 	for _, m := range b.members {
-		if err := v.stack.AdmitOperation(c.Request, rec, c.Writer.Header(), m.operation); err != nil {
+		if err := v.stack.AdmitOperation(r, m.operation); err != nil {
 			return err
 		}
 	}
-	return v.reader.Serve(c.Writer, c.Request, rec, &b.read)
+	return v.reader.Serve(r, &b.read)
 }
 
 // planBatch returns the plan of a batch.
-func (v *router) planBatch(r *http.Request) (p web.Plan, err error) {
+func (v *router) planBatch(r *web.Request) (p web.Plan, err error) {
 	b, err := v.readBatch(r)
 	if err != nil {
 		return p, err
@@ -82,7 +80,7 @@ type batchMember struct {
 }
 
 // readBatch parses a batch request.
-func (v *router) readBatch(r *http.Request) (*batch, error) {
+func (v *router) readBatch(r *web.Request) (*batch, error) {
 	paths, err := pathsOf(r, blocks.MaxBatchPaths)
 	if err != nil {
 		return nil, err
@@ -148,7 +146,7 @@ func (b *batch) add(q *blocks.Read) error {
 // readMember parses one path. It returns nil if the parameters of the path are invalid: the refusal is the member's
 // response. An error refuses the whole batch.
 func (v *router) readMember(b *batch, path string) (*blocks.Read, error) {
-	r, err := v.nested(&http.Request{Header: http.Header{}}, path)
+	r, err := v.nested(web.NewRequest(&http.Request{Header: http.Header{}}), path)
 	if err != nil {
 		return nil, err
 	}

@@ -102,16 +102,17 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	if !strings.Contains(in.URL, "://") && !strings.HasPrefix(in.URL, "/") {
 		return *e, s.explainMethod(in.URL, e)
 	}
-	r, err := in.request(ctx)
+	asked, err := in.request(ctx)
 	if err != nil {
 		return *e, err
 	}
+	r := web.NewRequest(asked)
 	e.Request = r.Method + " " + r.RequestURI
-	v, r := s.mounted(r)
-	r = v.tidied(r)
+	v := s.mounted(r)
+	v.tidy(r)
 	rt := v.route(r)
 	rule := s.ruleOf(v.operationOf(r.URL.Path), e)
-	switch err = s.stack.Oversized(r); {
+	switch err = s.stack.Oversized(asked); {
 	case err != nil:
 	case rule != nil && rule.Deny:
 		err = limits.ErrDenied(v.operationOf(r.URL.Path)) // e.Access has the rule
@@ -180,7 +181,7 @@ func (in Inquiry) request(ctx context.Context) (*http.Request, error) {
 }
 
 // explain describes a request for a route. It returns an error if the request is refused.
-func (v *router) explain(r *http.Request, rt web.Route, e *Explanation) error {
+func (v *router) explain(r *web.Request, rt web.Route, e *Explanation) error {
 	if rt.Name == fallback.Name {
 		e.Verdict, e.Why = "answered", "It is passed on to the fallback service of "+cmp.Or(v.base, "/")+", and the response is not cached."
 		return nil

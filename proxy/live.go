@@ -1,11 +1,10 @@
 package proxy
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
-	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/stream"
@@ -14,19 +13,19 @@ import (
 
 // stream returns the route that streams the responses of a route.
 func (v *router) stream(rt web.Route) web.Route {
-	return v.streams.Route(rt, func(r *http.Request) ([]stream.Source, error) {
+	return v.streams.Route(rt, func(r *web.Request) ([]stream.Source, error) {
 		feed, err := rt.Feed(r)
 		return []stream.Source{{Feed: feed}}, err
 	})
 }
 
 // liveSources returns the feeds of the paths in a request for /live.
-func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
+func (v *router) liveSources(r *web.Request) ([]stream.Source, error) {
 	paths, err := pathsOf(r, stream.MaxLivePaths)
 	if err != nil {
 		return nil, err
 	}
-	r = blocks.SharedWait(r)
+	r.WalkWait = new(time.Time)
 	sources := make([]stream.Source, len(paths))
 	for i, path := range paths {
 		if sources[i], err = v.sourceOf(r, path); err != nil {
@@ -37,7 +36,7 @@ func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
 }
 
 // pathsOf returns the paths that a request names, between one and most.
-func pathsOf(r *http.Request, most int) ([]string, error) {
+func pathsOf(r *web.Request, most int) ([]string, error) {
 	paths := r.URL.Query()[stream.PathParameter]
 	if len(paths) == 0 || len(paths) > most {
 		return nil, failure.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), most)
@@ -46,8 +45,8 @@ func pathsOf(r *http.Request, most int) ([]string, error) {
 }
 
 // sourceOf returns the feed of a path and query, with the headers of the request that names it.
-func (v *router) sourceOf(outer *http.Request, target string) (s stream.Source, err error) {
-	r, err := v.nested(outer.WithContext(outer.Context()), target)
+func (v *router) sourceOf(outer *web.Request, target string) (s stream.Source, err error) {
+	r, err := v.nested(outer, target)
 	if err != nil {
 		return s, err
 	}
@@ -63,9 +62,9 @@ func (v *router) sourceOf(outer *http.Request, target string) (s stream.Source, 
 	}
 }
 
-// nested turns r, a copy of a request for /batch or /live, into the request for target, one of its paths. It returns an error
-// if an access rule denies the path.
-func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
+// nested returns the request for target, one of the paths of a request for /batch or /live. It returns an error if an access rule
+// denies the path.
+func (v *router) nested(outer *web.Request, target string) (*web.Request, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {
 		return nil, failure.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
@@ -73,9 +72,9 @@ func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 	if name := stream.OptionIn(u.RawQuery); name != "" {
 		return nil, failure.BadInput("path %q has the parameter %s, which belongs to the whole request", web.Short(target), name)
 	}
-	r.Method, r.URL, r.RequestURI = http.MethodGet, u, target
-	r = v.tidied(r)
-	if _, waits := stream.WithoutWait(r); waits && v.route(r).Waits {
+	r := outer.Nested(u)
+	v.tidy(r)
+	if stream.NamesWait(r.URL.RawQuery) && v.route(r).Waits {
 		return nil, failure.BadInput("path %q has the parameter %s; request it alone", web.Short(target), stream.WaitParameter)
 	}
 	return r, v.stack.Admission.Denied(v.operationOf(r.URL.Path))

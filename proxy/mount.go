@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/collections"
@@ -74,6 +72,7 @@ func New(o Options) (*Server, error) {
 	o.Mounts = o.mounts()
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts), fallbacks: make([]*fallback.Service, len(o.Mounts))}
 	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache.Account(), o.Chain.Patience
+	s.handler = s.stack.Handler(s.enter)
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
 		s.list = collections.New(*o.Collections, s.stack, o.Cache)
@@ -200,11 +199,13 @@ func (s *Server) Fallbacks() []*fallback.Service {
 // A chainAPI is the interface to the chain in the dialect of its nodes.
 type chainAPI interface {
 	// Route returns the route of a request; false if its path is not one of the dialect.
-	Route(r *http.Request) (rt web.Route, ok bool)
+	Route(r *web.Request) (rt web.Route, ok bool)
+	// Routes returns the routes whose patterns alone decide which paths they serve.
+	Routes() []web.Route
 	// Endpoint returns the endpoint of a request's path; nil for none.
-	Endpoint(r *http.Request) *dialect.Endpoint
+	Endpoint(r *web.Request) *dialect.Endpoint
 	// ReadHeights reads the blocks that a request names.
-	ReadHeights(r *http.Request) (blocks.Heights, error)
+	ReadHeights(r *web.Request) (blocks.Heights, error)
 	SelectRoute(name string) (cache.Selection, error)
 	SelectAddress(address string) (cache.Selection, error)
 }
@@ -223,7 +224,7 @@ type router struct {
 	render   web.Renderer         // renders failures of the chain's paths
 	exact    bool                 // paths are not brought into a canonical form
 	fixed    map[string]web.Route // our own routes, by path
-	engine   *gin.Engine
+	engine   *web.Engine
 	patterns []string // patterns of all routes, for suggestions
 }
 
@@ -286,7 +287,7 @@ func (v *router) mountAll(routes []web.Route) {
 	v.fixed[blocks.BatchPath] = web.Route{Name: batchRoute, Methods: read, Keyed: keyed, Serve: v.serveBatch, Render: v.render, Plan: v.planBatch}
 	v.fixed[stream.LivePath] = v.streams.Route(web.Route{
 		Methods: read, Keyed: keyed, Render: v.render, Access: stream.LivePath,
-		Plan: func(*http.Request) (web.Plan, error) {
+		Plan: func(*web.Request) (web.Plan, error) {
 			return web.Plan{}, failure.BadInput("%s streams the responses of other paths: explain those", stream.LivePath)
 		},
 	}, v.liveSources)
@@ -296,4 +297,5 @@ func (v *router) mountAll(routes []web.Route) {
 // noChain is the chainAPI at the root if no mount is there.
 type noChain struct{ chainAPI }
 
-func (noChain) Route(*http.Request) (rt web.Route, ok bool) { return rt, false }
+func (noChain) Route(*web.Request) (rt web.Route, ok bool) { return rt, false }
+func (noChain) Routes() []web.Route                        { return nil }

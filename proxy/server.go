@@ -1,8 +1,8 @@
 // Package proxy is the public HTTP API. It mounts the interfaces, and answers requests for unknown paths.
 //
-// server.go brings the path of a request into its canonical form. Its Gin engine passes the request
-// through the middleware of package web to the handler of its route, or to the handler of streams, polls
-// or gRPC-Web. Each package below serves a part:
+// The door, package web, makes a [web.Request] of each request. server.go chooses its base path, and brings path and query into their
+// canonical form. The engine of the base path passes the request through the middleware to the function of its route, or to that
+// of streams, polls or gRPC-Web. Each package below serves a part:
 //
 //   - proxy/story, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
 //   - proxy/collections: the listing of collections;
@@ -11,12 +11,13 @@
 //     gRPC-Web on the public one;
 //   - proxy/docs: the OpenAPI document and the manual;
 //   - proxy/lane: repeated requests, before they arrive here;
-//   - proxy/web: the middleware that every request passes; proxy/conn, proxy/session and proxy/respond have connections,
+//   - proxy/web: the door with the middleware that every request passes; proxy/conn, proxy/session and proxy/respond have connections,
 //     what clients have seen, and the headers and bodies of responses.
 //
 // A GET that misses the cache is, in this order, one value of each of these types:
 //
-//   - http.Request, on a [conn.Conn], with its [record.Record], which becomes the log line and the metrics;
+//   - [web.Request]: the http.Request, on a [conn.Conn], with what was understood of it, its response, and its [record.Record], which
+//     becomes the log line and the metrics;
 //   - [web.Route], chosen by its path: a row of the table is a [dialect.Endpoint];
 //   - [blocks.Read], which has the cache key, the kind of read, the heights and the request to a node;
 //   - [cache.Query], with the key, the policy and the tip;
@@ -39,15 +40,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/grpc"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/story"
@@ -60,6 +58,7 @@ import (
 type Server struct {
 	o       Options
 	stack   *web.Stack
+	handler http.Handler
 	list    *collections.Handler // nil if not served
 	streams *stream.Handler
 	posting *blocks.Posting
@@ -76,11 +75,9 @@ type Server struct {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !s.passesHealth(r.URL.Path) && s.stack.ServeHealth(w, r) {
-		return
+	if s.passesHealth(r.URL.Path) || !s.stack.ServeHealth(w, r) {
+		s.handler.ServeHTTP(w, r)
 	}
-	v, r := s.mounted(r)
-	s.stack.Serve(v.engine, w, v.tidied(r))
 }
 
 // passesHealth reports whether a fallback at the root always answers the path of a health check.
@@ -89,87 +86,92 @@ func (s *Server) passesHealth(path string) bool {
 		return false
 	}
 	v := s.mounts[len(s.mounts)-1]
-	return v.base == "" && v.fallback != nil && v.always.Match(path)
+	return v.base == "" && v.passes(path)
 }
 
-// mounted returns the router with the longest base path that a request's path begins with, and the request relative to
+// enter chooses the engine of a request, and makes its path and query what the routes expect.
+func (s *Server) enter(r *web.Request) *web.Engine {
+	v := s.mounted(r)
+	v.tidy(r)
+	return v.engine
+}
+
+// mounted returns the router with the longest base path that a request's path begins with, and makes the path relative to
 // that base. The collection listing is always at the root, too.
-func (s *Server) mounted(r *http.Request) (*router, *http.Request) {
+func (s *Server) mounted(r *web.Request) *router {
 	for _, v := range s.mounts {
-		if v.base == "" {
-			return v, r
-		}
-		if below, ok := respond.Below(r, v.base); ok && !s.root.isListing(r.URL.Path) {
-			return v, below
+		if v.base == "" || !s.root.isListing(r.URL.Path) && r.CutBase(v.base) {
+			return v
 		}
 	}
-	return s.root, r
+	return s.root
 }
 
-// newEngine returns the router of the public listener. Our own paths are Gin routes. Gin's NoRoute
-// handler serves the paths of the chain, which the dialect's table routes, for two reasons:
-//
-//   - /batch, /live, polls, explain and purge look routes up without serving a request;
-//   - rows such as the SDK's {path=**}, and the rows of operators, which take precedence, do not fit Gin's tree.
-//
-// A request with another method for one of our own paths goes to NoRoute too, and v.route refuses it. All handlers are
-// web.Handle, which serves the route that find has found.
-func (v *router) newEngine() *gin.Engine {
-	engine := v.stack.NewEngine(v.find, v.serveGRPCWeb)
+// newEngine returns the engine of the public listener. Our own paths, and the documented ones of the chain, are Gin routes. All other
+// paths, such as the SDK's {path=**} and those of the operator's rows, do not fit Gin's tree: the dialect's table routes them.
+// So are those that /batch, /live, explain and purge name, which Gin does not see. A request with another method for a path that
+// Gin has goes the same way, and v.route refuses it.
+func (v *router) newEngine() *web.Engine {
+	e := v.stack.NewEngine(func(r *web.Request) web.Route { return v.inMode(r, v.route(r)) }, v.serveGRPCWeb)
 	for path, rt := range v.fixed {
-		for _, method := range rt.Methods {
-			engine.Handle(method, path, web.Handle)
+		e.Handle(path, v.found(rt), rt.Methods...)
+	}
+	for _, rt := range v.Routes() {
+		if _, isFixed := v.fixed[rt.Pattern]; !isFixed {
+			e.Handle(rt.Pattern, v.found(rt), rt.Methods...)
 		}
 	}
-	engine.NoRoute(web.Handle)
-	return engine
+	return e
 }
 
-// find returns the route of a request: the route of its path, or for a stream or poll the route that wraps it.
-func (v *router) find(c *gin.Context) web.Route {
-	rt := v.route(c.Request)
-	rt.Access = v.operationOf(c.Request.URL.Path)
-	waits := false
-	if rt.Waits {
-		c.Request, waits = stream.WithoutWait(c.Request)
+// found returns a function that returns the route of a request for whose path Gin has found rt.
+func (v *router) found(rt web.Route) func(*web.Request) web.Route {
+	return func(r *web.Request) web.Route {
+		if v.passes(r.URL.Path) {
+			return v.inMode(r, v.route(r))
+		}
+		return v.inMode(r, rt)
 	}
+}
+
+// inMode returns the route that serves a request for rt: once, as a stream, as a poll, or when its item is found.
+func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
+	rt.Access = v.operationOf(r.URL.Path)
+	waits := rt.Waits && stream.TakeWait(r)
 	switch {
-	case c.FullPath() == stream.LivePath:
-		c.Request = stream.OptionsAsHeaders(c.Request)
-	case rt.Feed != nil && wantsStream(c.Request.Header["Accept"]):
-		c.Request = stream.OptionsAsHeaders(c.Request)
+	case rt.Name == stream.RouteName: // of /live
+		stream.OptionsAsHeaders(r)
+	case rt.Feed != nil && wantsStream(r.Header["Accept"]):
+		stream.OptionsAsHeaders(r)
 		return v.stream(rt)
 	case waits:
 		return v.streams.Wait(rt)
-	case rt.Feed != nil && web.RemovedParameters(c.Request)[stream.SinceParameter] != nil:
+	case rt.Feed != nil && r.Options[stream.SinceParameter] != nil:
 		return v.streams.Poll(rt, blocks.RestorePinned)
 	}
 	return rt
 }
 
 // serveGRPCWeb serves gRPC-Web calls, whose records and failures have another form.
-func (v *router) serveGRPCWeb(c *gin.Context) {
-	if c.Request.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(c.Request.Header.Get("Content-Type"), grpc.WebType) {
-		v.grpc.ServeWeb(c.Writer, c.Request)
-		c.Abort()
+func (v *router) serveGRPCWeb(r *web.Request) (served bool) {
+	served = r.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(r.Header.Get("Content-Type"), grpc.WebType)
+	if served {
+		v.grpc.ServeWeb(r.Writer, r.Request)
 	}
+	return served
 }
 
-// tidied removes the parameters of streams, polls and blocks, such as ?stream.* and ?since, from the query. They stay in the
-// context. It also removes trailing and doubled slashes from the path below the base. A node of Story would answer such a path
-// with a 404 or an empty redirect. For a node of the SDK it is another path, which stays unchanged.
-func (v *router) tidied(r *http.Request) *http.Request {
+// tidy removes the parameters of streams, polls and blocks, such as ?stream.* and ?since, from the query. It also removes trailing
+// and doubled slashes from the path below the base. A node of Story would answer such a path with a 404 or an empty redirect. For a
+// node of the SDK it is another path, which stays unchanged.
+func (v *router) tidy(r *web.Request) {
 	if 0 < len(r.URL.RawQuery) && len(r.URL.RawQuery) <= web.MaxURL { // a longer one is refused
-		r = web.WithoutParameters(r, stream.FilterOption, blocks.FilterHeight)
+		r.RemoveParameters(stream.FilterOption, blocks.FilterHeight)
 	}
 	path := tidyPath(r.URL.Path)
-	if path == r.URL.Path || v.exact && !strings.HasPrefix(path, collections.Prefix) {
-		return r
+	if path != r.URL.Path && (!v.exact || strings.HasPrefix(path, collections.Prefix)) {
+		r.SetPath(path)
 	}
-	tidied, u := *r, *r.URL
-	u.Path, u.RawPath = path, ""
-	tidied.URL = &u
-	return &tidied
 }
 
 // operationOf returns the operation that access rules judge for a path below the base. Paths that reach the same route have
@@ -207,7 +209,7 @@ func wantsStream(accept []string) bool {
 }
 
 // route returns the route of a request, which refuses it if no other route serves it.
-func (v *router) route(r *http.Request) web.Route {
+func (v *router) route(r *web.Request) web.Route {
 	rt, ok := v.routeOf(r)
 	switch {
 	case !ok:
@@ -220,8 +222,8 @@ func (v *router) route(r *http.Request) web.Route {
 
 // routeOf returns the route of a request's path. Patterns that always go to the fallback come first, then fixed paths,
 // then paths of the chain, then the fallback.
-func (v *router) routeOf(r *http.Request) (rt web.Route, ok bool) {
-	if v.fallback != nil && v.always.Match(r.URL.Path) {
+func (v *router) routeOf(r *web.Request) (rt web.Route, ok bool) {
+	if v.passes(r.URL.Path) {
 		return v.passed, true
 	}
 	if rt, ok = v.fixed[r.URL.Path]; ok || v.isListing(r.URL.Path) {
@@ -234,18 +236,21 @@ func (v *router) routeOf(r *http.Request) (rt web.Route, ok bool) {
 	return rt, ok
 }
 
+// passes reports whether the fallback always answers a path.
+func (v *router) passes(path string) bool { return v.fallback != nil && v.always.Match(path) }
+
 func (v *router) isListing(path string) bool {
 	return v.list != nil && strings.HasPrefix(tidyPath(path), collections.Prefix)
 }
 
 // noSuchPath is the failure for an unknown path. It suggests the path that was probably meant.
-func (v *router) noSuchPath(r *http.Request) *failure.Failure {
+func (v *router) noSuchPath(r *web.Request) *failure.Failure {
 	path := r.URL.Path
 	return &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(path) + web.PathDidYouMean(path, v.patterns)}
 }
 
 // notNamed is the failure for a path without a row that a batch or stream names.
-func (v *router) notNamed(r *http.Request) error {
+func (v *router) notNamed(r *web.Request) error {
 	if v.route(r).Name != dialect.Other {
 		return v.noSuchPath(r)
 	}
@@ -255,7 +260,7 @@ func (v *router) notNamed(r *http.Request) error {
 
 // miss returns the route that refuses a request in the form of the interface that its path belongs to. Preflights take
 // this route, too. allowed are the methods of its path.
-func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) web.Route {
+func (v *router) miss(r *web.Request, why *failure.Failure, allowed ...string) web.Route {
 	render := v.render
 	switch {
 	case v.isListing(r.URL.Path):
@@ -263,14 +268,14 @@ func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) 
 	case !v.exact:
 		render = story.MissRenderer(v.shape)
 	}
-	serve := func(c *gin.Context, _ *record.Record) error {
+	serve := func(r *web.Request) error {
 		if allowed != nil {
-			c.Header("Allow", strings.Join(allowed, ", "))
+			r.ResponseHeader.Set("Allow", strings.Join(allowed, ", "))
 		}
 		return why
 	}
 	return web.Route{
 		Name: web.NoRoute, Serve: serve, Render: render,
-		Plan: func(*http.Request) (web.Plan, error) { return web.Plan{}, why },
+		Plan: func(*web.Request) (web.Plan, error) { return web.Plan{}, why },
 	}
 }

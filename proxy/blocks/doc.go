@@ -8,17 +8,11 @@
 // It makes a [Read] of each request. Its [Source] asks a node on a miss:
 //
 //	q := &blocks.Read{Key: "rpc/balance/" + address, Kind: balance, Source: source, Ask: ask, Heights: heights}
-//	result, err := reader.Answer(ctx, request, record, q) // failure.Of converts err to a failure.Failure
-//	result.Entry.Height, result.Entry.Body                // the block and the body read there
+//	err := reader.Serve(request, q) // failure.Of converts err to a failure.Failure
 //
-// [Reader.Respond] writes the response over HTTP. Other interfaces use the Result, which describes the entry's source
-// and why it may be stale.
-//
-// A read passes, top to bottom:
-//
-//  1. lookup.go takes the tip, and asks the cache, with the policy of the kind (classes.go). On a miss, load.go asks a node, and
-//     decides which of its answers count as failures;
-//  2. response.go makes the response, and writes it over HTTP.
+// [Reader.Serve] (serve.go) is the whole way of a read: it waits for the block, asks the cache, with the policy of the kind
+// (classes.go), and sends the response, which response.go describes. On a miss, load.go asks a node, and decides which of its
+// answers count as failures.
 //
 // Some reads need more:
 //

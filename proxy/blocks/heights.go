@@ -42,18 +42,18 @@ func FilterHeight(name, _ string) (as, _ string) {
 }
 
 // RestoreHeights returns the request's query including the parameters removed by FilterHeight, for a redirect.
-func RestoreHeights(r *http.Request) string {
+func RestoreHeights(r *web.Request) string {
 	return restored(r, HeightParameter, MinHeightParameter, web.MinEVMParameter)
 }
 
 // RestorePinned returns the request's query including the height to read at, for a client that has already seen
 // the minimum block.
-func RestorePinned(r *http.Request) string { return restored(r, HeightParameter) }
+func RestorePinned(r *web.Request) string { return restored(r, HeightParameter) }
 
-func restored(r *http.Request, names ...string) string {
+func restored(r *web.Request, names ...string) string {
 	query, parameters := r.URL.RawQuery, url.Values{}
 	for _, name := range names {
-		if values := web.RemovedParameters(r)[name]; values != nil {
+		if values := r.Options[name]; values != nil {
 			parameters[name] = values
 		}
 	}
@@ -72,7 +72,7 @@ type HeightRules struct {
 }
 
 // Read reads the headers and parameters of a request that name blocks. The error is BadInput.
-func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
+func (rules HeightRules) Read(r *web.Request) (h Heights, err error) {
 	h.required, err = web.ReadEither(r, respond.MinHeightHeader, MinHeightParameter, readToken)
 	if err == nil {
 		h.Session, err = readSession(r.Header[session.Header])
@@ -94,7 +94,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 	if err == nil {
 		h.Pinned, err = web.ReadEither(r, respond.HeightHeader, HeightParameter, readPinned)
 	}
-	h.Min, h.InURL = h.required.Height, len(web.Given(web.RemovedParameters(r)[HeightParameter])) > 0
+	h.Min, h.InURL = h.required.Height, len(web.Given(r.Options[HeightParameter])) > 0
 	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
 		err = failure.BadInput("%s is above %s: no block satisfies both", respond.MinHeightHeader, pinned)
 	}

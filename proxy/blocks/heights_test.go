@@ -11,7 +11,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -19,13 +18,14 @@ import (
 )
 
 // request returns a request with pairs of headers, after the height parameters were removed from its URL.
-func request(t *testing.T, target string, pairs ...string) *http.Request {
+func request(t *testing.T, target string, pairs ...string) *web.Request {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
 	for i := 0; i < len(pairs); i += 2 {
 		r.Header.Add(pairs[i], pairs[i+1])
 	}
-	return web.WithoutParameters(r, blocks.FilterHeight)
+	r.RemoveParameters(blocks.FilterHeight)
+	return r
 }
 
 func TestHeightsAreParsedStrictly(t *testing.T) {
@@ -172,11 +172,12 @@ func TestPageOfAnImpossibleBlockDoesNotWait(t *testing.T) {
 
 func TestPagesOfOneRequestShareTheWait(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
-		r := blocks.SharedWait(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		r.WalkWait = new(time.Time)
 		began := time.Now()
 		for range 3 {
 			q := d.query(blocks.Heights{}, blocks.Snapshot{Height: 101, Epoch: 1})()
-			if a, err := d.Answer(r.Context(), r, &record.Record{}, q); err != nil || a.Entry.Height != 100 {
+			if a, err := d.read(r, q); err != nil || a.Entry.Height != 100 {
 				t.Fatalf("got %+v, %v; want block 100", a, err)
 			}
 		}

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
@@ -31,28 +29,20 @@ func (l *lane) Serve(*conn.Conn, http.ResponseWriter, *http.Request) (bool, reco
 }
 func (l *lane) Forget()        { l.remembered = nil }
 func (l *lane) Use(*web.Stack) {}
-func (l *lane) Put(_ *http.Request, rec *record.Record) {
+func (l *lane) Put(_ *http.Request, _ record.Head, rec *record.Record) {
 	l.remembered = append(l.remembered, rec.Replayer)
 }
 
 // serve serves a query over HTTP on a connection with a lane.
 func (d *frontend) serve(t *testing.T, l *lane, q func() *blocks.Read) *httptest.ResponseRecorder {
 	t.Helper()
-	route := web.Route{Name: "pool", Serve: func(c *gin.Context, rec *record.Record) error {
-		query := q()
-		a, err := d.Answer(c.Request.Context(), c.Request, rec, query)
-		if err == nil {
-			d.Respond(c.Writer, c.Request, rec, query, &a)
-		}
-		return err
-	}}
-	engine := d.Stack.NewEngine(func(*gin.Context) web.Route { return route }, nil)
-	engine.NoRoute(web.Handle)
+	route := web.Route{Name: "pool", Serve: func(r *web.Request) error { return d.Serve(r, q()) }}
+	handler := d.Stack.NewEngine(func(*web.Request) web.Route { return route }, nil).Handler()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	ours, theirs := net.Pipe()
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
 	w := httptest.NewRecorder()
-	engine.ServeHTTP(w, r.WithContext(conn.Context(r.Context(), conn.New(ours, l, nil, nil))))
+	handler.ServeHTTP(w, r.WithContext(conn.Context(r.Context(), conn.New(ours, l, nil, nil))))
 	return w
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -136,7 +135,7 @@ func TestForecastNamesTheBlockOfTheRead(t *testing.T) {
 		"a walk of an earlier epoch": {walk: blocks.Snapshot{Height: 97}, class: "live"},
 	} {
 		withFrontend(t, func(t *testing.T, d *frontend) {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			p, pinned, err := d.Forecast(r, d.query(tt.hs, tt.walk)(), web.Plan{Route: "pool"})
 			if err != nil || p.Route != "pool" || p.Class != tt.class || pinned != tt.pinned || p.Query.Policy.Immutable != (pinned > 0) {
 				t.Errorf("%s: Forecast = %+v at %d, %v; want class %s at %d", name, p, pinned, err, tt.class, tt.pinned)
@@ -151,11 +150,13 @@ func TestForecastNamesTheBlockOfTheRead(t *testing.T) {
 func TestTyposAreReportedAndKeepTheRequestOutOfTheLane(t *testing.T) {
 	for _, typos := range []string{"", "heigth"} {
 		withFrontend(t, func(t *testing.T, d *frontend) {
-			w, rec := httptest.NewRecorder(), &record.Record{LaneSlot: &lane{}, Start: time.Now()}
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			w := httptest.NewRecorder()
+			r := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			rec := &r.Record
+			rec.LaneSlot, rec.Start = &lane{}, time.Now()
 			q := d.query(blocks.Heights{}, blocks.Snapshot{})()
 			q.Typos = typos
-			expect.NoError(t, d.Serve(w, r, rec, q))
+			expect.NoError(t, d.Serve(r, q))
 			if got := w.Header().Get("X-Unknown-Parameters"); got != typos || w.Body.String() != "100" || (rec.LaneSlot == nil) != (typos != "") {
 				t.Errorf("typos %q: header = %q, body = %s, lane slot %v", typos, got, w.Body, rec.LaneSlot)
 			}

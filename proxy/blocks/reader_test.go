@@ -18,7 +18,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -183,8 +182,16 @@ type outcome struct {
 // answer answers a query of a new request.
 func (d *frontend) answer(t *testing.T, q *blocks.Read) (blocks.Result, error) {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	return d.Answer(r.Context(), r, &record.Record{}, q)
+	return d.read(web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)), q)
+}
+
+// read reads for a request as Serve does.
+func (d *frontend) read(r *web.Request, q *blocks.Read) (blocks.Result, error) {
+	tip, err := d.AwaitBlock(r.Context(), r, q)
+	if err != nil {
+		return blocks.Result{}, err
+	}
+	return d.Lookup(r.Context(), r, q, tip)
 }
 
 // get answers a query of the key test/pool and returns the outcome.
@@ -413,9 +420,9 @@ func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 			expect.Value(d.answer(t, &blocks.Read{Key: "test/batch", Kind: d.kind, Batch: b}))(t)
 		},
 		"stream with block events": func(t *testing.T, d *frontend) {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			feed := expect.Value(d.Feed(r, d.query(blocks.Heights{}, never)()))(t)
-			_, _, err := feed.Read(web.AtEachBlock(t.Context()), "")
+			_, _, err := feed.Reader.Read(t.Context(), "", true)
 			expect.NoError(t, err)
 		},
 	} {
@@ -448,10 +455,10 @@ func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 
 func TestFeedUsesMemoryBelowItsMinimumBlockAfterRollback(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		feed := expect.Value(d.Feed(r, d.query(blocks.Heights{Min: 100}, blocks.Snapshot{})()))(t)
 		read := func() outcome {
-			res, _, err := feed.Read(t.Context(), "")
+			res, _, err := feed.Reader.Read(t.Context(), "", false)
 			expect.NoError(t, err)
 			return outcome{res.Entry.Height, res.Outcome.String()}
 		}
@@ -465,11 +472,11 @@ func TestFeedUsesMemoryBelowItsMinimumBlockAfterRollback(t *testing.T) {
 
 func TestFeedOfWalkIsPinnedUntilRollback(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		feed := expect.Value(d.Feed(r, d.query(blocks.Heights{}, blocks.Snapshot{Height: 97, Epoch: 1})()))(t)
 		check := func(when string, wantHeight, wantPinned int64) {
 			t.Helper()
-			res, pinned, err := feed.Read(t.Context(), "")
+			res, pinned, err := feed.Reader.Read(t.Context(), "", false)
 			expect.NoError(t, err)
 			expect.Equal(t, res.Entry.Height, wantHeight, "height %s", when)
 			expect.Equal(t, pinned, wantPinned, "pinned block %s", when)
@@ -492,15 +499,15 @@ func TestQueriesOfOneRequestShareTheWait(t *testing.T) {
 				d.get(t, blocks.Heights{}, blocks.Snapshot{}) // memory has the first entry
 				d.nodes.grow(-2)
 				go func() { time.Sleep(100 * time.Millisecond); d.nodes.grow(2) }()
-				r, rec := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), &record.Record{}
+				r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil))
 				second := &blocks.Read{Key: "test/other", Kind: d.kind, Source: read{d.nodes}, Heights: hs}
 				first := &blocks.Read{Key: "test/pool", Kind: d.kind, Source: read{d.nodes}, Heights: hs, With: []*blocks.Read{second}}
-				tip, err := d.AwaitBlock(r.Context(), r, rec, first)
+				tip, err := d.AwaitBlock(r.Context(), r, first)
 				if err != nil || tip.Height != 102 {
 					t.Fatalf("tip = %d, error %v; want 102", tip.Height, err)
 				}
 				for _, q := range []*blocks.Read{first, second} {
-					if a, err := d.Lookup(r.Context(), r, rec, q, tip); err != nil || a.Entry.Height != 102 {
+					if a, err := d.Lookup(r.Context(), r, q, tip); err != nil || a.Entry.Height != 102 {
 						t.Errorf("%s: height = %d, error %v; want 102", q.Key, a.Entry.Height, err)
 					}
 				}
@@ -546,10 +553,9 @@ func TestBlockSeenOnConnectionIsAwaitedOnce(t *testing.T) {
 		earlier.Show(1, 101)
 		earlier.Leave()
 		for i, want := range []time.Duration{500 * time.Millisecond, 0} {
-			began, rec := time.Now(), &record.Record{}
-			rec.Session.Arrive(&on)
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-			expect.Value(d.Answer(r.Context(), r, rec, d.query(blocks.Heights{}, blocks.Snapshot{})()))(t)
+			began, r := time.Now(), web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			r.Record.Session.Arrive(&on)
+			expect.Value(d.read(r, d.query(blocks.Heights{}, blocks.Snapshot{})()))(t)
 			expect.Equal(t, time.Since(began), want, "wait of read %d", i)
 		}
 	})

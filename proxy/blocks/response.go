@@ -8,6 +8,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -15,38 +16,9 @@ import (
 // stream.
 const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader + ", Accept"
 
-// Serve serves a query over HTTP: it waits for the block that the client must see, reads through the cache and writes
-// the response.
-func (r *Reader) Serve(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Read) error {
-	if q.Typos != "" {
-		w.Header().Set(respond.UnknownHeader, q.Typos)
-		rec.KeepOutOfLane()
-	}
-	ctx := r.Deadline(from, rec)
-	defer ctx.Release()
-	a, err := r.Answer(ctx, from, rec, q)
-	if err != nil {
-		return err
-	}
-	r.Respond(w, from, rec, q, &a)
-	return nil
-}
-
-// Respond writes the response to a query. It clears the entry of a, which then may be reused.
-func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Read, a *Result) {
-	var res respond.Response
-	r.describe(&res, rec, q, a, time.Now())
-	if rec.Amend != nil {
-		res = rec.Amend(res)
-	}
-	a.Entry = nil
-	r.KeepSession(w, from, a.Tip, &res)
-	r.Stack.Respond(w, from, &res)
-}
-
 // Response returns the response to a query, for interfaces that write it themselves.
-func (r *Reader) Response(rec *record.Record, q *Read, a *Result) (res respond.Response) {
-	r.describe(&res, rec, q, a, time.Now())
+func (r *Reader) Response(from *web.Request, q *Read, a *Result) (res respond.Response) {
+	r.describe(&res, &from.Record, q, a, time.Now())
 	return res
 }
 
@@ -77,7 +49,7 @@ func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Read, a 
 
 // Show records the block that the client is about to see. If the client has already seen a block, by its session or on
 // its connection, that is later by more than the class allows, Show marks the result as stale. Only interfaces that use
-// neither Respond nor Response call it.
+// neither Serve nor Response call it.
 func (r *Reader) Show(rec *record.Record, a *Result) {
 	a.mark(rec)
 	rec.Result(a.Result)

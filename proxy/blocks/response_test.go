@@ -8,7 +8,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -18,9 +17,10 @@ import (
 // respond answers a query over HTTP, for a client with a session.
 func (d *frontend) respond(t *testing.T, hs blocks.Heights, walk blocks.Snapshot, from *http.Request) http.Header {
 	t.Helper()
-	w, rec, q := httptest.NewRecorder(), &record.Record{}, d.query(hs, walk)()
-	a := expect.Value(d.Answer(from.Context(), from, rec, q))(t)
-	d.Respond(w, from, rec, q, &a)
+	w := httptest.NewRecorder()
+	r := web.NewExchange(w, from)
+	r.Record.Start = time.Now()
+	expect.NoError(t, d.Serve(r, d.query(hs, walk)()))
 	return w.Header()
 }
 
@@ -187,10 +187,10 @@ func TestFixedAnswersAreNotMeasuredAsStale(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.kind = d.Add(&blocks.Kind{Name: "other", Class: tt.class})
-				from, rec, q := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), &record.Record{}, d.query(tt.hs, blocks.Snapshot{})()
-				a := expect.Value(d.Answer(from.Context(), from, rec, q))(t)
-				d.Respond(httptest.NewRecorder(), from, rec, q, &a)
-				expect.Equal(t, rec.Pinned, tt.want, "Pinned")
+				r := web.NewExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+				r.Record.Start = time.Now()
+				expect.NoError(t, d.Serve(r, d.query(tt.hs, blocks.Snapshot{})()))
+				expect.Equal(t, r.Record.Pinned, tt.want, "Pinned")
 			})
 		})
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -25,12 +25,13 @@ func (r *Reader) rolledBack(q *Read) error {
 
 // awaitSeen waits briefly for the newest block that the client has seen, by its session or on its connection,
 // unless memory has an entry from it, which another replica may have read. It returns the tip to serve at.
-func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.Record, q *Read, tip node.Tip) node.Tip {
+func (r *Reader) awaitSeen(ctx context.Context, from *web.Request, q *Read, tip node.Tip) node.Tip {
+	rec := &from.Record
 	rec.Session.Token = q.Session
 	if r.Stack.SessionCookies() {
 		rec.KeepOutOfLane()
 		if q.Session.Height == 0 {
-			rec.Session.Token = r.Stack.CookieSession(from, r.Nodes.ChainID(), tip)
+			rec.Session.Token = r.Stack.CookieSession(from.Request, r.Nodes.ChainID(), tip)
 		}
 	}
 	rec.Session.Resume(r.Nodes)
@@ -57,15 +58,15 @@ func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.
 }
 
 // KeepSession sets the session cookie and makes the response private, if this server uses session cookies. If the cookie of
-// the request has a later block than the response, it does not change the cookie. Respond calls KeepSession.
-func (r *Reader) KeepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, res *respond.Response) {
+// the request has a later block than the response, it does not change the cookie. Serve calls KeepSession.
+func (r *Reader) KeepSession(from *web.Request, tip node.Tip, res *respond.Response) {
 	if !r.Stack.SessionCookies() || res.Session.Height == 0 || res.Next != "" { // the response to a poll is shared
 		return
 	}
-	kept := r.Stack.CookieSession(from, r.Nodes.ChainID(), tip)
+	kept := r.Stack.CookieSession(from.Request, r.Nodes.ChainID(), tip)
 	res.Control = respond.OwnAnswer
 	isLater := kept.Height > res.Session.Height && !kept.Replaced(r.Nodes)
 	if res.Session != kept && !isLater {
-		r.Stack.SetCookieSession(w, from, r.Nodes.ChainID(), res.Session)
+		r.Stack.SetCookieSession(from.Writer, from.Request, r.Nodes.ChainID(), res.Session)
 	}
 }

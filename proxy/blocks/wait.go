@@ -14,23 +14,25 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // await waits for the blocks that a request requires or that its client has seen, refuses a block that does not exist
 // yet, and returns the tip to serve at. If the request names a block of the execution chain, q.Min becomes at least the
 // height that includes it.
-func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Record, q *Read) (tip node.Tip, err error) {
-	tip, err = r.awaitRequired(ctx, rec, q)
+func (r *Reader) await(ctx context.Context, from *web.Request, q *Read) (tip node.Tip, err error) {
+	tip, err = r.awaitRequired(ctx, from, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
-		tip = r.awaitSeen(ctx, from, rec, q, tip)
+		tip = r.awaitSeen(ctx, from, q, tip)
 	}
 	return tip, err
 }
 
 // awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, and for an X-Block-Height that another replica may already
 // have, but not for the session's block.
-func (r *Reader) awaitRequired(ctx context.Context, rec *record.Record, q *Read) (node.Tip, error) {
+func (r *Reader) awaitRequired(ctx context.Context, from *web.Request, q *Read) (node.Tip, error) {
+	rec := &from.Record
 	if err := r.rolledBack(q); err != nil {
 		return r.Nodes.Tip(), err
 	}

@@ -23,11 +23,11 @@ import (
 func (d *frontend) startWaiting(t *testing.T, n int, address string, query func() *blocks.Read) (refusal string) {
 	t.Helper()
 	for range n {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		rec := &record.Record{Client: limits.Client{Address: netip.MustParseAddr(address)}}
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		r.Record.Client = limits.Client{Address: netip.MustParseAddr(address)}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := d.Answer(r.Context(), r, rec, query())
+			_, err := d.read(r, query())
 			ended <- err
 		}()
 		synctest.Wait()
@@ -61,10 +61,10 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 				t.Fatalf("%d more requests from %s: %s, want %s", step.n, step.address, got, step.want)
 			}
 		}
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		page := d.query(blocks.Heights{}, blocks.Snapshot{Height: 101, Epoch: 1})()
 		began := time.Now()
-		a, err := d.Answer(r.Context(), r, &record.Record{}, page)
+		a, err := d.read(r, page)
 		if err != nil || a.Entry.Height != 100 || time.Since(began) > 0 {
 			t.Errorf("page of block 101 without a place to wait: %+v, %v after %v, want block 100 at once", a.Entry, err, time.Since(began))
 		}
@@ -93,10 +93,11 @@ func TestDurationExcludesTheWaitForABlock(t *testing.T) {
 			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.nodes.executing = 2 * time.Second
 				registry := prometheus.NewPedanticRegistry()
-				rec := &record.Record{Start: time.Now()}
+				r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+				rec := &r.Record
+				rec.Start = time.Now()
 				time.AfterFunc(3*time.Second, func() { d.nodes.grow(1) })
-				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-				expect.Value(d.Answer(r.Context(), r, rec, d.query(tt.heights, tt.walk)()))(t)
+				expect.Value(d.read(r, d.query(tt.heights, tt.walk)()))(t)
 				time.Sleep(time.Second)
 				record.New(record.Options{Registerer: registry}).End(rec, &record.End{Status: http.StatusOK, Took: time.Since(rec.Start)}, nil)
 				for _, family := range expect.Value(registry.Gather())(t) {
@@ -146,9 +147,9 @@ func TestBackgroundReadOfABatchUsesNoPlacesOfItsClient(t *testing.T) {
 		working := &chain{tip: d.nodes.tip}
 		part := &blocks.Read{Key: "test/part", Kind: d.kind, Source: read{working}}
 		get := func() outcome {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-			rec := &record.Record{Client: limits.Client{Address: netip.MustParseAddr("192.0.2.1")}}
-			a := expect.Value(d.Answer(r.Context(), r, rec, d.batchOf(part)))(t)
+			r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			r.Record.Client = limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
+			a := expect.Value(d.read(r, d.batchOf(part)))(t)
 			return outcome{a.Entry.Height, a.Outcome.String()}
 		}
 		expect.Equal(t, get(), outcome{100, "miss"}, "first batch")

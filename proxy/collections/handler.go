@@ -19,11 +19,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -106,12 +103,13 @@ func (h *Handler) Routes() []web.Route {
 	})
 }
 
-func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
-	r, deadline := c.Request, h.stack.Deadline(rec.Start)
+func (h *Handler) serve(r *web.Request) error {
+	rec := &r.Record
+	deadline := h.stack.Deadline(rec.Start)
 	if h.o.Store == nil {
 		return errClosed
 	}
-	l, minBlock, err := h.readRequest(c.Writer, r, &rec.Client, deadline)
+	l, minBlock, err := h.readRequest(r, deadline)
 	if err != nil {
 		return err
 	}
@@ -141,12 +139,12 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	var a respond.Response
 	h.answer(&a, rec, res, &query, progress, h.schemaURL(r, PageSchema), time.Now())
 	res.Entry = nil
-	h.stack.Respond(c.Writer, r, &a)
+	h.stack.Respond(r, &a)
 	return nil
 }
 
-func (h *Handler) plan(r *http.Request) (web.Plan, error) {
-	l, _, err := h.readRequest(nil, r, h.stack.Admission.ClientOf(r), h.stack.Deadline(time.Now()))
+func (h *Handler) plan(r *web.Request) (web.Plan, error) {
+	l, _, err := h.readRequest(r, h.stack.Deadline(time.Now()))
 	if err != nil {
 		return web.Plan{}, err
 	}

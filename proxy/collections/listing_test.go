@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/gin-gonic/gin"
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
@@ -94,15 +93,14 @@ func newListerOf(t *testing.T, o Options, c *cache.Cache) func(method, body stri
 	t.Helper()
 	stack := web.New(web.Options{}, c)
 	h := New(o, stack, c)
-	engine := stack.NewEngine(func(c *gin.Context) web.Route {
+	handler := stack.NewEngine(func(r *web.Request) web.Route {
 		for _, rt := range h.Routes() {
-			if rt.Pattern == c.Request.URL.Path {
+			if rt.Pattern == r.URL.Path {
 				return rt
 			}
 		}
-		return web.Route{Render: h.RenderProblem, Serve: func(*gin.Context, *record.Record) error { return errClosed }}
-	}, nil)
-	engine.NoRoute(web.Handle)
+		return web.Route{Render: h.RenderProblem, Serve: func(*web.Request) error { return errClosed }}
+	}, nil).Handler()
 	return func(method, body string, headers ...string) *httptest.ResponseRecorder {
 		path := Path
 		if method == http.MethodGet {
@@ -112,7 +110,7 @@ func newListerOf(t *testing.T, o Options, c *cache.Cache) func(method, body stri
 		for i := 0; i+1 < len(headers); i += 2 {
 			r.Header.Set(headers[i], headers[i+1])
 		}
-		engine.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 		return w
 	}
 }

@@ -47,7 +47,7 @@ func (v violations) Error() string {
 }
 
 // RenderProblem renders errors of the collections API.
-func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+func (h *Handler) RenderProblem(r *web.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	found := violations{}
 	_ = errors.As(f.Err, &found)
 	f.SetAdvice(header)
@@ -66,7 +66,7 @@ func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *failure.
 		Title:    http.StatusText(f.Status),
 		Status:   f.Status,
 		Detail:   f.Public,
-		Instance: respond.BaseOf(r) + r.URL.EscapedPath() + "#" + header.Get(respond.RequestIDHeader),
+		Instance: r.Base + r.URL.EscapedPath() + "#" + header.Get(respond.RequestIDHeader),
 		Errors:   found,
 	})
 }

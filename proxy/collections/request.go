@@ -14,7 +14,6 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
@@ -27,10 +26,10 @@ const (
 
 // readRequest returns the requested listing, and the block of the execution chain that the client requires; 0 requires none. It
 // reserves memory for the body until it is parsed.
-func (h *Handler) readRequest(w http.ResponseWriter, r *http.Request, client *limits.Client, deadline time.Time) (l listing, minBlock int64, err error) {
-	held := h.stack.HoldBody(client)
+func (h *Handler) readRequest(r *web.Request, deadline time.Time) (l listing, minBlock int64, err error) {
+	held := h.stack.HoldBody(&r.Record.Client)
 	defer held.Release()
-	body, err := readListBody(w, r, held, deadline)
+	body, err := readListBody(r, held, deadline)
 	if err != nil {
 		return l, 0, err
 	}
@@ -43,7 +42,7 @@ func (h *Handler) readRequest(w http.ResponseWriter, r *http.Request, client *li
 
 // readListBody reads the body until its end or the request's deadline. A client that expects "100 Continue" is refused before
 // it sends the body.
-func readListBody(w http.ResponseWriter, r *http.Request, held *conn.RequestBody, deadline time.Time) ([]byte, error) {
+func readListBody(r *web.Request, held *conn.RequestBody, deadline time.Time) ([]byte, error) {
 	switch {
 	case r.Method == web.MethodQuery && r.Header.Get("Content-Type") == "":
 		return nil, failure.BadInput("a QUERY request needs a Content-Type")
@@ -54,8 +53,8 @@ func readListBody(w http.ResponseWriter, r *http.Request, held *conn.RequestBody
 	case r.ContentLength > maxListBody:
 		return nil, errTooLarge
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(deadline) // reads of bodies have no context; fails only without a connection
-	body, err := held.ReadAll(http.MaxBytesReader(w, r.Body, maxListBody), maxListBody)
+	_ = http.NewResponseController(r.Writer).SetReadDeadline(deadline) // reads of bodies have no context; fails only without a connection
+	body, err := held.ReadAll(http.MaxBytesReader(r.Writer, r.Body, maxListBody), maxListBody)
 	if err != nil {
 		return nil, unreadable(err)
 	}

@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
@@ -67,12 +65,12 @@ func (h *Handler) schemas() (all []web.Route) {
 			Methods: []string{http.MethodGet, http.MethodHead},
 			Pattern: Prefix + name,
 			Render:  h.RenderProblem,
-			Serve: func(c *gin.Context, _ *record.Record) error {
-				h := c.Writer.Header()
+			Serve: func(r *web.Request) error {
+				h := r.ResponseHeader
 				h.Set("Content-Type", d.Type)
 				h.Set("Etag", d.ETag)
 				h.Set("Cache-Control", "public, max-age=3600")
-				http.ServeContent(c.Writer, c.Request, "", time.Time{}, bytes.NewReader(d.Body))
+				http.ServeContent(r.Writer, r.Request, "", time.Time{}, bytes.NewReader(d.Body))
 				return nil
 			},
 		})
@@ -80,7 +78,7 @@ func (h *Handler) schemas() (all []web.Route) {
 	return all
 }
 
-func (h *Handler) schemaURL(r *http.Request, name string) string {
+func (h *Handler) schemaURL(r *web.Request, name string) string {
 	return h.stack.BaseURL(r) + Prefix + name + documentSuffix
 }
 

@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -17,14 +16,12 @@ func HTTP2() *http.HTTP2Config {
 	}
 }
 
-type refusedKey struct{}
-
-// ServeStream serves an HTTP/2 request by lane, or by h if lane returns false. It records blocked writes, because the
-// socket does not see that a client grants no window.
-func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w http.ResponseWriter) (answered bool), h http.Handler) {
+// ServeStream serves an HTTP/2 request by lane, or by handle if lane returns false. handle must refuse the request with
+// ErrNoStream if refused is true. ServeStream records blocked writes, because the socket does not see that a client grants no window.
+func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w http.ResponseWriter) (answered bool), handle func(w http.ResponseWriter, refused bool)) {
 	extra, ok := c.streams.openRequest(r)
 	if !ok {
-		c.refuseStream(w, r, h)
+		c.refuseStream(w, handle)
 		return
 	}
 	growStack(0)
@@ -35,7 +32,7 @@ func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w h
 	}
 	c.streams.add(1, 0)
 	defer c.streams.add(-1, 0)
-	h.ServeHTTP(sw, r)
+	handle(sw, false)
 }
 
 func (s *streams) openRequest(r *http.Request) (extra int64, ok bool) {
@@ -76,14 +73,14 @@ func (s *streams) parksForLong() bool {
 	return s.parked >= mostParked && s.eventStreams > 0
 }
 
-// refuseStream refuses a request for lack of memory. One request at a time per connection gets a response: h finds by HasStream
-// that it must refuse it. Other streams are reset, so that clients that do not read use no memory.
-func (c *Conn) refuseStream(w http.ResponseWriter, r *http.Request, h http.Handler) {
+// refuseStream refuses a request for lack of memory. One request at a time per connection gets a response. Other streams are reset,
+// so that clients that do not read use no memory.
+func (c *Conn) refuseStream(w http.ResponseWriter, handle func(w http.ResponseWriter, refused bool)) {
 	if !c.streams.refusing.CompareAndSwap(false, true) {
 		panic(http.ErrAbortHandler)
 	}
 	defer c.streams.refusing.Store(false)
-	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusedKey{}, true)))
+	handle(w, true)
 	_ = http.NewResponseController(w).Flush() // fails only if the client has disconnected
 }
 

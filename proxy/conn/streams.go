@@ -2,7 +2,6 @@ package conn
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -178,11 +177,6 @@ func (s *streams) bytes(stalled bool) int64 {
 		n -= s.parked
 	}
 	return max(0, n)*streamCost + s.extra
-}
-
-// HasStream returns false if ServeStream refused the request for lack of memory.
-func HasStream(r *http.Request) bool {
-	return r.ProtoMajor < 2 || r.Context().Value(refusedKey{}) == nil
 }
 
 // A CallStream is the stream of a gRPC call. It is open until its handler has returned and its messages are sent.

@@ -13,13 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -48,24 +46,23 @@ func serveStreams(t *testing.T, megabytes int64) (url string, memory *account.Ac
 	t.Cleanup(func() { _ = c.Close() })
 	begun, answer = make(chan struct{}, 100), make(chan struct{})
 	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
-	engine := s.NewEngine(func(*gin.Context) web.Route {
-		return web.Route{Name: "wait", Serve: func(c *gin.Context, _ *record.Record) error {
-			if c.Request.URL.Path == "/open" {
-				c.Writer.Flush()
+	engine := s.NewEngine(func(*web.Request) web.Route {
+		return web.Route{Name: "wait", Serve: func(r *web.Request) error {
+			if r.URL.Path == "/open" {
+				_ = http.NewResponseController(r.Writer).Flush()
 			}
-			if c.Request.URL.Path != "/now" {
+			if r.URL.Path != "/now" {
 				begun <- struct{}{}
 				<-answer
 			}
-			respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, []byte("{}"))
+			r.Send(http.StatusOK, respond.JSON, []byte("{}"))
 			return nil
-		}, Render: func(_ *http.Request, h http.Header, f *failure.Failure) (int, string, []byte) {
+		}, Render: func(_ *web.Request, h http.Header, f *failure.Failure) (int, string, []byte) {
 			f.SetAdvice(h)
 			return f.Status, "text/plain", []byte(f.Public)
 		}}
 	}, nil)
-	engine.NoRoute(web.Handle)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(engine, w, r) }))
+	server := httptest.NewUnstartedServer(engine.Handler())
 	server.Listener = reserving{server.Listener, c.Account()}
 	server.Config.ConnContext, server.Config.ConnState, server.Config.HTTP2 = conn.Context, conn.State, conn.HTTP2()
 	server.Config.Protocols = new(http.Protocols)
@@ -164,7 +161,7 @@ func TestStreamsParkedBesideALongOneAreReleased(t *testing.T) {
 			t.Helper()
 			expect.Equal(t, memory.Used()/(36<<10), want, "reserved streams %s", when)
 		}
-		c.ServeStream(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), func(http.ResponseWriter) bool { return false }, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c.ServeStream(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), func(http.ResponseWriter) bool { return false }, func(w http.ResponseWriter, _ bool) {
 			for range 50 {
 				hit()
 			}
@@ -186,7 +183,7 @@ func TestStreamsParkedBesideALongOneAreReleased(t *testing.T) {
 			time.Sleep(40 * time.Second)
 			w.(http.Flusher).Flush()
 			reserved(0, "after the timeout of all")
-		}))
+		})
 	})
 }
 
@@ -363,10 +360,10 @@ func TestConnectionIsNotStalledWhileAHandlerRuns(t *testing.T) {
 			}
 		}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		c.ServeStream(httptest.NewRecorder(), r, func(http.ResponseWriter) bool { return false }, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c.ServeStream(httptest.NewRecorder(), r, func(http.ResponseWriter) bool { return false }, func(w http.ResponseWriter, _ bool) {
 			stalled(false, "while the handler runs")
 			_, _ = w.Write([]byte("a response"))
-		}))
+		})
 		stalled(true, "while the response has not left")
 	})
 }

@@ -4,13 +4,10 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -24,8 +21,8 @@ type endpoint struct {
 
 // admitKey returns the handler of ABCIQuery, which serves only the paths that [state.AdmitKey] admits.
 func (ep *endpoint) admitKey(serve web.Handler) web.Handler {
-	return func(c *gin.Context, rec *record.Record) error {
-		q, err := ep.Parse(c.Request)
+	return func(r *web.Request) error {
+		q, err := ep.Parse(r)
 		switch {
 		case err != nil:
 			return err
@@ -33,10 +30,10 @@ func (ep *endpoint) admitKey(serve web.Handler) web.Handler {
 			return failure.BadInput("the query cannot be read")
 		}
 		values, _ := url.ParseQuery(q.Ask.Query) // in canonical form
-		if err := state.AdmitKey(ep.Stack, c.Request, rec, c.Writer.Header(), values.Get("path")); err != nil {
+		if err := state.AdmitKey(ep.Stack, r, values.Get("path")); err != nil {
 			return err
 		}
-		return serve(c, rec)
+		return serve(r)
 	}
 }
 

@@ -10,13 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -56,7 +53,7 @@ func ask(t *testing.T, q *blocks.Read, unpinned bool) (*node.Answer, error) {
 
 // parse returns the row and the query of a request.
 func (h *Handler) parse(decoded, rawQuery string) (row *dialect.Endpoint, q *blocks.Read) {
-	r := &http.Request{URL: &url.URL{Path: decoded, RawQuery: rawQuery}}
+	r := web.NewRequest(&http.Request{URL: &url.URL{Path: decoded, RawQuery: rawQuery}})
 	row = h.Table.Endpoint(r)
 	q, _ = row.Parse(r) // fails only for heights
 	return row, q
@@ -175,10 +172,10 @@ func TestLatestResultsAreReadAgainAtNextBlock(t *testing.T) {
 	for target, want := range map[string]string{comet + "/block_results/latest": "2", comet + "/block_results/7": "1"} {
 		for n.tip, n.reads = 100, 0; n.tip <= 101; n.tip++ {
 			w := httptest.NewRecorder()
-			c, _ := gin.CreateTestContext(w)
-			c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
-			route, _ := h.Route(c.Request)
-			expect.NoError(t, route.Serve(c, &record.Record{Start: time.Now()}))
+			r := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
+			r.Record.Start = time.Now()
+			route, _ := h.Route(r)
+			expect.NoError(t, route.Serve(r))
 			expect.Equal(t, route.Name, "comet_block_results", "route of %s", target)
 			isPast := strings.Contains(w.Header().Get("Cache-Control"), "immutable")
 			expect.Equal(t, isPast, want == "1", "whether %s is immutable", target)
@@ -390,13 +387,12 @@ func TestColonHidesNoDotSegment(t *testing.T) {
 	nodes := &countingNode{status: http.StatusOK}
 	h := handlerFor(t, nodes)
 	for _, path := range []string{"/..:", "/.:", bank + "/balances/..:", bank + "/balances/%2e%2e:?a=1;b"} {
-		c, _ := gin.CreateTestContext(httptest.NewRecorder())
-		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		route, _ := h.Route(c.Request)
-		if err := route.Serve(c, &record.Record{}); err == nil || failure.Of(err).Status != http.StatusNotImplemented {
+		r := web.NewExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		route, _ := h.Route(r)
+		if err := route.Serve(r); err == nil || failure.Of(err).Status != http.StatusNotImplemented {
 			t.Errorf("error of %s = %v, want status 501", path, err)
 		}
-		expect.Equal(t, h.Endpoint(c.Request) == nil, true, "whether %s has no endpoint", path)
+		expect.Equal(t, h.Endpoint(r) == nil, true, "whether %s has no endpoint", path)
 	}
 	expect.Equal(t, nodes.reads, 0, "reads of a node")
 }

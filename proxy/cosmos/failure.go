@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -26,7 +27,7 @@ const unknownCode = 2
 var errNotImplemented = &failure.Failure{Status: http.StatusNotImplemented, Public: "Not Implemented", Expected: true}
 
 // RenderFailure renders a failure in the form of the node's errors.
-func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+func RenderFailure(_ *web.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	if upstream.MayHaveRun(f) {
 		return f.Status, respond.JSON, errorBody(unknownCode, f.Public)

@@ -10,13 +10,10 @@ import (
 	"sync/atomic"
 
 	"github.com/btcsuite/btcd/btcutil/bech32"
-	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -63,7 +60,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		h.posts[p.path] = rt
 	}
 	h.redirect = h.passed("redirect", redirect)
-	h.unserved = h.passed(web.NoRoute, func(*gin.Context, *record.Record) error { return errNotImplemented })
+	h.unserved = h.passed(web.NoRoute, func(*web.Request) error { return errNotImplemented })
 	return h, nil
 }
 
@@ -84,12 +81,12 @@ func (h *Handler) mount(row dialect.Row) (err error) {
 func (h *Handler) passed(name string, serve web.Handler) web.Route {
 	return web.Route{
 		Name: name, Serve: serve, Render: RenderFailure,
-		Plan: func(*http.Request) (web.Plan, error) { return web.Plan{}, nil },
+		Plan: func(*web.Request) (web.Plan, error) { return web.Plan{}, nil },
 	}
 }
 
 // Route returns the route of a request, which always exists. Like the node, it uses the decoded path.
-func (h *Handler) Route(r *http.Request) (web.Route, bool) {
+func (h *Handler) Route(r *web.Request) (web.Route, bool) {
 	path := dialect.DropColon(r.URL.Path)
 	switch {
 	case clean(r.URL.Path) != r.URL.Path:
@@ -106,8 +103,11 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 	return h.unserved, true
 }
 
+// Routes returns no routes: like the node, Route looks at more than the pattern of a path, such as dots and a colon at its end.
+func (h *Handler) Routes() []web.Route { return nil }
+
 // Endpoint returns the endpoint of a request's path, nil if the path is not clean.
-func (h *Handler) Endpoint(r *http.Request) *dialect.Endpoint {
+func (h *Handler) Endpoint(r *web.Request) *dialect.Endpoint {
 	if path := dialect.DropColon(r.URL.Path); clean(path) != path {
 		return nil
 	}
@@ -124,12 +124,12 @@ func clean(decoded string) string {
 }
 
 // redirect redirects to the clean path, like the node.
-func redirect(c *gin.Context, _ *record.Record) error {
-	target := *c.Request.URL
-	target.Scheme, target.Host, target.Path, target.RawPath = "", "", respond.BaseOf(c.Request)+clean(target.Path), ""
-	target.RawQuery = blocks.RestoreHeights(c.Request)
-	c.Writer.Header().Set("Location", target.String())
-	c.Writer.WriteHeader(http.StatusMovedPermanently)
+func redirect(r *web.Request) error {
+	target := *r.URL
+	target.Scheme, target.Host, target.Path, target.RawPath = "", "", r.Base+clean(target.Path), ""
+	target.RawQuery = blocks.RestoreHeights(r)
+	r.ResponseHeader.Set("Location", target.String())
+	r.Writer.WriteHeader(http.StatusMovedPermanently)
 	return nil
 }
 

@@ -3,14 +3,14 @@ package cosmos
 import (
 	"cmp"
 	"encoding/base64"
+	"strings"
 
-	"github.com/gin-gonic/gin"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -37,30 +37,30 @@ type post struct {
 	kind       *blocks.Kind // of a post that reads
 }
 
-func (p *post) serve(c *gin.Context, rec *record.Record) error {
-	if c.ContentType() == gin.MIMEPOSTForm { // the node takes it for a GET
+func (p *post) serve(from *web.Request) error {
+	if isForm(from.Header.Get("Content-Type")) { // the node takes it for a GET
 		return errNotImplemented
 	}
-	held := p.Stack.HoldBody(&rec.Client)
+	held := p.Stack.HoldBody(&from.Record.Client)
 	defer held.Release()
-	body, err := held.ReadRequest(c.Writer, c.Request, p.posting.MaxBody)
+	body, err := held.ReadRequest(from.Writer, from.Request, p.posting.MaxBody)
 	if err != nil {
 		return failure.OfBody(err)
 	}
-	client := rec.Client.Name()
-	ctx := p.Deadline(c.Request, rec)
+	client := from.Record.Client.Name()
+	ctx := p.Deadline(from)
 	defer ctx.Release()
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client, OneNode: !p.reads,
 		Post: &node.Post{Body: body, Type: respond.JSON, Reads: p.path != broadcastPath}}
 	var hs blocks.Heights
 	if p.path != broadcastPath {
-		if hs, err = p.ReadHeights(c.Request); err != nil {
+		if hs, err = p.ReadHeights(from); err != nil {
 			return err
 		}
 		r.Height, r.Unpinned = cmp.Or(hs.Pinned, node.AtTip), hs.Pinned == 0 && !p.reads
 	}
 	if p.reads {
-		if _, err = p.AwaitBlock(ctx, c.Request, rec, &blocks.Read{Kind: p.kind, Heights: hs}); err != nil {
+		if _, err = p.AwaitBlock(ctx, from, &blocks.Read{Kind: p.kind, Heights: hs}); err != nil {
 			return err
 		}
 	} else if err := p.posting.Acquire(ctx, client); err != nil {
@@ -77,14 +77,20 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	if err != nil {
 		return blocks.OfBroadcast(err, transactionIn(body), broadcastPath+"/%X?wait=20s")
 	}
-	rec.Blameless = a.Reason != node.Other // errors of a transaction are caused by the client
-	header := c.Writer.Header()
+	from.Record.Blameless = a.Reason != node.Other // errors of a transaction are caused by the client
+	header := from.ResponseHeader
 	header.Set("Cache-Status", "tipcache; fwd=bypass")
 	if a.Height > 0 && a.Reason != node.Pruned && a.Reason != node.FutureHeight {
 		respond.SetHeight(header, a.Height, p.headers(a.NodeStatus))
 	}
-	respond.Send(c.Writer, c.Request, a.NodeStatus, a.Type, a.Body)
+	from.Send(a.NodeStatus, a.Type, a.Body)
 	return nil
+}
+
+// isForm reports whether a media type is that of a form, whatever its parameters.
+func isForm(typ string) bool {
+	rest, ok := strings.CutPrefix(typ, "application/x-www-form-urlencoded")
+	return ok && (rest == "" || rest[0] == ' ' || rest[0] == ';')
 }
 
 // transactionIn returns the transaction in the body of a broadcast; nil for none.

@@ -11,14 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -47,11 +45,10 @@ func (p *postNodes) Fetch(_ context.Context, r node.Request) (*node.Answer, erro
 func servePost(t *testing.T, nodes blocks.Nodes, path string, header http.Header) (*httptest.ResponseRecorder, error) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	c, _ := gin.CreateTestContext(w)
-	c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("tx"))
-	c.Request.Header = header
-	route, _ := handlerFor(t, nodes).Route(c.Request)
-	return w, route.Serve(c, &record.Record{})
+	r := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("tx")))
+	r.Header = header
+	route, _ := handlerFor(t, nodes).Route(r)
+	return w, route.Serve(r)
 }
 
 func TestPostIsRetriedOnlyIfItReadsState(t *testing.T) {
@@ -104,7 +101,7 @@ func TestPostIsReadAtTheHeightThatItNames(t *testing.T) {
 			header := http.Header{respond.HeightHeader: {tt.height}}
 			if tt.path == "form" {
 				tt.path = verify
-				header.Set("Content-Type", gin.MIMEPOSTForm)
+				header.Set("Content-Type", "application/x-www-form-urlencoded")
 			}
 			_, err := servePost(t, nodes, tt.path, header)
 			if nodes.last.Height != tt.read || nodes.last.Unpinned != tt.unpinned {
@@ -205,10 +202,9 @@ func TestABCIQueryReadsOnlyKeysOfStores(t *testing.T) {
 		nodes := &countingNode{status: http.StatusOK}
 		h := handlerFor(t, nodes)
 		h.Stack.SetLimits(limits.Limits{Access: []limits.Rule{limits.NewDeny("store/gov/*")}})
-		c, _ := gin.CreateTestContext(httptest.NewRecorder())
-		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, comet+"/abci_query?"+query, nil)
-		route, _ := h.Route(c.Request)
-		err := route.Serve(c, &record.Record{})
+		r := web.NewExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, comet+"/abci_query?"+query, nil))
+		route, _ := h.Route(r)
+		err := route.Serve(r)
 		if (err != nil) != (want > 0) || err != nil && failure.Of(err).Status != want {
 			t.Errorf("error of %s = %v, want status %d", query, err, want)
 		}
@@ -253,11 +249,11 @@ func TestBroadcastWithoutReplyGetsItsHash(t *testing.T) {
 		"sent, without JSON": {`x`, true, 504, []string{unknown + `"`}},
 		"not sent":           {`{"tx_bytes":"Cg=="}`, false, 502, []string{`{"code":14,"message":"the chain node cannot be reached"`}},
 	} {
-		c, _ := gin.CreateTestContext(httptest.NewRecorder())
-		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, txs+"/txs", strings.NewReader(tt.body))
-		route, _ := handlerFor(t, silentNodes{mayHaveRun: tt.mayHaveRun}).Route(c.Request)
-		f := failure.Of(route.Serve(c, &record.Record{Start: time.Now()}))
-		status, _, body := route.Render(c.Request, http.Header{}, f)
+		r := web.NewExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, txs+"/txs", strings.NewReader(tt.body)))
+		r.Record.Start = time.Now()
+		route, _ := handlerFor(t, silentNodes{mayHaveRun: tt.mayHaveRun}).Route(r)
+		f := failure.Of(route.Serve(r))
+		status, _, body := route.Render(r, http.Header{}, f)
 		expect.Response(t, name, status, string(body), tt.status, tt.parts...)
 	}
 }

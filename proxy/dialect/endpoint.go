@@ -8,11 +8,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -31,20 +28,20 @@ type Endpoint struct {
 	source   blocks.Source
 }
 
-func (ep *Endpoint) serve(c *gin.Context, rec *record.Record) error {
-	q, err := ep.Parse(c.Request)
+func (ep *Endpoint) serve(r *web.Request) error {
+	q, err := ep.Parse(r)
 	switch {
 	case err != nil:
 		return err
 	case ep.Class == blocks.Never:
-		return ep.Pass(c, rec, q)
+		return ep.Pass(r, q)
 	}
-	return ep.Reply(c, rec, q)
+	return ep.Serve(r, q)
 }
 
 // Parse reads a request.
-func (ep *Endpoint) Parse(r *http.Request) (*blocks.Read, error) {
-	if ep.NoBody && hasBody(r) {
+func (ep *Endpoint) Parse(r *web.Request) (*blocks.Read, error) {
+	if ep.NoBody && hasBody(r.Request) {
 		return nil, failure.BadInput("a %s request takes no body", r.Method)
 	}
 	hs, err := ep.Heights.Read(r)
@@ -91,20 +88,15 @@ func setKey(q *blocks.Read, prefix string, v Values) {
 	q.Ask.Query = strings.TrimPrefix(q.Key[end:], "?")
 }
 
-// Reply serves a request that was admitted and parsed.
-func (ep *Endpoint) Reply(c *gin.Context, rec *record.Record, q *blocks.Read) error {
-	return ep.Serve(c.Writer, c.Request, rec, q)
-}
-
 // Pass serves a request that was admitted and parsed, without the cache.
-func (ep *Endpoint) Pass(c *gin.Context, rec *record.Record, q *blocks.Read) error {
-	ctx := ep.Deadline(c.Request, rec)
+func (ep *Endpoint) Pass(r *web.Request, q *blocks.Read) error {
+	ctx := ep.Deadline(r)
 	defer ctx.Release()
-	if _, err := ep.AwaitBlock(ctx, c.Request, rec, q); err != nil {
+	if _, err := ep.AwaitBlock(ctx, r, q); err != nil {
 		return err
 	}
 	ask := q.Ask
-	ask.Height, ask.Unpinned, ask.Client = cmp.Or(q.Pinned, node.AtTip), q.Pinned == 0, rec.Client.Name()
+	ask.Height, ask.Unpinned, ask.Client = cmp.Or(q.Pinned, node.AtTip), q.Pinned == 0, r.Record.Client.Name()
 	a, err := q.Source.Ask(ctx, q, ask, nil)
 	if err == nil {
 		err = ep.CheckHeight(a.Height, q.Min)
@@ -116,15 +108,15 @@ func (ep *Endpoint) Pass(c *gin.Context, rec *record.Record, q *blocks.Read) err
 	if err != nil {
 		return err
 	}
-	rec.Blameless = !e.Failed
-	header := c.Writer.Header()
+	r.Record.Blameless = !e.Failed
+	header := r.ResponseHeader
 	header.Set("Cache-Status", "tipcache; fwd=bypass")
 	if ep.Kind.Headers != nil && a.Height > 0 && a.Reason != node.Pruned && a.Reason != node.FutureHeight {
 		if more := ep.Kind.Headers(e, q.Key); !more.NoHeight {
 			respond.SetHeight(header, a.Height, more.Extra)
 		}
 	}
-	respond.Send(c.Writer, c.Request, e.Status, e.Type, e.Body)
+	r.Send(e.Status, e.Type, e.Body)
 	return nil
 }
 
@@ -138,7 +130,7 @@ func hasBody(r *http.Request) bool {
 	return err != io.EOF
 }
 
-func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
+func (ep *Endpoint) plan(r *web.Request) (p web.Plan, err error) {
 	q, err := ep.Parse(r)
 	if err != nil {
 		return p, err
@@ -156,7 +148,7 @@ func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	return plan, nil
 }
 
-func (ep *Endpoint) feed(r *http.Request) (web.Feed, error) {
+func (ep *Endpoint) feed(r *web.Request) (web.Feed, error) {
 	q, err := ep.Parse(r)
 	if err != nil {
 		return web.Feed{}, err

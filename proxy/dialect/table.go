@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -44,7 +43,7 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, source blocks.S
 	if p.Class == blocks.Block {
 		ep.latest = t.Add(&blocks.Kind{Name: p.Name + " latest", Class: blocks.Latest, Headers: kind.Headers, ComparedBody: kind.ComparedBody})
 	}
-	ep.Mounted = web.Route{Name: p.Name, Methods: t.Methods, Keyed: t.Keyed(), Serve: ep.serve, Render: t.Render, Plan: ep.plan}
+	ep.Mounted = web.Route{Name: p.Name, Pattern: p.Pattern, Methods: t.Methods, Keyed: t.Keyed(), Serve: ep.serve, Render: t.Render, Plan: ep.plan}
 	if p.Class != blocks.Never && p.Class != blocks.Unknown {
 		ep.Mounted.Feed, ep.Mounted.Waits = ep.feed, p.Class == blocks.Found
 	}
@@ -52,8 +51,20 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, source blocks.S
 	return ep, nil
 }
 
+// Routes returns the routes of the rows that a pattern can stand for: of all rows that match one of its paths, its row is the
+// first, and it has no variable for the rest of a path.
+func (t *Table) Routes() (all []web.Route) {
+	for i, ep := range t.endpoints {
+		hidden := slices.ContainsFunc(t.endpoints[:i], func(before *Endpoint) bool { return before.pattern.meets(ep.pattern) })
+		if !hidden && !ep.pattern.takesRest() {
+			all = append(all, ep.Mounted)
+		}
+	}
+	return all
+}
+
 // Route returns the route of a request; false if no row matches its path.
-func (t *Table) Route(r *http.Request) (rt web.Route, ok bool) {
+func (t *Table) Route(r *web.Request) (rt web.Route, ok bool) {
 	if ep := t.Endpoint(r); ep != nil {
 		return ep.Mounted, true
 	}
@@ -61,7 +72,7 @@ func (t *Table) Route(r *http.Request) (rt web.Route, ok bool) {
 }
 
 // Endpoint returns the endpoint of the first row that matches a request's path; nil for none.
-func (t *Table) Endpoint(r *http.Request) *Endpoint {
+func (t *Table) Endpoint(r *web.Request) *Endpoint {
 	path := r.URL.Path
 	if t.Manner == Gateway {
 		path = DropColon(path)
@@ -94,6 +105,22 @@ func (p pattern) matches(parts []string) bool {
 	return true
 }
 
+// meets reports whether a path may match both patterns.
+func (p pattern) meets(q pattern) bool {
+	for i := range min(len(p), len(q)) {
+		if p[i].Rest || q[i].Rest {
+			return true
+		}
+		if p[i].Literal != q[i].Literal && p[i].Literal != "" && q[i].Literal != "" {
+			return false
+		}
+	}
+	return len(p) == len(q)
+}
+
+// takesRest reports whether the last variable stands for the rest of a path.
+func (p pattern) takesRest() bool { return p[len(p)-1].Rest }
+
 // maxParts is the maximum number of segments that a path is split into without an allocation.
 const maxParts = 24
 
@@ -105,7 +132,7 @@ func split(parts []string, path string) []string {
 }
 
 // ReadHeights reads the blocks that a request names.
-func (t *Table) ReadHeights(r *http.Request) (blocks.Heights, error) { return t.Heights.Read(r) }
+func (t *Table) ReadHeights(r *web.Request) (blocks.Heights, error) { return t.Heights.Read(r) }
 
 // SelectRoute selects the keys of one row, including those at a height.
 func (t *Table) SelectRoute(name string) (cache.Selection, error) {

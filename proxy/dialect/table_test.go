@@ -11,12 +11,9 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -40,10 +37,36 @@ func TestFirstRowThatMatchesServesThePath(t *testing.T) {
 		"/things/v1/sizes": "any_sizes", "/things/v1/7": "things", "/others/v1/sizes": "any_sizes", "/others/v1/7": "any",
 		"/things/v1/7/parts": "parts", "/things": "short", "/others": "", "/things/v2/7": "",
 	} {
-		route, ok := table.Route(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		route, ok := table.Route(newRequest(t, path))
 		if route.Name != want || ok != (want != "") {
 			t.Errorf("Route(%s) = %q, %t; want %q", path, route.Name, ok, want)
 		}
+	}
+}
+
+// Only the first of the rows that match a path may be a route by its pattern alone.
+func TestRoutesAreRowsThatNoEarlierRowMeets(t *testing.T) {
+	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
+	for name, tt := range map[string]struct {
+		patterns []string
+		want     []string
+	}{
+		"apart":                    {[]string{"/a", "/a/{x}", "/b/{x}/c", "/b/{x}"}, []string{"/a", "/a/{x}", "/b/{x}/c", "/b/{x}"}},
+		"a variable first":         {[]string{"/{x}/b", "/a/b", "/{x}/c"}, []string{"/{x}/b", "/{x}/c"}},
+		"a literal first":          {[]string{"/a/b", "/a/{x}"}, []string{"/a/b"}},
+		"variables that cross":     {[]string{"/a/{x}", "/{x}/b"}, []string{"/a/{x}"}},
+		"the rest":                 {[]string{"/a/{rest=**}", "/a/b", "/b"}, []string{"/b"}},
+		"the rest after a literal": {[]string{"/a/b", "/a/{rest=**}"}, []string{"/a/b"}},
+	} {
+		table := NewTable(Options{Prefix: "test"}, r)
+		for i, pattern := range tt.patterns {
+			expect.Value(table.Mount(Row{Name: fmt.Sprint(i), Pattern: pattern}, lookup, &blocks.Kind{}, nil))(t)
+		}
+		var got []string
+		for _, rt := range table.Routes() {
+			got = append(got, rt.Pattern)
+		}
+		expect.NoDiff(t, got, tt.want, "%s: routes", name)
 	}
 }
 
@@ -79,7 +102,7 @@ func TestSelectionOfARowHasTheKeysOfItsRequests(t *testing.T) {
 	} {
 		table := NewTable(Options{Prefix: "test", Manner: Strict}, r)
 		ep := expect.Value(table.Mount(Row{Name: "row", Pattern: pattern}, lookup, &blocks.Kind{}, nil))(t)
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		request := newRequest(t, "/")
 		request.URL.Path = path
 		if table.Endpoint(request) != ep {
 			t.Fatalf("Endpoint(%s) is not the row of %s", path, pattern)
@@ -99,11 +122,11 @@ func TestRequestsWithBodyAreRefused(t *testing.T) {
 	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
 	for body, ok := range map[string]bool{"": true, "x": false} {
 		ep := expect.Value(NewTable(Options{Prefix: "test", NoBody: true, Manner: Strict}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, nil))(t)
-		if _, err := ep.Parse(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", strings.NewReader(body))); (err == nil) != ok {
+		if _, err := ep.Parse(web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", strings.NewReader(body)))); (err == nil) != ok {
 			t.Errorf("Parse with the body %q = %v, want success %t", body, err, ok)
 		}
 		chunked := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
-		if _, err := ep.Parse(chunked); err == nil {
+		if _, err := ep.Parse(web.NewRequest(chunked)); err == nil {
 			t.Errorf("Parse with the chunked body %q, which breaks off: error = nil, want one", body)
 		}
 	}
@@ -113,7 +136,7 @@ func TestHeightIsReadOnlyForState(t *testing.T) {
 	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
 	for class, want := range map[blocks.Class]int64{blocks.Live: 7, blocks.Latest: 0, blocks.Block: 0} {
 		ep := expect.Value(NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things", Class: class}, lookup, &blocks.Kind{}, nil))(t)
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil)
+		request := newRequest(t, "/things")
 		request.Header.Set("X-Block-Height", "7")
 		if q, err := ep.Parse(request); err != nil || q.Pinned != want {
 			t.Errorf("height of class %v = %+v, %v, want %d", class, q, err, want)
@@ -156,11 +179,10 @@ func TestPassedRequestWaitsForItsBlock(t *testing.T) {
 		ep, err := NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, kind, origin)
 		expect.NoError(t, err)
 		w := httptest.NewRecorder()
-		c, _ := gin.CreateTestContext(w)
-		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil)
-		c.Request.Header.Set(respond.MinHeightHeader, header)
-		q := expect.Value(ep.Parse(c.Request))(t)
-		err = ep.Pass(c, &record.Record{}, q)
+		request := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil))
+		request.Header.Set(respond.MinHeightHeader, header)
+		q := expect.Value(ep.Parse(request))(t)
+		err = ep.Pass(request, q)
 		if h := w.Header(); w.Body.String() != want || (err == nil) != (want != "") || want != "" && (h.Get("Cache-Status") != "tipcache; fwd=bypass" || h.Get("X-Block-Height") != "100") || origin.reads != min(len(want), 1) {
 			t.Errorf("with a minimum height of %q: %v, %q, header %v, %d reads; want %q", header, err, w.Body, h, origin.reads, want)
 		}
@@ -174,11 +196,10 @@ func TestPassedAnswerBelowTheRequiredBlockIsRefused(t *testing.T) {
 	ep := expect.Value(NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, &echoing{behind: 1}))(t)
 	for header, want := range map[string]string{"99": "", "100": "block 100 has not arrived; the newest is 100"} {
 		w := httptest.NewRecorder()
-		c, _ := gin.CreateTestContext(w)
-		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil)
-		c.Request.Header.Set(respond.MinHeightHeader, header)
+		request := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil))
+		request.Header.Set(respond.MinHeightHeader, header)
 		got := ""
-		if err := ep.Pass(c, &record.Record{}, expect.Value(ep.Parse(c.Request))(t)); err != nil {
+		if err := ep.Pass(request, expect.Value(ep.Parse(request))(t)); err != nil {
 			got = failure.Of(err).Public
 		}
 		expect.Equal(t, got, want, "failure of an answer at block 99 with a minimum height of %s", header)
@@ -205,14 +226,13 @@ func TestRequestsAreServedByTheirClass(t *testing.T) {
 		"passed on":   {blocks.Never, "/things/7", 200, "-1 true /things/7", "", "", ""},
 		"malformed":   {blocks.Live, "/things/7?size=x", 400, "size is", "", "", ""},
 	} {
-		table := NewTable(Options{Prefix: "test", Manner: Strict, Render: func(_ *http.Request, _ http.Header, f *failure.Failure) (int, string, []byte) {
+		table := NewTable(Options{Prefix: "test", Manner: Strict, Render: func(_ *web.Request, _ http.Header, f *failure.Failure) (int, string, []byte) {
 			return f.Status, "text/plain", []byte(f.Public)
 		}}, r)
 		ep := expect.Value(table.Mount(Row{Name: "things", Pattern: "/things/{id}", Class: tt.class, Query: "size:number"}, lookup, &blocks.Kind{}, new(echoing)))(t)
-		engine := stack.NewEngine(func(c *gin.Context) web.Route { rt, _ := table.Route(c.Request); return rt }, nil)
-		engine.NoRoute(web.Handle)
-		w, request := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.target, nil)
-		engine.ServeHTTP(w, request)
+		handler := stack.NewEngine(func(r *web.Request) web.Route { rt, _ := table.Route(r); return rt }, nil).Handler()
+		w, request := httptest.NewRecorder(), newRequest(t, tt.target)
+		handler.ServeHTTP(w, request.Request)
 		expect.Response(t, name, w.Code, w.Body.String(), tt.status, tt.body)
 		expect.Equal(t, w.Header().Get(respond.UnknownHeader), tt.typos, "%s: typos", name)
 
@@ -228,4 +248,8 @@ func TestRequestsAreServedByTheirClass(t *testing.T) {
 			t.Errorf("%s: feed = %q, %v; want %q", name, feed.Key, err, tt.key)
 		}
 	}
+}
+
+func newRequest(t *testing.T, target string) *web.Request {
+	return web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
 }

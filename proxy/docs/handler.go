@@ -25,12 +25,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -77,9 +74,9 @@ func (h *Handler) Routes() []web.Route {
 	page := sync.OnceValue(func() *cache.Content { return contentOf(pageType, renderManual(made())) })
 	live := contentOf(pageType, []byte(livePage))
 	routes := []web.Route{
-		h.route("openapi", "/openapi.json", "", func(*gin.Context) *cache.Content { return document() }),
-		h.route("docs", "/docs", policyOf(manualStyle, manualScript), func(c *gin.Context) *cache.Content { return h.placed(page(), h.stack.BaseURL(c.Request)) }),
-		h.route("docs_live", "/docs/live", policyOf(within(livePage, "style"), within(livePage, "script")), func(*gin.Context) *cache.Content { return live }),
+		h.route("openapi", "/openapi.json", "", func(*web.Request) *cache.Content { return document() }),
+		h.route("docs", "/docs", policyOf(manualStyle, manualScript), func(r *web.Request) *cache.Content { return h.placed(page(), h.stack.BaseURL(r)) }),
+		h.route("docs_live", "/docs/live", policyOf(within(livePage, "style"), within(livePage, "script")), func(*web.Request) *cache.Content { return live }),
 	}
 	if h.o.Chain.Shape == story.Documented { // the node has nothing at this path
 		routes = append(routes, h.welcome())
@@ -102,13 +99,13 @@ func within(page, element string) string {
 
 // welcome redirects browsers from the root to the manual.
 func (h *Handler) welcome() web.Route {
-	serve := func(c *gin.Context, _ *record.Record) error {
+	serve := func(r *web.Request) error {
 		place := "docs" // relative, because a proxy in front may add a base path
-		if target, _, _ := strings.Cut(c.Request.RequestURI, "?"); !strings.HasSuffix(target, "/") {
+		if target, _, _ := strings.Cut(r.RequestURI, "?"); !strings.HasSuffix(target, "/") {
 			place = path.Base(h.o.Base) + "/docs"
 		}
-		c.Header("Location", place)
-		respond.Send(c.Writer, c.Request, http.StatusFound, "text/plain; charset=utf-8", []byte("The manual is at docs.\n"))
+		r.ResponseHeader.Set("Location", place)
+		r.Send(http.StatusFound, "text/plain; charset=utf-8", []byte("The manual is at docs.\n"))
 		return nil
 	}
 	return h.mounted("welcome", "/", serve)
@@ -145,14 +142,14 @@ func hostOf(base string) string {
 }
 
 // route returns a route for constant content. policy is the Content-Security-Policy of a page, "" otherwise.
-func (h *Handler) route(name, path, policy string, content func(*gin.Context) *cache.Content) web.Route {
-	serve := func(c *gin.Context, _ *record.Record) error {
+func (h *Handler) route(name, path, policy string, content func(*web.Request) *cache.Content) web.Route {
+	serve := func(r *web.Request) error {
 		if policy != "" {
-			c.Header("Content-Security-Policy", policy)
+			r.ResponseHeader.Set("Content-Security-Policy", policy)
 		}
 		now := time.Now()
-		h.stack.Respond(c.Writer, c.Request, &respond.Response{
-			Result: cache.Result{Entry: &cache.Entry{Content: content(c), ReadAt: now}},
+		h.stack.Respond(r, &respond.Response{
+			Result: cache.Result{Entry: &cache.Entry{Content: content(r), ReadAt: now}},
 			Key:    name, Policy: cache.Policy{Immutable: true}, Now: now, Control: "public, max-age=3600",
 		})
 		return nil

@@ -17,11 +17,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/stream"
@@ -66,28 +63,28 @@ func New(target *url.URL, base string, passed []string, stack *web.Stack, memory
 }
 
 // Serve handles a request of the route, which must allow only GET and HEAD.
-func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
-	if isAmbiguous(c.Request.URL.Path) {
-		return &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(c.Request.URL.Path)}
+func (f *Service) Serve(r *web.Request) error {
+	if isAmbiguous(r.URL.Path) {
+		return &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(r.URL.Path)}
 	}
-	leave, err := f.waiters.Enter(&rec.Client, time.Second)
+	leave, err := f.waiters.Enter(&r.Record.Client, time.Second)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	within, cancelRequest := context.WithDeadline(c.Request.Context(), f.stack.Deadline(rec.Start))
+	within, cancelRequest := context.WithDeadline(r.Context(), f.stack.Deadline(r.Record.Start))
 	defer cancelRequest()
 	ctx, cancel := context.WithTimeout(within, timeout)
 	defer cancel()
-	call := &call{Service: f, header: http.Header{}, hold: f.memory.Open(rec.Client.Name(), f.stack.Admission.IsMany(&rec.Client))}
+	call := &call{Service: f, from: r, header: http.Header{}, hold: f.memory.Open(r.Record.Client.Name(), f.stack.Admission.IsMany(&r.Record.Client))}
 	defer call.hold.Close()
 	passing := httputil.ReverseProxy{
 		Rewrite: call.rewrite, Transport: f.client, ModifyResponse: call.read, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { call.err = err },
 	}
-	passing.ServeHTTP(call, c.Request.WithContext(ctx))
-	if c.Request.Context().Err() != nil {
-		return c.Request.Context().Err() // the client has disconnected
+	passing.ServeHTTP(call, r.WithContext(ctx))
+	if r.Context().Err() != nil {
+		return r.Context().Err() // the client has disconnected
 	}
 	if call.err != nil && upstream.KindOf(call.err) == 0 {
 		call.err = upstream.Silence("the fallback service", call.err)
@@ -101,7 +98,7 @@ func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
 	if call.err != nil {
 		return call.err
 	}
-	call.send(c, rec.Keyed)
+	call.send()
 	return nil
 }
 
@@ -117,6 +114,7 @@ func isAmbiguous(path string) bool {
 // and the headers of the final response.
 type call struct {
 	*Service
+	from   *web.Request
 	header http.Header
 	status int
 	body   []byte
@@ -142,7 +140,7 @@ func letsStore(name string) bool {
 func (call *call) rewrite(r *httputil.ProxyRequest) {
 	u := *call.target
 	u.Path, u.RawPath, u.RawQuery = strings.TrimSuffix(u.Path, "/")+r.In.URL.Path, "", r.Out.URL.RawQuery
-	if since := web.RemovedParameters(r.In)[stream.SinceParameter]; since != nil { // not a poll here
+	if since := call.from.Options[stream.SinceParameter]; since != nil { // not a poll here
 		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+url.Values{stream.SinceParameter: since}.Encode(), "&")
 	}
 	r.Out.Method, r.Out.URL, r.Out.Host = http.MethodGet, &u, ""
@@ -201,8 +199,8 @@ var dropped = []string{
 }
 
 // send sends the response without the dropped headers. If it needed a key, no cache may store it.
-func (call *call) send(c *gin.Context, keyed bool) {
-	h := c.Writer.Header()
+func (call *call) send() {
+	h, keyed := call.from.ResponseHeader, call.from.Record.Keyed
 	for name, values := range call.header {
 		switch {
 		case slices.Contains(dropped, name), strings.HasPrefix(name, "Access-Control-"), keyed && letsStore(name):
@@ -217,8 +215,8 @@ func (call *call) send(c *gin.Context, keyed bool) {
 		h.Set("Cache-Control", "no-store")
 	}
 	if call.status == http.StatusNoContent || call.status == http.StatusNotModified {
-		c.Status(call.status)
+		call.from.Writer.WriteHeader(call.status)
 		return
 	}
-	respond.Send(c.Writer, c.Request, call.status, cmp.Or(call.header.Get("Content-Type"), "application/octet-stream"), call.body)
+	call.from.Send(call.status, cmp.Or(call.header.Get("Content-Type"), "application/octet-stream"), call.body)
 }

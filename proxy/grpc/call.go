@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -38,9 +37,7 @@ type call struct {
 	name   string
 	stream grpc.ServerStream
 	start  time.Time
-	from   *http.Request
-	limits http.Header // rate limit headers
-	rec    *record.Record
+	from   *web.Request   // its ResponseHeader has the rate limits
 	st     *status.Status // status that the method returned; nil for success
 
 	receiver   receiver          // for gRPC; gRPC-Web has the messages in its stream
@@ -53,22 +50,22 @@ type call struct {
 }
 
 func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
-	limit := k.reader.Deadline(k.from, k.rec)
+	limit := k.reader.Deadline(k.from)
 	defer limit.Release()
 	q := k.values.Read(state.Request{Method: k.name, Message: message}, hs)
-	tip, err := k.reader.AwaitBlock(limit, k.from, k.rec, q)
+	tip, err := k.reader.AwaitBlock(limit, k.from, q)
 	if err != nil {
 		return 0, err
 	}
-	if k.rec.LaneSlot != nil {
-		k.rec.Replayer = &replayer{Replayer: k.reader.Replayer(q, laneMayServe), values: k.values, q: q}
+	if k.from.Record.LaneSlot != nil {
+		k.from.Record.Replayer = &replayer{Replayer: k.reader.Replayer(q, laneMayServe), values: k.values, q: q}
 	}
-	a, err := k.values.Lookup(limit, k.from, k.rec, q, tip)
+	a, err := k.values.Lookup(limit, k.from, q, tip)
 	if err != nil {
 		return 0, err
 	}
-	res := k.reader.Response(k.rec, q, &a)
-	k.rec.Failed = a.Entry.Failed
+	res := k.reader.Response(k.from, q, &a)
+	k.from.Record.Failed = a.Entry.Failed
 	reply, st, ran := k.o.State.Response(k.name, a.Entry.Type, a.Entry.Body)
 	if ran {
 		k.setHeaders(k.values.Height(q, &a), statusKey, string(respond.AppendCacheStatus(nil, &res)))
@@ -88,7 +85,7 @@ func (k *call) found(message []byte, hs blocks.Heights) (size int, err error) {
 // service answers with what a node returns now, or at the height that the client names. The access rules also apply to the path
 // in the message of ABCIQuery.
 func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) {
-	if err := state.AdmitInner(k.reader.Stack, k.from, k.rec, k.limits, k.name, message); err != nil {
+	if err := state.AdmitInner(k.reader.Stack, k.from, k.name, message); err != nil {
 		return 0, err
 	}
 	return k.readNode(message, hs, state.Posts(k.name), func(ctx context.Context, r node.Request) (int, error) {
@@ -103,12 +100,12 @@ func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) 
 // readNode calls a node for a method that ignores heights, after waiting for the block that the client requires,
 // and, for a transaction (posts), for the client's turn.
 func (k *call) readNode(message []byte, hs blocks.Heights, posts bool, read func(context.Context, node.Request) (size int, err error)) (size int, err error) {
-	limit := k.reader.Deadline(k.from, k.rec)
+	limit := k.reader.Deadline(k.from)
 	defer limit.Release()
-	if _, err := k.reader.AwaitBlock(limit, k.from, k.rec, &blocks.Read{Kind: k.never, Heights: hs}); err != nil {
+	if _, err := k.reader.AwaitBlock(limit, k.from, &blocks.Read{Kind: k.never, Heights: hs}); err != nil {
 		return 0, err
 	}
-	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: k.o.State.CostOf(k.name, message), Client: k.rec.Client.Name()}
+	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: k.o.State.CostOf(k.name, message), Client: k.from.Record.Client.Name()}
 	if posts {
 		if err := k.o.Posting.Acquire(limit, r.Client); err != nil {
 			return 0, err
@@ -121,7 +118,7 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 	if err != nil {
 		return 0, err
 	}
-	k.rec.Failed = a.Reason == node.Other
+	k.from.Record.Failed = a.Reason == node.Other
 	reply, st, ran := k.o.State.Response(k.name, a.Type, a.Body)
 	if ran && a.Height > 0 {
 		k.setHeaders(a.Height)
@@ -199,7 +196,7 @@ func (k *call) receive() (message []byte, ok bool, err error) {
 }
 
 // hold returns a Body to reserve memory for a message.
-func (k *call) hold() *conn.RequestBody { return k.reader.Stack.HoldBody(&k.rec.Client) }
+func (k *call) hold() *conn.RequestBody { return k.reader.Stack.HoldBody(&k.from.Record.Client) }
 
 // release releases the memory of the message, and the call in the lane.
 func (k *call) release() {
@@ -213,12 +210,12 @@ func (k *call) release() {
 
 // setHeaders sets the headers of a response: its height, pairs of keys and values, and the rate limit headers.
 func (k *call) setHeaders(height int64, pairs ...string) {
-	md := make(metadata.MD, 1+len(pairs)/2+len(k.limits))
+	md := make(metadata.MD, 1+len(pairs)/2+len(k.from.ResponseHeader))
 	md[heightKey] = []string{strconv.FormatInt(height, 10)}
 	for i := 0; i < len(pairs); i += 2 {
 		md[pairs[i]] = pairs[i+1 : i+2]
 	}
-	for name, values := range k.limits {
+	for name, values := range k.from.ResponseHeader {
 		md[strings.ToLower(name)] = values
 	}
 	_ = k.stream.SetHeader(md) // fails only if the client has disconnected

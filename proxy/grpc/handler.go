@@ -111,21 +111,20 @@ func (k *call) serve(from *http.Request) error {
 		k.reflection.update(k.name)
 	}
 	m := k.methodOf(k.name)
-	k.limits = http.Header{}
-	k.rec = &record.Record{Route: m.route, Start: k.start, Sampling: k.sampling}
+	k.from = web.NewRequest(from)
+	k.from.Record = record.Record{Route: m.route, Start: k.start, Sampling: k.sampling}
 	if k.laneCall != nil {
-		k.rec.LaneSlot = k.laneCall
+		k.from.Record.LaneSlot = k.laneCall
 	}
-	err := k.reader.Stack.Call(from, k.rec, k.limits, func(from *http.Request) (int, error) {
-		k.from = from
-		if err := k.reader.AdmitCall(from, k.limits, k.rec); err != nil {
+	err := k.reader.Stack.Call(k.from, func(from *web.Request) (int, error) {
+		if err := k.reader.AdmitCall(from); err != nil {
 			return 0, err
 		}
 		if !state.IsMethod(k.name) {
 			k.st = status.Newf(codes.Unimplemented, "malformed method name: %q", web.Short(k.name))
 			return 0, nil
 		}
-		if err := k.reader.Stack.AdmitOperation(from, k.rec, k.limits, k.operation()); err != nil {
+		if err := k.reader.Stack.AdmitOperation(from, k.operation()); err != nil {
 			return 0, err
 		}
 		if s, ok := k.stream.(*webStream); ok {
@@ -179,7 +178,7 @@ func (k *call) statusOf(err error) error {
 		code, text = codes.Code(said.Code), said.Text //nolint:gosec // it is a gRPC code
 	}
 	md := metadata.MD{}
-	for name, values := range k.limits {
+	for name, values := range k.from.ResponseHeader {
 		md[strings.ToLower(name)] = values
 	}
 	if f.RetryAfter > 0 {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // healthService is the service by which balancers and Kubernetes check a server. This server answers it itself: the empty name
@@ -20,8 +20,9 @@ const healthService = "/grpc.health.v1.Health/"
 // serveHealth serves a health check, which needs no key and is neither limited, counted nor logged, like /readyz of the admin
 // listener. The error is a gRPC status.
 func (k *call) serveHealth(from *http.Request) error {
-	k.from, k.rec = from, &record.Record{Start: k.start}
-	k.reader.Stack.Arrive(from, k.rec)
+	k.from = web.NewRequest(from)
+	k.from.Record.Start = k.start
+	k.reader.Stack.Arrive(k.from)
 	serve := map[string]func(*call, string) error{healthpb.Health_Check_FullMethodName: (*call).checkHealth, healthpb.Health_Watch_FullMethodName: (*call).watchHealth}[k.name]
 	if serve == nil {
 		return status.Errorf(codes.Unimplemented, "unknown method %s for service %s", strings.TrimPrefix(k.name, healthService), strings.Trim(healthService, "/"))
@@ -60,7 +61,7 @@ func (k *call) watchHealth(service string) error {
 		return k.statusOf(err)
 	}
 	defer release()
-	leave, err := k.streams.Enter(&k.rec.Client, time.Second)
+	leave, err := k.streams.Enter(&k.from.Record.Client, time.Second)
 	if err != nil {
 		return k.statusOf(err)
 	}

@@ -41,10 +41,10 @@ func (k *call) pass() (size int, err error) {
 		return 0, err
 	}
 	defer releaseMemory()
-	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, k.rec, &blocks.Read{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
+	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, &blocks.Read{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
 		return 0, err
 	}
-	leave, err := k.streams.Enter(&k.rec.Client, time.Second)
+	leave, err := k.streams.Enter(&k.from.Record.Client, time.Second)
 	if err != nil {
 		return 0, err
 	}
@@ -60,7 +60,7 @@ func (k *call) pass() (size int, err error) {
 	if named := k.from.Header[HeightHeader]; len(named) > 0 {
 		ctx = metadata.AppendToOutgoingContext(ctx, heightKey, named[0])
 	}
-	k.rec.Streamed = true
+	k.from.Record.Streamed = true
 	if s, ok := k.stream.(*webStream); ok {
 		s.outlast(k.reader.Stack.Deadline)
 	}
@@ -69,7 +69,7 @@ func (k *call) pass() (size int, err error) {
 		return 0, err
 	}
 	defer to.Close()
-	client := k.rec.Client
+	client := k.from.Record.Client
 	hold := func() *conn.RequestBody { return k.reader.Stack.HoldBody(&client) }
 	go func() { // ends at the latest with the client's stream, after this handler has returned
 		if err := k.guard(func() error { return k.forward(ctx, to, hold) }); err != nil {
@@ -130,7 +130,7 @@ func (k *call) nextMessage(hold func() *conn.RequestBody, charge func() error) (
 // or ctx ended.
 func (k *call) charge(ctx context.Context) error {
 	for {
-		limiter, err := k.reader.Stack.Limiter(k.from, k.rec)
+		limiter, err := k.reader.Stack.Limiter(k.from)
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (k *call) sendBack(ctx context.Context, from *node.Stream, required int64) 
 				k.st = status.Convert(cause)
 			case !errors.Is(err, io.EOF):
 				k.st = status.Convert(err)
-				k.rec.Failed = k.st.Code() == codes.Unavailable // clients can cause other codes
+				k.from.Record.Failed = k.st.Code() == codes.Unavailable // clients can cause other codes
 			}
 			k.stream.SetTrailer(k.fromNode(from.Trailer()))
 			return size, nil

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	google "google.golang.org/grpc"
 
@@ -98,11 +97,11 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	d.addr, d.server = d.serve(t, s.listener)
 	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
 	t.Cleanup(d.rpc.Close)
-	engine := d.stack.NewEngine(nil, func(c *gin.Context) {
-		d.handler.ServeWeb(c.Writer, c.Request)
-		c.Abort()
+	engine := d.stack.NewEngine(nil, func(r *web.Request) bool {
+		d.handler.ServeWeb(r.Writer, r.Request)
+		return true
 	})
-	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.stack.Serve(engine, w, r) }))
+	d.web = httptest.NewServer(engine.Handler())
 	t.Cleanup(d.web.Close)
 	return d
 }

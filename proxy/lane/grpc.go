@@ -100,9 +100,9 @@ func (c *Call) End(size int, err error) {
 }
 
 // Put implements [record.LaneSlot]. It may be called after Find.
-func (c *Call) Put(r *http.Request, rec *record.Record) {
+func (c *Call) Put(r *http.Request, head record.Head, rec *record.Record) {
 	if c.seenBefore {
-		known := newKnownRequest(c.lane.stack, r, rec)
+		known := newKnownRequest(c.lane.stack, r, head, rec)
 		known.bytes = 2 * len(c.request.Body)
 		c.table.put(string(c.key), known)
 	}

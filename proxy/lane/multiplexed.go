@@ -63,9 +63,9 @@ func (r *knownRequest) serveHTTP2(w http.ResponseWriter, s *stream) {
 }
 
 // Put implements [record.LaneSlot].
-func (t *table) Put(r *http.Request, rec *record.Record) {
+func (t *table) Put(r *http.Request, head record.Head, rec *record.Record) {
 	var request heads.Request
 	if request.ReadFrom(r) {
-		t.put(string(request.AppendKey(nil)), newKnownRequest(t.lane.stack, r, rec))
+		t.put(string(request.AppendKey(nil)), newKnownRequest(t.lane.stack, r, head, rec))
 	}
 }

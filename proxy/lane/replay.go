@@ -28,14 +28,14 @@ type knownRequest struct {
 }
 
 // Put implements [record.LaneSlot].
-func (c *Conn) Put(r *http.Request, rec *record.Record) {
-	c.PutHandler(r, newKnownRequest(c.lane.stack, r, rec))
+func (c *Conn) Put(r *http.Request, head record.Head, rec *record.Record) {
+	c.PutHandler(r, newKnownRequest(c.lane.stack, r, head, rec))
 }
 
-func newKnownRequest(s *web.Stack, r *http.Request, rec *record.Record) *knownRequest {
+func newKnownRequest(s *web.Stack, r *http.Request, head record.Head, rec *record.Record) *knownRequest {
 	return &knownRequest{
 		stack: s, replayer: rec.Replayer, route: rec.Route, keyed: rec.Keyed, charge: rec.Charge,
-		record: record.NewRepeated(rec.Route, r), bytes: int(2 * max(0, r.ContentLength)),
+		record: record.NewRepeated(rec.Route, head), bytes: int(2 * max(0, r.ContentLength)),
 	}
 }
 

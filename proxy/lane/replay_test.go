@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
@@ -54,14 +53,13 @@ func newMemoryStack(text string) *memoryStack {
 
 // serve serves HTTP/1 and HTTP/2 without TLS.
 func (m *memoryStack) serve(t *testing.T, l net.Listener) {
-	engine := m.NewEngine(func(c *gin.Context) web.Route {
-		return web.Route{Name: "any", Keyed: c.Request.URL.Path == "/keyed", Serve: m.handle, Render: func(_ *http.Request, _ http.Header, f *failure.Failure) (int, string, []byte) {
+	engine := m.NewEngine(func(r *web.Request) web.Route {
+		return web.Route{Name: "any", Keyed: r.URL.Path == "/keyed", Serve: m.handle, Render: func(_ *web.Request, _ http.Header, f *failure.Failure) (int, string, []byte) {
 			return f.Status, "text/plain", []byte(f.Public)
 		}}
 	}, nil)
-	engine.NoRoute(web.Handle)
 	server := &http.Server{
-		Handler:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.Serve(engine, w, r) }),
+		Handler:     engine.Handler(),
 		ConnContext: conn.Context, ConnState: conn.State, Protocols: new(http.Protocols),
 	}
 	server.Protocols.SetHTTP1(true)
@@ -70,19 +68,19 @@ func (m *memoryStack) serve(t *testing.T, l net.Listener) {
 	t.Cleanup(func() { server.Close() })
 }
 
-func (m *memoryStack) handle(c *gin.Context, rec *record.Record) error {
+func (m *memoryStack) handle(r *web.Request) error {
 	m.handled.Add(1)
-	body, err := io.ReadAll(c.Request.Body)
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
 	}
 	if from, to, ok := jsonrpc.FindID(string(body)); ok {
-		rec.CallerID = string(body[from:to])
+		r.Record.CallerID = string(body[from:to])
 	}
 	var a respond.Response
-	m.Replay(rec, &a)
-	rec.Replayer = m
-	m.Respond(c.Writer, c.Request, &a)
+	m.Replay(&r.Record, &a)
+	r.Record.Replayer = m
+	m.Respond(r, &a)
 	return nil
 }
 
@@ -312,7 +310,7 @@ func TestRepeatedCallIsAnsweredFromMemory(t *testing.T) {
 			c.End(len(hit.Response.Entry.Body), end)
 			return string(hit.Response.Entry.Body)
 		}
-		c.Put(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/query/Pool", nil), &record.Record{Route: "Pool", Keyed: keyed, Replayer: m})
+		c.Put(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/query/Pool", nil), record.Head{}, &record.Record{Route: "Pool", Keyed: keyed, Replayer: m})
 		return ""
 	}
 	id := map[string][]string{"x-request-id": {"mine"}}

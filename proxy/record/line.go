@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
-	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // Head is the part of a request's head that is logged. It holds no API key.
@@ -28,9 +26,9 @@ const (
 	maxAgent  = 256
 )
 
-// HeadOf returns the head of a request.
-func HeadOf(r *http.Request) Head {
-	return Head{atMost(maxMethod, r.Method), atMost(maxPath, respond.BaseOf(r)+r.URL.Path), atMost(maxQuery, withoutKeys(r.URL.RawQuery)), Agent(r.UserAgent())}
+// HeadOf returns the head of a request that was sent below a base path.
+func HeadOf(r *http.Request, base string) Head {
+	return Head{atMost(maxMethod, r.Method), atMost(maxPath, base+r.URL.Path), atMost(maxQuery, withoutKeys(r.URL.RawQuery)), Agent(r.UserAgent())}
 }
 
 func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }

@@ -19,7 +19,7 @@ func TestLongTextsAreCutInTheLog(t *testing.T) {
 	long := strings.Repeat("x", 10<<10)
 	r := httptest.NewRequestWithContext(t.Context(), long, "/"+long+"?"+long, nil)
 	r.Header.Set("User-Agent", long)
-	h := HeadOf(r)
+	h := HeadOf(r, "")
 	if got, want := [4]int{len(h.Method), len(h.Path), len(h.Query), len(h.Agent)}, [4]int{64, 2 << 10, 2 << 10, 256}; got != want {
 		t.Errorf("bytes of method, path, query and User-Agent = %v, want %v", got, want)
 	}

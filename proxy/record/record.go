@@ -32,11 +32,10 @@ type Record struct {
 	Charge  limits.Charge   // what the request counts as
 	Session session.Session // what the client has seen
 
-	LaneSlot LaneSlot                                // nil keeps the request out of the fast lane
-	Replayer Replayer                                // answers later equal requests; nil leaves them to the handler
-	CallerID string                                  // for a Replayer: the JSON-RPC id in the body, or ""
-	Buffer   []byte                                  // for a Replayer: storage for Response.Body
-	Amend    func(respond.Response) respond.Response // changes the response before it is sent; nil changes nothing
+	LaneSlot LaneSlot // nil keeps the request out of the fast lane
+	Replayer Replayer // answers later equal requests; nil leaves them to the handler
+	CallerID string   // for a Replayer: the JSON-RPC id in the body, or ""
+	Buffer   []byte   // for a Replayer: storage for Response.Body
 
 	Route    string // name of the route, which is a label: never a path
 	Start    time.Time
@@ -64,8 +63,8 @@ type Record struct {
 
 // A LaneSlot registers a request with the fast lane. Package lane implements it.
 type LaneSlot interface {
-	// Put makes the lane answer requests equal to r by rec.Replayer.
-	Put(r *http.Request, rec *Record)
+	// Put makes the lane answer requests equal to r, whose head is logged, by rec.Replayer.
+	Put(r *http.Request, head Head, rec *Record)
 }
 
 // A Replayer answers requests equal to one that a handler has answered, as the handler would.

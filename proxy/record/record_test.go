@@ -32,11 +32,11 @@ func TestLineIsTheSameForRepeatedRequests(t *testing.T) {
 		Route: "balance", Start: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), ID: [1]string{"id"}, Client: limits.Client{Address: netip.MustParseAddr("192.0.2.1"), Key: limits.Key{Name: "a \"b\""}},
 		Outcome: "hit", Store: "memory", Height: 7, Tip: 8, Age: 1500 * time.Microsecond,
 	}
-	end := &record.End{Head: record.HeadOf(request), Status: 200, Size: 3, Took: 1001 * time.Microsecond}
+	end := &record.End{Head: record.HeadOf(request, ""), Status: 200, Size: 3, Took: 1001 * time.Microsecond}
 	r.End(rec, end, nil)
 	first := log.String()
 	log.Reset()
-	r.End(rec, end, record.NewRepeated("balance", request))
+	r.End(rec, end, record.NewRepeated("balance", record.HeadOf(request, "")))
 	expect.NoDiff(t, log.String(), first, "line of a repeated request")
 	var got map[string]any
 	expect.NoError(t, json.Unmarshal([]byte(first), &got))
@@ -182,9 +182,9 @@ func TestRepeatedRequestsAreCountedByOutcome(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	r := record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: registry})
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a", nil)
-	repeated := record.NewRepeated("balance", request)
+	repeated := record.NewRepeated("balance", record.HeadOf(request, ""))
 	for _, outcome := range []string{"hit", "hit", "miss", "hit", "miss"} {
-		r.End(&record.Record{Route: "balance", Outcome: outcome}, &record.End{Head: record.HeadOf(request), Status: http.StatusOK}, repeated)
+		r.End(&record.Record{Route: "balance", Outcome: outcome}, &record.End{Head: record.HeadOf(request, ""), Status: http.StatusOK}, repeated)
 	}
 	for outcome, want := range map[string]float64{"hit": 3, "miss": 2} {
 		expect.Equal(t, expect.Metric(t, registry, "tipcache_proxy_requests_total", outcome), want, "requests with outcome %s", outcome)
@@ -197,7 +197,7 @@ func TestLineContainsNoAPIKeys(t *testing.T) {
 	r := record.New(record.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))})
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a/"+key+"?q="+key, nil)
 	request.Header.Set("User-Agent", key)
-	r.End(&record.Record{Route: "none", Err: errors.New("no " + key)}, &record.End{Head: record.HeadOf(request), Status: 502}, nil)
+	r.End(&record.Record{Route: "none", Err: errors.New("no " + key)}, &record.End{Head: record.HeadOf(request, ""), Status: 502}, nil)
 	if got := log.String(); strings.Contains(got, key) || strings.Count(got, "tipcache_redacted") != 4 {
 		t.Errorf("line = %s, want four redacted keys", got)
 	}

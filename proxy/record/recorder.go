@@ -175,9 +175,9 @@ type lastSeries struct {
 	all series
 }
 
-// NewRepeated returns a Repeated for the requests of a route that are like r.
-func NewRepeated(route string, r *http.Request) *Repeated {
-	return &Repeated{members: appendHead(nil, slog.LevelInfo, route, HeadOf(r))}
+// NewRepeated returns a Repeated for the requests of a route that have a head.
+func NewRepeated(route string, head Head) *Repeated {
+	return &Repeated{members: appendHead(nil, slog.LevelInfo, route, head)}
 }
 
 func (r *Recorder) seriesOf(by ending, of *Repeated) series {

@@ -46,21 +46,8 @@ func (r *Recorder) Sample(fromProxy bool, parent string) Sampling {
 	return NotSampled
 }
 
+// samplingKey is the key of the decision in the context that the sampler gets.
 type samplingKey struct{}
-
-// WithSampling returns r with a decision for its record.
-func WithSampling(r *http.Request, decided Sampling) *http.Request {
-	if decided == Undecided {
-		return r
-	}
-	return r.WithContext(context.WithValue(r.Context(), samplingKey{}, decided))
-}
-
-// SamplingOf returns the decision in the context of a request or of its span.
-func SamplingOf(ctx context.Context) Sampling {
-	decided, _ := ctx.Value(samplingKey{}).(Sampling)
-	return decided
-}
 
 // Sampler returns the sampler of a process's spans. Spans of requests are sampled as a Recorder has decided, others by ratio,
 // and all spans like their parents.
@@ -71,7 +58,8 @@ func Sampler(ratio float64) sdktrace.Sampler {
 type sampler struct{ sdktrace.Sampler }
 
 func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
-	switch SamplingOf(p.ParentContext) {
+	decided, _ := p.ParentContext.Value(samplingKey{}).(Sampling)
+	switch decided {
 	case Sampled:
 		return sdktrace.AlwaysSample().ShouldSample(p)
 	case NotSampled:

@@ -44,7 +44,7 @@ func TestOnlyTrustedProxiesDecideWhatIsTraced(t *testing.T) {
 		request.Header.Set("Tracestate", "vendor=value")
 		rec := &record.Record{Route: "params", ID: [1]string{"id"}}
 		r.Begin(request, rec)
-		r.End(rec, &record.End{Head: record.HeadOf(request), Status: http.StatusOK}, nil)
+		r.End(rec, &record.End{Head: record.HeadOf(request, ""), Status: http.StatusOK}, nil)
 		got := spans.GetSpans()
 		expect.Equal(t, len(got), tt.spans, "%s: spans", name)
 		for _, s := range got {

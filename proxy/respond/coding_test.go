@@ -185,8 +185,4 @@ func TestHeadersFollowKindOfResponse(t *testing.T) {
 	if respond.SetHeight(h, 7, extra); h.Get("X-A") != "b" || h.Get("X-H") != "7" || h.Get("X-Block-Height") != "7" {
 		t.Errorf("headers after SetHeight = %v, want X-A: b and the height 7 in X-H and X-Block-Height", h)
 	}
-	r, ok := respond.Below(httptest.NewRequest(http.MethodGet, "/base", nil), "/base")
-	if !ok || r.URL.Path != "/" || respond.BaseOf(r) != "/base" || r.RequestURI != "/base" {
-		t.Errorf("Below = path %s, base %s, URI %s, %t; want /, /base, /base, true", r.URL.Path, respond.BaseOf(r), r.RequestURI, ok)
-	}
 }

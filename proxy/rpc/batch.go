@@ -5,18 +5,16 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // answerCalls answers a batch in which several calls have an id.
-func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
+func (d *Handler) answerCalls(r *web.Request, calls []jsonrpc.Call, hs blocks.Heights) error {
 	done, err := d.reader.Stack.HoldStream(int64(len(calls)-1) * callCost)
 	if err != nil {
 		return err
@@ -25,16 +23,16 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 	pending := make([]*pendingCall, len(calls))
 	for i, one := range calls {
 		if pending[i] = refuseWait(d.parse(one, hs)); pending[i] == nil {
-			return refuse(c, rec, jsonrpc.NoID, missingParams)
+			return refuse(r, jsonrpc.NoID, missingParams)
 		}
-		if err := pending[i].admit(c.Request, rec, c.Writer.Header()); err != nil {
+		if err := pending[i].admit(r); err != nil {
 			pending[i] = &pendingCall{member: memberOf(failure.Of(err))}
 		}
 	}
-	d.chargeCalls(c.Request, rec, pending)
-	held := d.reader.Stack.OpenResponse(c.Request)
+	d.chargeCalls(r, pending)
+	held := d.reader.Stack.OpenResponse(r.Request)
 	defer held.Release()
-	d.run(c.Request, rec, pending, held)
+	d.run(r, pending, held)
 	if err := held.Err(); err != nil { // the answers do not fit into the memory
 		return err
 	}
@@ -48,16 +46,16 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 		}
 		size += jsonrpc.AnswerSize(calls[i].ID, k.member) + 1
 	}
-	d.describe(c, rec, pending)
-	recordFailures(c.Writer.Header(), rec, pending...)
-	sendAnswers(c, size, calls, pending)
+	d.describe(r, pending)
+	recordFailures(r, pending...)
+	sendAnswers(r, size, calls, pending)
 	return nil
 }
 
 // sendAnswers sends the answers of the calls as a JSON list of size bytes. Long members are not copied.
-func sendAnswers(c *gin.Context, size int, calls []jsonrpc.Call, pending []*pendingCall) {
-	respond.SendHead(c.Writer, http.StatusOK, respond.JSON, size)
-	w, next := bufio.NewWriterSize(c.Writer, partSize), byte('[')
+func sendAnswers(r *web.Request, size int, calls []jsonrpc.Call, pending []*pendingCall) {
+	respond.SendHead(r.Writer, http.StatusOK, respond.JSON, size)
+	w, next := bufio.NewWriterSize(r.Writer, partSize), byte('[')
 	for i, k := range pending {
 		_, _ = w.Write(jsonrpc.Begin(append(w.AvailableBuffer(), next), calls[i].ID)) // writes fail only if the client has disconnected
 		_, _ = w.Write(k.member)
@@ -71,35 +69,35 @@ func sendAnswers(c *gin.Context, size int, calls []jsonrpc.Call, pending []*pend
 const partSize = 16 << 10 // bytes of a batch's response to write at once
 
 // chargeCalls charges the client for each call after the first, which the request itself was charged for.
-func (d *Handler) chargeCalls(from *http.Request, rec *record.Record, pending []*pendingCall) {
-	limiter, err := d.reader.Stack.Limiter(from, rec)
+func (d *Handler) chargeCalls(r *web.Request, pending []*pendingCall) {
+	limiter, err := d.reader.Stack.Limiter(r)
 	if err != nil {
 		return
 	}
 	for i := 1; i < len(pending); i++ {
-		if pending[i].call != nil && limiter.Spend(context.WithoutCancel(from.Context())) > 0 {
+		if pending[i].call != nil && limiter.Spend(context.WithoutCancel(r.Context())) > 0 {
 			pending[i] = &pendingCall{member: jsonrpc.Error(jsonrpc.ServerError, "too many requests; try again later")}
 		}
 	}
 }
 
 // describe sets the headers about the cache entries of a batch. The height is the lowest of all calls.
-func (d *Handler) describe(c *gin.Context, rec *record.Record, pending []*pendingCall) {
+func (d *Handler) describe(r *web.Request, pending []*pendingCall) {
 	var response *respond.Response
 	var tip node.Tip
 	for _, k := range pending {
 		if k.answer == nil {
 			continue
 		}
-		r := d.reader.Response(rec, k.query, k.answer)
-		if response == nil || response.NoHeight || !r.NoHeight && r.Entry.Height < response.Entry.Height {
-			response, tip = &r, k.answer.Tip
+		one := d.reader.Response(r, k.query, k.answer)
+		if response == nil || response.NoHeight || !one.NoHeight && one.Entry.Height < response.Entry.Height {
+			response, tip = &one, k.answer.Tip
 		}
 	}
 	if response != nil {
-		d.reader.KeepSession(c.Writer, c.Request, tip, response)
+		d.reader.KeepSession(r, tip, response)
 		response.Control = noStore
-		d.reader.Stack.SetHeaders(c.Writer.Header(), response)
+		d.reader.Stack.SetHeaders(r.ResponseHeader, response)
 	}
 }
 

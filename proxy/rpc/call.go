@@ -16,9 +16,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -118,15 +118,15 @@ func number(value json.RawMessage) int64 {
 }
 
 // answerAt answers a call at the tip chosen for the whole request.
-func (k *pendingCall) answerAt(ctx context.Context, from *http.Request, rec *record.Record, tip node.Tip) error {
+func (k *pendingCall) answerAt(ctx context.Context, from *web.Request, tip node.Tip) error {
 	if k.query.Kind.Class == blocks.Never {
-		return k.forward(ctx, rec)
+		return k.forward(ctx, from)
 	}
 	lookup := k.reader.Lookup
 	if k.fromState {
 		lookup = k.values.Lookup
 	}
-	a, err := lookup(ctx, from, rec, k.query, tip)
+	a, err := lookup(ctx, from, k.query, tip)
 	if err != nil {
 		return k.passError(err)
 	}
@@ -166,26 +166,26 @@ func (k *call) transaction() []byte {
 }
 
 // recordFailures sets Retry-After and records the failures of calls, whose response has the status 200.
-func recordFailures(h http.Header, rec *record.Record, all ...*pendingCall) {
+func recordFailures(r *web.Request, all ...*pendingCall) {
 	for _, one := range all {
 		if one.failure != nil {
 			f := failure.Of(one.failure)
-			f.SetAdvice(h)
-			rec.Err, rec.Failed = one.failure, rec.Failed || f.Status >= http.StatusInternalServerError
+			f.SetAdvice(r.ResponseHeader)
+			r.Record.Err, r.Record.Failed = one.failure, r.Record.Failed || f.Status >= http.StatusInternalServerError
 		}
 	}
 }
 
 // forward sends a call that is never cached to a node.
-func (k *pendingCall) forward(ctx context.Context, rec *record.Record) error {
-	client := rec.Client.Name()
+func (k *pendingCall) forward(ctx context.Context, from *web.Request) error {
+	client := from.Record.Client.Name()
 	if k.posts() {
 		if err := k.o.Posting.Acquire(ctx, client); err != nil {
 			return err
 		}
 	}
 	if waiters := k.waiters(); waiters != nil {
-		leave, err := waiters.Enter(&rec.Client, time.Second)
+		leave, err := waiters.Enter(&from.Record.Client, time.Second)
 		if err != nil {
 			return err
 		}

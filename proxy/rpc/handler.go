@@ -12,14 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
@@ -34,7 +32,7 @@ type Options struct {
 	Posting *blocks.Posting // shared with the other interfaces; nil creates one for this handler
 	// AwaitItem waits until the query of a feed finds its item, here a transaction. values has the values of the parameter
 	// "wait", which is the longest wait. If AwaitItem is nil, the parameter is ignored.
-	AwaitItem func(c *gin.Context, rec *record.Record, feed func() (web.Feed, error), access string, values []string) error
+	AwaitItem func(r *web.Request, feed func(*web.Request) (web.Feed, error), access string, values []string) error
 }
 
 // MaxBatch is the maximum number of calls in a batch. CosmJS sends 20, more than nodes accept.
@@ -50,8 +48,8 @@ type Handler struct {
 	kinds    map[blocks.Class]*blocks.Kind
 	values   *state.Values
 	slow     *limits.Places
-	engine   *gin.Engine
-	socket   web.Route
+	engine   *web.Engine
+	handler  http.Handler
 }
 
 // New returns a handler. No other interface may use the reader.
@@ -70,13 +68,8 @@ func New(o Options, r *blocks.Reader) *Handler {
 	}
 	d.values = state.New(o.State, r, d.kinds[blocks.Live], d.kinds[blocks.Found], state.RPC)
 	calls := web.Route{Name: "rpc", Keyed: r.Keyed(), Serve: d.serve, Render: Render}
-	d.engine = r.Stack.NewEngine(func(c *gin.Context) web.Route {
-		if c.FullPath() == socketPath {
-			return d.socket
-		}
-		return calls
-	}, nil)
-	d.engine.NoRoute(web.Handle) // the path names the method, and every HTTP method calls it
+	d.engine = r.Stack.NewEngine(func(*web.Request) web.Route { return calls }, nil) // the path names the method, and every HTTP method calls it
+	d.handler = d.engine.Handler()
 	return d
 }
 
@@ -86,32 +79,32 @@ const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader
 // ServeHTTP answers a request.
 func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !d.reader.Stack.ServeHealth(w, r) {
-		d.reader.Stack.Serve(d.engine, w, r)
+		d.handler.ServeHTTP(w, r)
 	}
 }
 
 // serve answers the calls of a request. A URI may have a body, too: a form.
-func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
+func (d *Handler) serve(r *web.Request) error {
 	var body []byte
-	name := strings.TrimPrefix(c.Request.URL.Path, "/")
-	if isKnown := name == "" || d.methods[name] != nil; isKnown && c.Request.ContentLength != 0 {
-		held := d.reader.Stack.HoldBody(&rec.Client)
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if isKnown := name == "" || d.methods[name] != nil; isKnown && r.ContentLength != 0 {
+		held := d.reader.Stack.HoldBody(&r.Record.Client)
 		defer held.Release()
 		var err error
-		if body, err = held.ReadRequest(c.Writer, c.Request, d.o.Posting.MaxBody); err != nil {
+		if body, err = held.ReadRequest(r.Writer, r.Request, d.o.Posting.MaxBody); err != nil {
 			return failure.OfBody(err)
 		}
 	}
 	switch {
 	case name != "":
 		if body != nil {
-			c.Request.Body = io.NopCloser(bytes.NewReader(body))
+			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		return d.serveURI(c, rec, name)
+		return d.serveURI(r, name)
 	case len(body) == 0:
-		return d.list(c)
+		return d.list(r)
 	default:
-		return d.servePost(c, rec, body)
+		return d.servePost(r, body)
 	}
 }
 
@@ -143,12 +136,12 @@ func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) *pendingCall {
 
 // admit applies the access rules to a call: to its method, and to the path of abci_query, which may be a gRPC
 // method, whose message may have another path.
-func (k *pendingCall) admit(from *http.Request, rec *record.Record, answer http.Header) error {
+func (k *pendingCall) admit(r *web.Request) error {
 	if k.call == nil {
 		return nil
 	}
 	stack := k.reader.Stack
-	if err := stack.AdmitOperation(from, rec, answer, k.m.name); err != nil || k.m.name != abciQuery {
+	if err := stack.AdmitOperation(r, k.m.name); err != nil || k.m.name != abciQuery {
 		return err
 	}
 	if k.isRaw() { // the node may find a denied path in the parameters
@@ -158,14 +151,14 @@ func (k *pendingCall) admit(from *http.Request, rec *record.Record, answer http.
 		return nil
 	}
 	path := unquoted(k.a.get(k.m, "path"))
-	if err := stack.AdmitOperation(from, rec, answer, state.Operation(path)); err != nil {
+	if err := stack.AdmitOperation(r, state.Operation(path)); err != nil {
 		return err
 	}
-	return state.AdmitInner(stack, from, rec, answer, path, k.message())
+	return state.AdmitInner(stack, r, path, k.message())
 }
 
 // Render renders the failure of a request: of its only call, or of the request as a whole.
-func Render(r *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+func Render(r *web.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	id := jsonrpc.NoID
 	if of := new(callError); errors.As(f, &of) {
@@ -181,7 +174,7 @@ const maxUnread = 4 << 10
 
 // idInBody returns the id of the only call in the body of a request that was refused before its body was read; nil for none. The
 // body of a client that waits for "100 Continue" is not read.
-func idInBody(r *http.Request) json.RawMessage {
+func idInBody(r *web.Request) json.RawMessage {
 	if r.URL.Path != "/" || r.ContentLength <= 0 || r.ContentLength > maxUnread || r.Header["Expect"] != nil {
 		return nil
 	}
@@ -217,7 +210,7 @@ func memberOf(f *failure.Failure) []byte {
 
 // list answers a request without a method with the node's page of methods and parameters, including those of
 // sockets.
-func (d *Handler) list(c *gin.Context) error {
+func (d *Handler) list(r *web.Request) error {
 	targets := []string{"subscribe?query=_", "unsubscribe?query=_", "unsubscribe_all?"}
 	for name, m := range d.methods {
 		if rule := d.reader.Stack.Admission.Limits.Load().Rule(name); rule != nil && rule.Deny {
@@ -231,13 +224,13 @@ func (d *Handler) list(c *gin.Context) error {
 	}
 	slices.Sort(targets) // by name; a digit is below the question mark, so foo2 comes before foo
 	base := "/"
-	if web.IsHost(c.Request.Host) {
-		base = "//" + c.Request.Host + "/"
+	if web.IsHost(r.Host) {
+		base = "//" + r.Host + "/"
 	}
 	page := []byte("<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>")
 	for _, target := range targets {
 		page = fmt.Appendf(page, `<a href="%s%s">%[1]s%[2]s</a></br>`, base, target)
 	}
-	respond.Send(c.Writer, c.Request, http.StatusOK, "text/html", append(page, "</body></html>"...))
+	r.Send(http.StatusOK, "text/html", append(page, "</body></html>"...))
 	return nil
 }

@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) error {
+func (d *Handler) servePost(r *web.Request, body []byte) error {
 	var run []jsonrpc.Call
 	calls := 0
 	err := jsonrpc.Each(body, func(one jsonrpc.Call) (more bool) {
@@ -26,30 +23,30 @@ func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) err
 	})
 	switch {
 	case err != nil:
-		return refuse(c, rec, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error()))
+		return refuse(r, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error()))
 	case calls > MaxBatch:
-		return refuse(c, rec, nil, jsonrpc.Error(jsonrpc.InvalidRequest, fmt.Sprintf("the batch has more than %d calls", MaxBatch)))
+		return refuse(r, nil, jsonrpc.Error(jsonrpc.InvalidRequest, fmt.Sprintf("the batch has more than %d calls", MaxBatch)))
 	case len(run) == 0:
-		c.Writer.Header().Set("Content-Length", "0")
-		c.Writer.WriteHeader(http.StatusOK)
+		r.ResponseHeader.Set("Content-Length", "0")
+		r.Writer.WriteHeader(http.StatusOK)
 		return nil
 	}
-	hs, err := blocks.HeightRules{}.Read(c.Request)
+	hs, err := blocks.HeightRules{}.Read(r)
 	if err != nil {
 		return failed(run[0], err)
 	}
 	if len(run) > 1 {
-		rec.Route = "rpc batch"
-		return d.answerCalls(c, rec, run, hs)
+		r.Record.Route = "rpc batch"
+		return d.answerCalls(r, run, hs)
 	}
-	rec.Route = d.routeOf(run[0].Method)
-	return d.answerCall(c, rec, body, run[0], hs)
+	r.Record.Route = d.routeOf(run[0].Method)
+	return d.answerCall(r, body, run[0], hs)
 }
 
 // refuse answers an invalid body as the node does: with a 500, which counts as the client's error.
-func refuse(c *gin.Context, rec *record.Record, id json.RawMessage, member []byte) error {
-	rec.Blameless = true
-	respond.Send(c.Writer, c.Request, http.StatusInternalServerError, respond.JSON, jsonrpc.AppendAnswer(nil, id, member))
+func refuse(r *web.Request, id json.RawMessage, member []byte) error {
+	r.Record.Blameless = true
+	r.Send(http.StatusInternalServerError, respond.JSON, jsonrpc.AppendAnswer(nil, id, member))
 	return nil
 }
 
@@ -61,29 +58,29 @@ func (d *Handler) routeOf(method string) string {
 }
 
 // answerCall answers a request in which only one call has an id. The answer is an object even if the request is a batch.
-func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, call jsonrpc.Call, hs blocks.Heights) error {
+func (d *Handler) answerCall(r *web.Request, body []byte, call jsonrpc.Call, hs blocks.Heights) error {
 	k := d.parse(call, hs)
 	switch {
 	case k == nil:
-		return refuse(c, rec, jsonrpc.NoID, missingParams)
+		return refuse(r, jsonrpc.NoID, missingParams)
 	case k.call == nil:
-		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, k.member))
+		r.Send(http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, k.member))
 		return nil
 	}
-	err := k.answerOnly(c, rec)
+	err := k.answerOnly(r)
 	if err == nil {
 		status, id := headOf(k.member, call.ID)
 		if status == http.StatusOK {
-			k.remember(rec, body)
+			k.remember(&r.Record, body)
 		}
-		err = k.send(c, rec, id, status, "")
+		err = k.send(r, id, status, "")
 	}
 	if err == nil {
 		return nil
 	}
 	f := failed(call, err)
 	if f.Status == http.StatusForbidden { // as for an unknown method
-		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f)))
+		r.Send(http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f)))
 		return nil
 	}
 	return f
@@ -117,41 +114,41 @@ func headOf(member []byte, id json.RawMessage) (int, json.RawMessage) {
 }
 
 // answerOnly answers the only call of a request, if the client may make it.
-func (k *pendingCall) answerOnly(c *gin.Context, rec *record.Record) error {
-	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
+func (k *pendingCall) answerOnly(r *web.Request) error {
+	if err := k.admit(r); err != nil {
 		return err
 	}
-	if err := k.await(c, rec); err != nil {
+	if err := k.await(r); err != nil {
 		return err
 	}
-	k.run(c.Request, rec, []*pendingCall{k}, nil)
-	recordFailures(c.Writer.Header(), rec, k)
+	k.run(r, []*pendingCall{k}, nil)
+	recordFailures(r, k)
 	return k.err
 }
 
 // send sends the answer of the only call of a request. Caches may store it if it has a tag.
-func (k *pendingCall) send(c *gin.Context, rec *record.Record, id json.RawMessage, status int, tag string) error {
+func (k *pendingCall) send(r *web.Request, id json.RawMessage, status int, tag string) error {
 	size := jsonrpc.AnswerSize(id, k.member)
-	release, err := k.reader.Stack.HoldResponse(c.Request, size)
+	release, err := k.reader.Stack.HoldResponse(r.Request, size)
 	if err != nil {
 		return err
 	}
 	defer release()
 	if k.status != 0 { // of a URI that only the node can read
-		respond.Send(c.Writer, c.Request, k.status, k.typ, k.member)
+		r.Send(k.status, k.typ, k.member)
 		return nil
 	}
 	answer := jsonrpc.AppendAnswer(make([]byte, 0, size), id, k.member)
 	if k.answer == nil {
-		respond.Send(c.Writer, c.Request, status, respond.JSON, answer)
+		r.Send(status, respond.JSON, answer)
 		return nil
 	}
-	res := k.reader.Response(rec, k.query, k.answer)
-	k.reader.KeepSession(c.Writer, c.Request, k.answer.Tip, &res)
+	res := k.reader.Response(r, k.query, k.answer)
+	k.reader.KeepSession(r, k.answer.Tip, &res)
 	if res.Body, res.Status, res.Tag = answer, status, tag; tag == "" || status != http.StatusOK || res.PastExpires() {
 		res.Control = noStore
 	}
-	k.reader.Stack.Respond(c.Writer, c.Request, &res)
+	k.reader.Stack.Respond(r, &res)
 	return nil
 }
 

@@ -2,14 +2,13 @@ package rpc
 
 import (
 	"cmp"
-	"net/http"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -18,7 +17,7 @@ const callCost = 1 << 10
 
 // run answers calls at one tip: concurrently, except for exclusive ones. held has the memory of the answers; nil means that
 // the caller counts it.
-func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pendingCall, held *conn.HeldResponse) {
+func (d *Handler) run(from *web.Request, pending []*pendingCall, held *conn.HeldResponse) {
 	workers := min(len(pending), socket.MaxConcurrent)
 	release, err := d.reader.Stack.HoldStream(int64(workers-1) * socket.GoroutineCost)
 	if err != nil {
@@ -26,13 +25,13 @@ func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pending
 	} else {
 		defer release()
 	}
-	ctx := d.reader.Deadline(from, rec)
+	ctx := d.reader.Deadline(from)
 	defer ctx.Release()
 	first := makeQueries(pending)
 	if first == nil {
 		return
 	}
-	tip, err := d.reader.AwaitBlock(ctx, from, rec, first)
+	tip, err := d.reader.AwaitBlock(ctx, from, first)
 	first.With = nil // the cache may keep first to read it ahead
 	answer := func(i int) {
 		k := pending[i]
@@ -40,7 +39,7 @@ func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pending
 			return
 		}
 		if k.err = cmp.Or(err, held.Err()); k.err == nil {
-			k.err = upstream.Guard(d.reader.Stack.Logger(), "RPC call", func() error { return k.answerAt(ctx, from, rec, tip) })
+			k.err = upstream.Guard(d.reader.Stack.Logger(), "RPC call", func() error { return k.answerAt(ctx, from, tip) })
 		}
 		if held.Take(len(k.member)) != nil {
 			k.member, k.answer = nil, nil
@@ -54,7 +53,7 @@ func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pending
 		runConcurrently(begin, end, workers, answer)
 		begin = end
 	}
-	rec.Blameless = rec.Blameless || pending[len(pending)-1].blameless
+	from.Record.Blameless = from.Record.Blameless || pending[len(pending)-1].blameless
 }
 
 func (k *pendingCall) isExclusive() bool { return k.call != nil && k.m.isExclusive() }

@@ -6,11 +6,8 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -23,26 +20,26 @@ const socketPath = "/websocket"
 func (d *Handler) NewSocket(o socket.Options) *socket.Handler {
 	o.Methods, o.Stack, o.Keyed = d, d.reader.Stack, d.reader.Keyed()
 	h := socket.New(o)
-	d.socket = web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(c *gin.Context, _ *record.Record) error {
-		h.ServeHTTP(c.Writer, c.Request)
+	route := web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(r *web.Request) error {
+		h.ServeHTTP(r.Writer, r.Request)
 		return nil
 	}}
-	d.engine.Any(socketPath, web.Handle)
+	d.engine.Handle(socketPath, func(*web.Request) web.Route { return route })
 	return h
 }
 
 // Call counts, limits and answers a call that arrived over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
 	k := cmp.Or(refuseWait(d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})), &pendingCall{})
-	serve := func(rec *record.Record) (int, error) {
+	serve := func(r *web.Request) (int, error) {
 		a.Height = 0 // of an earlier answer
-		if d.run(from, rec, []*pendingCall{k}, nil); k.answer != nil {
-			d.reader.Show(rec, k.answer)
+		if d.run(r, []*pendingCall{k}, nil); k.answer != nil {
+			d.reader.Show(&r.Record, k.answer)
 			if k.query.Pinned == 0 && !k.query.Kind.Class.Fixed() {
 				a.Height = k.answer.Entry.Height
 			}
 		}
-		recordFailures(http.Header{}, rec, k)
+		recordFailures(r, k)
 		a.Member = k.member
 		return len(a.Member), k.err
 	}
@@ -56,23 +53,23 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 		}
 		return a
 	}
-	return end(d.exchange(from, d.routeOf(name), func(rec *record.Record) (int, error) {
-		if err := k.admit(from, rec, http.Header{}); err != nil {
+	return end(d.exchange(from, d.routeOf(name), func(r *web.Request) (int, error) {
+		if err := k.admit(r); err != nil {
 			return 0, err
 		}
-		a.Again = func() socket.Answer { return end(d.reader.Stack.Repeat(rec, serve)) }
-		return serve(rec)
+		a.Again = func() socket.Answer { return end(d.reader.Stack.Repeat(r, serve)) }
+		return serve(r)
 	}))
 }
 
 // exchange counts, limits and logs a call that arrived over a socket. It checks the key that the socket was opened
 // with.
-func (d *Handler) exchange(from *http.Request, route string, serve func(rec *record.Record) (size int, err error)) error {
-	return d.reader.Stack.Exchange(from, route, func(rec *record.Record) (int, error) {
-		if err := d.reader.AdmitCall(from, http.Header{}, rec); err != nil {
+func (d *Handler) exchange(from *http.Request, route string, serve func(*web.Request) (size int, err error)) error {
+	return d.reader.Stack.Exchange(from, route, func(r *web.Request) (int, error) {
+		if err := d.reader.AdmitCall(r); err != nil {
 			return 0, err
 		}
-		return serve(rec)
+		return serve(r)
 	})
 }
 
@@ -83,9 +80,9 @@ func (d *Handler) Subscription(from *http.Request, method string, do func() (siz
 	if method == "" {
 		route = web.NoRoute
 	}
-	err := d.exchange(from, route, func(rec *record.Record) (int, error) {
+	err := d.exchange(from, route, func(r *web.Request) (int, error) {
 		if method != "" {
-			if err := d.reader.Stack.AdmitOperation(from, rec, http.Header{}, method); err != nil {
+			if err := d.reader.Stack.AdmitOperation(r, method); err != nil {
 				return 0, err
 			}
 		}

@@ -9,12 +9,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -60,7 +58,7 @@ func (k kind) json(value string) (json.RawMessage, bool) {
 var bareInteger = regexp.MustCompile(`^-?[0-9]+$`)
 
 // formOf returns the parameters of a URI. As for nodes, those of the query come before those of a form in the body.
-func formOf(r *http.Request) url.Values {
+func formOf(r *web.Request) url.Values {
 	_ = r.FormValue("") // parses the body
 	given := r.URL.Query()
 	for name, values := range r.PostForm {
@@ -71,34 +69,34 @@ func formOf(r *http.Request) url.Values {
 	return given
 }
 
-func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) error {
+func (d *Handler) serveURI(r *web.Request, name string) error {
 	m := d.methods[name]
 	switch {
 	case m == nil && HasMethod(name, nil): // over a WebSocket
-		respond.Send(c.Writer, c.Request, http.StatusNotFound, respond.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.MethodNotFound))
+		r.Send(http.StatusNotFound, respond.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.MethodNotFound))
 		return nil
 	case m == nil:
 		d.logRefusal(name)
-		respond.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
+		r.Send(http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 		return nil
 	}
-	rec.Route = d.routeOf(name)
-	hs, err := blocks.HeightRules{}.Read(c.Request)
+	r.Record.Route = d.routeOf(name)
+	hs, err := blocks.HeightRules{}.Read(r)
 	if err != nil {
 		return err
 	}
-	k := d.parseURI(m, c.Request, hs)
-	if err := k.answerOnly(c, rec); err != nil {
+	k := d.parseURI(m, r, hs)
+	if err := k.answerOnly(r); err != nil {
 		return err
 	}
 	status := http.StatusOK
 	if jsonrpc.IsError(k.member) { // as at the node
 		status = http.StatusInternalServerError
 	}
-	return k.send(c, rec, jsonrpc.NoID, status, k.tag)
+	return k.send(r, jsonrpc.NoID, status, k.tag)
 }
 
-func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendingCall {
+func (d *Handler) parseURI(m *method, r *web.Request, hs blocks.Heights) *pendingCall {
 	k := &pendingCall{call: &call{Handler: d, m: m, heights: hs}}
 	if m.cost == node.Unknown {
 		k.target = "/" + m.name + "?" + strings.ReplaceAll(r.URL.RawQuery, " ", "%20") // HTTP/2 permits spaces

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/gin-gonic/gin"
-
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -43,13 +40,13 @@ func refuseWait(k *pendingCall) *pendingCall {
 }
 
 // await waits until a node finds the transaction of a call that has waitParameter.
-func (k *pendingCall) await(c *gin.Context, rec *record.Record) error {
+func (k *pendingCall) await(r *web.Request) error {
 	if k.wait == nil || k.o.AwaitItem == nil || k.isRaw() { // the node explains why it cannot read the parameters
 		return nil
 	}
 	for i, value := range k.wait { // texts in a URI may be quoted
 		k.wait[i] = strings.Trim(value, `"`)
 	}
-	feed := func() (web.Feed, error) { return k.reader.Feed(c.Request, k.makeQuery()) }
-	return k.o.AwaitItem(c, rec, feed, k.m.name, k.wait)
+	feed := func(r *web.Request) (web.Feed, error) { return k.reader.Feed(r, k.makeQuery()) }
+	return k.o.AwaitItem(r, feed, k.m.name, k.wait)
 }

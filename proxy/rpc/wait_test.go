@@ -7,10 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -21,12 +18,12 @@ func TestCallOfATransactionWaitsForIt(t *testing.T) {
 	n := newRecordedNode(t)
 	n.setAnswer(`tx{"hash":"`+hash+`"}`, `"result":{"hash":"`+hash+`"}`)
 	var waits []string
-	server, _ := newHandler(t, n, rpc.Options{AwaitItem: func(_ *gin.Context, _ *record.Record, feed func() (web.Feed, error), access string, values []string) error {
+	server, _ := newHandler(t, n, rpc.Options{AwaitItem: func(r *web.Request, feed func(*web.Request) (web.Feed, error), access string, values []string) error {
 		waits = append(waits, append([]string{access}, values...)...)
 		if values[0] == "1h" {
 			return failure.BadInput("too long")
 		}
-		_, err := feed()
+		_, err := feed(r)
 		return err
 	}})
 	for call, tt := range map[string]struct {

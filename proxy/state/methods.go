@@ -1,7 +1,6 @@
 package state
 
 import (
-	"net/http"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -9,7 +8,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/protofield"
@@ -142,7 +140,7 @@ func Operation(path string) string {
 const ABCIQuery = "/cosmos.base.tendermint.v1beta1.Service/ABCIQuery"
 
 // AdmitInner calls [AdmitKey] with the path in a message of ABCIQuery. It admits all other methods.
-func AdmitInner(s *web.Stack, r *http.Request, rec *record.Record, answer http.Header, name string, message []byte) error {
+func AdmitInner(s *web.Stack, r *web.Request, name string, message []byte) error {
 	if name != ABCIQuery {
 		return nil
 	}
@@ -152,16 +150,16 @@ func AdmitInner(s *web.Stack, r *http.Request, rec *record.Record, answer http.H
 			path = string(f.Bytes())
 		}
 	}
-	return AdmitKey(s, r, rec, answer, path)
+	return AdmitKey(s, r, path)
 }
 
 // AdmitKey applies the access rules to a path of ABCIQuery. The path must read one key of a store, as clients do for proofs.
 // AdmitKey refuses all other paths, because simulations and scans have limits that only abci_query applies.
-func AdmitKey(s *web.Stack, r *http.Request, rec *record.Record, answer http.Header, path string) error {
+func AdmitKey(s *web.Stack, r *web.Request, path string) error {
 	if !isStoreKey(path) {
 		return failure.BadInput("path %q is not store/NAME/key; call abci_query of the RPC for other paths", web.Short(path))
 	}
-	return s.AdmitOperation(r, rec, answer, Operation(path))
+	return s.AdmitOperation(r, Operation(path))
 }
 
 // isStoreKey reports whether a path of abci_query reads one key of a store.

@@ -4,14 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -58,15 +57,15 @@ func (v *Values) Height(q *blocks.Read, a *blocks.Result) int64 {
 }
 
 // Lookup reads through the cache at a tip. If the entry is the other transport's error, it reads again, by a key of this API.
-func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Read, tip node.Tip) (blocks.Result, error) {
+func (v *Values) Lookup(ctx context.Context, from *web.Request, q *blocks.Read, tip node.Tip) (blocks.Result, error) {
 	if e := v.reader.Peek(q, tip); e == nil || v.CanServe(e) {
-		if a, err := v.reader.Lookup(ctx, from, rec, q, tip); err != nil || v.CanServe(a.Entry) {
+		if a, err := v.reader.Lookup(ctx, from, q, tip); err != nil || v.CanServe(a.Entry) {
 			return a, err
 		}
 	}
 	own := *q
 	own.Key, own.Source = ownKeys[v.transport]+strings.TrimPrefix(q.Key, keyPrefix), verbatim{v}
-	return v.reader.Lookup(ctx, from, rec, &own, tip)
+	return v.reader.Lookup(ctx, from, &own, tip)
 }
 
 // longest is the length of the longest message that a key contains. For longer ones it has a digest.

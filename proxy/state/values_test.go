@@ -18,7 +18,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -64,9 +63,9 @@ func values(t *testing.T, n *nodes, o state.Options, by state.Transport) (v *sta
 	kind, found := reader.Add(&blocks.Kind{Name: "state", Class: blocks.Live}), reader.Add(&blocks.Kind{Name: "found", Class: blocks.Found})
 	v = state.New(o, reader, kind, found, by)
 	return v, func() (blocks.Result, error) {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		q := v.Read(state.Request{Method: method, Message: []byte{0x0a, 0xff}}, blocks.Heights{})
-		return v.Lookup(t.Context(), r, &record.Record{}, q, n.Tip())
+		return v.Lookup(t.Context(), r, q, n.Tip())
 	}
 }
 
@@ -226,8 +225,8 @@ func TestLongRequestsAreNotReadAhead(t *testing.T) {
 			c.ReadAhead(t.Context(), ahead.Block{Height: height})
 			for range ahead.Often {
 				tip := node.Tip{Known: true, Height: height, Interval: 2 * time.Second, Since: time.Now()}
-				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-				expect.Value(v.Lookup(t.Context(), r, &record.Record{}, q, tip))(t)
+				r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+				expect.Value(v.Lookup(t.Context(), r, q, tip))(t)
 			}
 		}
 		expect.Equal(t, c.Inspect(t.Context(), cache.Query{Key: q.Key}, nil).Ahead, want, "whether a message of %d bytes is read ahead", size)
@@ -252,8 +251,8 @@ func TestMemoryIsReservedWhileALongRequestIsRead(t *testing.T) {
 	v := state.New(state.Options{GRPC: true}, reader, kind, kind, state.GRPC)
 	lookup := func(message []byte) error {
 		q := v.Read(state.Request{Method: method, Message: message}, blocks.Heights{})
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		_, err := v.Lookup(t.Context(), r, &record.Record{}, q, n.Tip())
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		_, err := v.Lookup(t.Context(), r, q, n.Tip())
 		return err
 	}
 	expect.NoError(t, lookup(make([]byte, size)))
@@ -276,12 +275,13 @@ func TestLongestRequestIsReadWithinTheShareOfItsClient(t *testing.T) {
 	kind := reader.Add(&blocks.Kind{Name: "state", Class: blocks.Live})
 	v := state.New(state.Options{GRPC: true}, reader, kind, kind, state.GRPC)
 	lookup := func(message []byte) error {
-		rec := &record.Record{Client: limits.Client{Address: netip.MustParseAddr("192.0.2.1")}}
-		held := stack.HoldBody(&rec.Client)
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		r.Record.Client = limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
+		held := stack.HoldBody(&r.Record.Client)
 		defer held.Release()
 		expect.NoError(t, held.Take(len(message)))
 		q := v.Read(state.Request{Method: method, Message: message}, blocks.Heights{})
-		_, err := v.Lookup(t.Context(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), rec, q, n.Tip())
+		_, err := v.Lookup(t.Context(), r, q, n.Tip())
 		return err
 	}
 	expect.NoError(t, lookup(make([]byte, conn.LargestBody)))

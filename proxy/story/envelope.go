@@ -10,7 +10,7 @@ import (
 )
 
 // RenderFailure renders a failure in the form of the chain API.
-func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+func RenderFailure(_ *web.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	msg := &struct{}{}
 	if f.NullMsg {
@@ -24,7 +24,7 @@ func MissRenderer(s Shape) web.Renderer {
 	if s != Node {
 		return RenderFailure
 	}
-	return func(r *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+	return func(r *web.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		if f.Status != http.StatusNotFound {
 			return RenderFailure(r, h, f)
 		}

@@ -43,8 +43,8 @@ type Options struct {
 
 	Rows []dialect.Row // the operator's rows, which come before the built-in ones
 
-	RefuseUnknown bool                                 // do not pass paths without a row to the nodes
-	NoSuchPath    func(*http.Request) *failure.Failure // the failure for a path that neither a row nor a node has; required unless RefuseUnknown
+	RefuseUnknown bool                                // do not pass paths without a row to the nodes
+	NoSuchPath    func(*web.Request) *failure.Failure // the failure for a path that neither a row nor a node has; required unless RefuseUnknown
 
 	Shape         Shape         // default Documented
 	Auth          bool          // requests need an API key
@@ -105,7 +105,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 }
 
 // Route returns the route of a request; false if no row matches its path and unknown paths are refused.
-func (h *Handler) Route(r *http.Request) (web.Route, bool) {
+func (h *Handler) Route(r *web.Request) (web.Route, bool) {
 	rt, ok := h.Table.Route(r)
 	if !ok && h.unknown != nil {
 		return h.unknown.Mounted, true

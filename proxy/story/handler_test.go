@@ -4,10 +4,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -73,7 +76,7 @@ func TestNodeRequestsHaveTheFormOfTheShape(t *testing.T) {
 		{info + "3" + strings.Repeat("f", 64), refused, same},
 	} {
 		for i, want := range [...]string{tt.documented, tt.asNode} {
-			h, request := shapes[i], httptest.NewRequest(http.MethodGet, tt.target, nil)
+			h, request := shapes[i], newRequest(t, tt.target)
 			q, err := h.Table.Endpoint(request).Parse(request)
 			var got string
 			if err == nil {
@@ -90,6 +93,25 @@ func TestNodeRequestsHaveTheFormOfTheShape(t *testing.T) {
 	}
 }
 
+func TestDocumentedPathsAreRoutesUnlessAnOperatorsRowMeetsThem(t *testing.T) {
+	of := func(rows ...dialect.Row) (patterns []string) {
+		for _, rt := range newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Rows: rows}).Routes() {
+			patterns = append(patterns, rt.Pattern)
+		}
+		return patterns
+	}
+	all := of()
+	for _, row := range Rows(nil) {
+		if row.Pattern != "" && !slices.Contains(all, row.Pattern) {
+			t.Errorf("routes without %s, want all documented paths", row.Pattern)
+		}
+	}
+	with := of(dialect.Row{Name: "own", Pattern: "/staking/{list}", Class: blocks.Live})
+	if !slices.Contains(with, "/staking/{list}") || slices.Contains(with, "/staking/pool") || !slices.Contains(with, "/bank/params") {
+		t.Errorf("routes = %v, want the operator's row in place of /staking/pool, and /bank/params", with)
+	}
+}
+
 func TestHeightRulesDependOnTheShape(t *testing.T) {
 	for _, tt := range []struct {
 		pinned, least, evm string
@@ -102,7 +124,7 @@ func TestHeightRulesDependOnTheShape(t *testing.T) {
 		{"", "", "x", false, false},
 	} {
 		for shape, want := range map[Shape]bool{Documented: tt.documented, Node: tt.asNode} {
-			h, r := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: shape}), httptest.NewRequest(http.MethodGet, somePath, nil)
+			h, r := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: shape}), newRequest(t, somePath)
 			for name, value := range map[string]string{"X-Block-Height": tt.pinned, "X-Min-Block-Height": tt.least, "X-Min-Evm-Block": tt.evm} {
 				if value != "" {
 					r.Header.Set(name, value)
@@ -113,4 +135,8 @@ func TestHeightRulesDependOnTheShape(t *testing.T) {
 			}
 		}
 	}
+}
+
+func newRequest(t *testing.T, target string) *web.Request {
+	return web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
 }

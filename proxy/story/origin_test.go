@@ -2,8 +2,6 @@ package story
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,7 +32,7 @@ func (n *answerNodes) Fetch(context.Context, node.Request) (*node.Answer, error)
 func (n *answerNodes) read(t *testing.T, h *Handler, path string, before *cache.Entry, a node.Answer) *cache.Entry {
 	t.Helper()
 	n.Answer = a
-	request := httptest.NewRequest(http.MethodGet, path, nil)
+	request := newRequest(t, path)
 	q := expect.Value(h.Table.Endpoint(request).Parse(request))(t)
 	ask := q.Ask
 	ask.Unpinned = true

@@ -3,8 +3,6 @@ package story
 import (
 	"encoding/base64"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -48,7 +46,7 @@ func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
 			h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
 			parse := func(query string) *blocks.Read {
 				t.Helper()
-				request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: tt.path, RawQuery: query}}
+				request := newRequest(t, tt.path+"?"+query)
 				return expect.Value(h.Table.Endpoint(request).Parse(request))(t)
 			}
 			read := func(height int64, before *cache.Entry) *cache.Entry {
@@ -105,7 +103,7 @@ func TestRowOfOperatorKeepsShapeAndPageKeysOfBuiltInRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tt.row.Name = "own"
 			h := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Rows: []dialect.Row{tt.row}})
-			request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: somePath}}
+			request := newRequest(t, somePath)
 			q := expect.Value(h.Table.Endpoint(request).Parse(request))(t)
 			e := expect.Value(q.Source.Entry(q, &node.Answer{Status: 200, NodeStatus: 200, Height: 100, Type: "application/json", Body: []byte(body)}, nil))(t)
 			if string(e.Body) != tt.want {
@@ -118,7 +116,7 @@ func TestRowOfOperatorKeepsShapeAndPageKeysOfBuiltInRow(t *testing.T) {
 	}})
 	address := "/staking/validators/0x" + strings.Repeat("ab", 20) + "/delegations"
 	walk = walkKey{blocks.Snapshot{Height: 100}, strings.Repeat("a", 20)}.text(someChain, address)
-	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: address, RawQuery: "pagination.key=" + walk}}
+	request := newRequest(t, address+"?pagination.key="+walk)
 	if q := expect.Value(h.Table.Endpoint(request).Parse(request))(t); q.Walk.Height != 100 || q.Ask.Query != "pagination.key="+strings.Repeat("a", 20) {
 		t.Errorf("query = %q at block %d, want the raw key at block 100", q.Ask.Query, q.Walk.Height)
 	}

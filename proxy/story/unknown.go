@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/maypok86/otter/v2"
 
 	"github.com/tipcache/tipcache/cache"
@@ -18,7 +17,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -57,8 +55,8 @@ func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
 }
 
 // planAfter returns a function that returns the plan of a request which may be passed to a node.
-func (u *unknown) planAfter(plan func(*http.Request) (web.Plan, error)) func(*http.Request) (web.Plan, error) {
-	return func(r *http.Request) (p web.Plan, err error) {
+func (u *unknown) planAfter(plan func(*web.Request) (web.Plan, error)) func(*web.Request) (web.Plan, error) {
+	return func(r *web.Request) (p web.Plan, err error) {
 		if _, err = u.read(r); err == nil {
 			p, err = plan(r)
 			p.NoLane = "this server does not know the path"
@@ -68,7 +66,7 @@ func (u *unknown) planAfter(plan func(*http.Request) (web.Plan, error)) func(*ht
 }
 
 // read parses a request. It fails if the request may not be passed to a node, or if the nodes do not have its path.
-func (u *unknown) read(r *http.Request) (*blocks.Read, error) {
+func (u *unknown) read(r *web.Request) (*blocks.Read, error) {
 	if part := ambiguous(r); part != "" {
 		f := u.o.NoSuchPath(r)
 		f.Public += "; a path with " + part + " is not passed to the node"
@@ -87,33 +85,33 @@ func (u *unknown) read(r *http.Request) (*blocks.Read, error) {
 	return q, nil
 }
 
-func (u *unknown) serve(c *gin.Context, rec *record.Record) error {
-	rec.KeepOutOfLane()
-	q, err := u.read(c.Request)
+func (u *unknown) serve(r *web.Request) error {
+	r.Record.KeepOutOfLane()
+	q, err := u.read(r)
 	if err != nil {
 		return err
 	}
-	leave, err := u.waiters.Enter(&rec.Client, time.Second)
+	leave, err := u.waiters.Enter(&r.Record.Client, time.Second)
 	if err != nil {
 		return failure.OfUnknown(err)
 	}
 	defer leave()
-	answer := u.Reply
+	answer := u.Serve
 	if q.Pinned > 0 {
 		answer = u.Pass
 	}
-	switch err := answer(c, rec, q); {
+	switch err := answer(r, q); {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNoPath):
-		return u.o.NoSuchPath(c.Request)
+		return u.o.NoSuchPath(r)
 	default:
 		return failure.OfUnknown(err)
 	}
 }
 
 // ambiguous returns the part of a request's path that servers read in several ways, "" for none.
-func ambiguous(r *http.Request) string {
+func ambiguous(r *web.Request) string {
 	raw, _, _ := strings.Cut(cmp.Or(r.RequestURI, r.URL.EscapedPath()), "?")
 	raw = strings.ToLower(raw)
 	for _, part := range []string{"//", "%2f", "%5c"} {

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -43,12 +41,11 @@ func TestUnknownPathsArePassedToTheNode(t *testing.T) {
 		defer c.Close()
 		nodes, stack := &pathNodes{}, web.New(web.Options{}, c)
 		r := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, stack, c))(t)
-		noSuch := func(*http.Request) *failure.Failure {
+		noSuch := func(*web.Request) *failure.Failure {
 			return &failure.Failure{Status: http.StatusNotFound, Public: "no such path"}
 		}
 		h := expect.Value(New(Options{Nodes: nodes, NoSuchPath: noSuch}, r))(t)
-		engine := stack.NewEngine(func(c *gin.Context) web.Route { rt, _ := h.Route(c.Request); return rt }, nil)
-		engine.NoRoute(web.Handle)
+		handler := stack.NewEngine(func(r *web.Request) web.Route { rt, _ := h.Route(r); return rt }, nil).Handler()
 		for _, tt := range []struct {
 			path   string
 			status int
@@ -70,12 +67,12 @@ func TestUnknownPathsArePassedToTheNode(t *testing.T) {
 			{"/absent2", 404, 4, `"no such path"`},
 		} {
 			w := httptest.NewRecorder()
-			engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil))
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil))
 			if w.Code != tt.status || len(nodes.targets) != tt.reads || !strings.Contains(w.Body.String(), tt.body) {
 				t.Errorf("%.40s: response = %d %s after %d reads, want %d with %q after %d", tt.path, w.Code, w.Body, len(nodes.targets), tt.status, tt.body, tt.reads)
 			}
-			rt, _ := h.Route(httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil))
-			plan, err := rt.Plan(httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil))
+			rt, _ := h.Route(newRequest(t, tt.path))
+			plan, err := rt.Plan(newRequest(t, tt.path))
 			if (err == nil) != (tt.status == 200) || err != nil && failure.Of(err).Status != tt.status || err == nil && plan.NoLane != "this server does not know the path" {
 				t.Errorf("%.40s: plan = %+v, %v; want status %d and a request outside the lane", tt.path, plan, err, tt.status)
 			}
@@ -83,22 +80,22 @@ func TestUnknownPathsArePassedToTheNode(t *testing.T) {
 				t.Errorf("%.40s: header = %v, want no X-Block-Height, and Vary without Accept", tt.path, w.Header())
 			}
 		}
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/other?b=1&a=2", nil)
+		request := newRequest(t, "/other?b=1&a=2")
 		request.Header.Set("X-Block-Height", "7")
 		for range 2 { // is not cached
 			w := httptest.NewRecorder()
-			if engine.ServeHTTP(w, request); w.Code != 200 || w.Header().Get("Cache-Status") != "tipcache; fwd=bypass" || w.Header().Get("X-Block-Height") != "" {
+			if handler.ServeHTTP(w, request.Request); w.Code != 200 || w.Header().Get("Cache-Status") != "tipcache; fwd=bypass" || w.Header().Get("X-Block-Height") != "" {
 				t.Errorf("response at a height = %d %v, want 200 and fwd=bypass without X-Block-Height", w.Code, w.Header())
 			}
 		}
 		w := httptest.NewRecorder()
-		if engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/other", strings.NewReader("x"))); w.Code != 400 {
+		if handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/other", strings.NewReader("x"))); w.Code != 400 {
 			t.Errorf("status of a GET with a body = %d, want 400", w.Code)
 		}
 		expect.Equal(t, len(nodes.targets), 6, "reads")
 		expect.Equal(t, nodes.targets[0], "/other?b=1&a=2", "target of the first read")
 		time.Sleep(3 * time.Second)
-		engine.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/absent", nil))
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/absent", nil))
 		expect.Equal(t, len(nodes.targets), 7, "reads after a request for an absent path 3s later")
 	})
 }

@@ -8,10 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -19,8 +16,9 @@ import (
 // client is one open stream.
 type client struct {
 	follower
-	w         gin.ResponseWriter
-	out       output // writes to w
+	w         http.ResponseWriter
+	control   *http.ResponseController // of w
+	out       output                   // writes to w
 	subs      []subscription
 	livePaths []subscription // the part of subs that the id covers: all paths of /live; empty for a single path
 	id        []byte         // last id event written
@@ -38,7 +36,7 @@ type client struct {
 }
 
 // serve streams to the client until it disconnects.
-func (cl *client) serve(r *http.Request, rec *record.Record, sources []Source) error {
+func (cl *client) serve(r *web.Request, sources []Source) error {
 	if err := cl.admit(); err != nil {
 		return err
 	}
@@ -52,19 +50,19 @@ func (cl *client) serve(r *http.Request, rec *record.Record, sources []Source) e
 	}
 	cl.w.WriteHeader(http.StatusOK)
 	cl.out.begin()
-	rec.Streamed = true
+	r.Record.Streamed = true
 	cl.run(r.Context())
 	return nil
 }
 
 // subscribe subscribes the client to every source. It fails if there is no memory for a topic, or if an option is malformed.
-func (cl *client) subscribe(r *http.Request, sources []Source) error {
+func (cl *client) subscribe(r *web.Request, sources []Source) error {
 	ts := &cl.h.topics
 	all := make([]source, len(sources), len(sources)+1)
 	for i := range sources {
 		all[i] = feedSource(sources[i].Feed)
 	}
-	switch blocks := web.RemovedParameters(r).Get(BlocksParameter); blocks {
+	switch blocks := r.Options.Get(BlocksParameter); blocks {
 	case "", "0", "false":
 	case "1", "true":
 		cl.blockEvents.wanted = true
@@ -125,7 +123,7 @@ func (cl *client) run(ctx context.Context) {
 	defer cl.keepAliveTimer.Stop()
 	cl.waitTimer = time.AfterFunc(0, cl.notify) // write what is already available
 	defer cl.waitTimer.Stop()
-	_ = http.NewResponseController(cl.w).SetReadDeadline(time.Time{}) // it was set for the request header
+	_ = cl.control.SetReadDeadline(time.Time{}) // it was set for the request header
 	for range cl.woken {
 		last := cl.h.drained.Load() || cl.ended.Load() || !cl.admitted()
 		if ctx.Err() != nil || cl.send(ctx, last) != nil || last {
@@ -153,7 +151,7 @@ func (cl *client) send(ctx context.Context, last bool) error {
 	default:
 		cl.writeChanges(ctx)
 	}
-	cl.w.Flush()
+	_ = cl.control.Flush() // cl.out knows whether a write failed
 	return cl.out.failed
 }
 
@@ -164,7 +162,7 @@ func (cl *client) extendDeadline(now time.Time) error {
 		return nil
 	}
 	cl.deadline = now.Add(cl.writeTime)
-	return http.NewResponseController(cl.w).SetWriteDeadline(cl.deadline)
+	return cl.control.SetWriteDeadline(cl.deadline)
 }
 
 // writeChanges writes the answers and failures that the client does not have yet, as far as its limits allow. It starts

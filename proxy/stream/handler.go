@@ -36,11 +36,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -126,12 +123,15 @@ func (h *Handler) Readmit() {
 // EventType is the media type of event streams.
 const EventType = "text/event-stream"
 
+// RouteName is the name of the route of streams in metrics and the log.
+const RouteName = "stream"
+
 // Route replaces rt by a route that streams. feeds returns the sources of a request. [OptionsAsHeaders] must
 // have been applied to its requests.
-func (h *Handler) Route(rt web.Route, feeds func(r *http.Request) ([]Source, error)) web.Route {
-	rt.Name, rt.Render = "stream", h.renderer(rt.Render)
+func (h *Handler) Route(rt web.Route, feeds func(*web.Request) ([]Source, error)) web.Route {
+	rt.Name, rt.Render = RouteName, h.renderer(rt.Render)
 	access := rt.Access
-	rt.Serve = func(c *gin.Context, rec *record.Record) error { return h.serve(c, rec, access, feeds) }
+	rt.Serve = func(r *web.Request) error { return h.serve(r, access, feeds) }
 	return rt
 }
 
@@ -142,49 +142,48 @@ type Source struct {
 	web.Feed
 }
 
-func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds func(r *http.Request) ([]Source, error)) error {
-	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: respond.WantsGzip(c.Request.Header["Accept-Encoding"])}}
+func (h *Handler) serve(r *web.Request, access string, feeds func(*web.Request) ([]Source, error)) error {
+	cl := &client{w: r.Writer, control: http.NewResponseController(r.Writer), out: output{to: r.Writer, gzip: respond.WantsGzip(r.Header["Accept-Encoding"])}}
 	operations := []string{access}
-	cl.init(h, &rec.Client, func() (*web.Limiter, error) { return h.stack.Limiter(c.Request, rec, operations...) })
+	cl.init(h, &r.Record.Client, func() (*web.Limiter, error) { return h.stack.Limiter(r, operations...) })
 	cl.writeTime = h.o.Write
-	if c.Request.ProtoMajor == 2 {
+	if r.ProtoMajor == 2 {
 		// net/http resets an HTTP/2 stream at its write deadline, even if nothing is being written. At least half of
 		// writeTime is left after each event, which must be longer than the time until the next comment.
 		cl.writeTime += 2 * h.o.KeepAlive
 	}
-	if err := checkOptions(c.Request); err != nil {
+	if err := checkOptions(r); err != nil {
 		return err
 	}
-	sources, err := feeds(c.Request)
+	sources, err := feeds(r)
 	if err != nil {
 		return err
 	}
 	for i := range sources {
 		if o := sources[i].Operation; o != "" {
-			if err := h.stack.AdmitOperation(c.Request, rec, c.Writer.Header(), o); err != nil {
+			if err := h.stack.AdmitOperation(r, o); err != nil {
 				return err
 			}
 			operations = append(operations, o)
 		}
 	}
-	leave, err := h.acquire(&rec.Client, errFull)
+	leave, err := h.acquire(&r.Record.Client, errFull)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if c.Request.Method == http.MethodHead {
-		setHeaders(c.Writer.Header(), cl.out.gzip)
-		c.Writer.WriteHeader(http.StatusOK)
-		c.Writer.WriteHeaderNow()
+	if r.Method == http.MethodHead {
+		setHeaders(r.ResponseHeader, cl.out.gzip)
+		r.Writer.WriteHeader(http.StatusOK)
 		return nil
 	}
-	discardBody(c.Request)
-	return cl.serve(c.Request, rec, sources)
+	discardBody(r)
+	return cl.serve(r, sources)
 }
 
 // discardBody reads the rest of the body of a request that will take long. Over HTTP/2 its bytes would use up the window of
 // the connection, and stop the bodies of other requests.
-func discardBody(r *http.Request) {
+func discardBody(r *web.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // until the server's ReadTimeout at the latest
 }
 
@@ -247,7 +246,7 @@ func setHeaders(h http.Header, gzip bool) {
 // renderer renders client errors as render does. A temporary failure becomes a stream that ends at once and says when to
 // reconnect.
 func (h *Handler) renderer(render web.Renderer) web.Renderer {
-	return func(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+	return func(r *web.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		if f.Status < http.StatusInternalServerError && f.Status != http.StatusTooManyRequests {
 			return render(r, header, f)
 		}

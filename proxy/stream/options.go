@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -89,28 +88,25 @@ func isOption(name string) bool {
 	return strings.HasPrefix(strings.ToLower(name), "stream.") || strings.EqualFold(name, SinceParameter) || name == polyfillParameter
 }
 
-// OptionsAsHeaders returns the request with its options set as headers. A header that the client sent takes precedence. Of
+// OptionsAsHeaders sets the options of a request as its headers. A header that the client sent takes precedence. Of
 // several values, it sets the last: [Handler.Route] refuses different values, except of LastEventParameter, to which
 // polyfills append a newer id.
-func OptionsAsHeaders(r *http.Request) *http.Request {
-	options := web.RemovedParameters(r)
-	if len(options) == 0 {
-		return r
+func OptionsAsHeaders(r *web.Request) {
+	if len(r.Options) == 0 {
+		return
 	}
-	r = r.Clone(r.Context())
+	r.Request = r.Clone(r.Context())
 	for name, header := range optionHeaders {
-		if values := web.Given(options[name]); len(values) > 0 && len(web.Given(r.Header[header])) == 0 {
+		if values := web.Given(r.Options[name]); len(values) > 0 && len(web.Given(r.Header[header])) == 0 {
 			r.Header[header] = values[len(values)-1:]
 		}
 	}
-	return r
 }
 
 // checkOptions returns BadInput if a request has different values of an option other than LastEventParameter.
-func checkOptions(r *http.Request) error {
-	removed := web.RemovedParameters(r)
+func checkOptions(r *web.Request) error {
 	for _, name := range []string{KeyParameter, HeightParameter, MinHeightParameter, MinEVMParameter, SessionParameter, BlocksParameter} {
-		values := web.Given(removed[name])
+		values := web.Given(r.Options[name])
 		if len(values) == 0 {
 			continue
 		}

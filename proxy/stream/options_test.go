@@ -28,7 +28,8 @@ func TestOptionsAreRemovedFromURLInEveryEncoding(t *testing.T) {
 		"/live?path=%2Fa%3Fx%3D1%26stream%252Eb%3Ds": "/live?path=%2Fa%3Fx%3D1%26stream.b",
 		"/live?path=/a&path=/b?x=stream.":            "/live?path=/a&path=/b?x=stream.",
 	} {
-		r := web.WithoutParameters(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil), stream.FilterOption)
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
+		r.RemoveParameters(stream.FilterOption)
 		if r.RequestURI != want || r.URL.RequestURI() != want {
 			t.Errorf("options removed from %s: RequestURI = %s, URL = %s, want %s", target, r.RequestURI, r.URL.RequestURI(), want)
 		}
@@ -48,7 +49,10 @@ func TestOptionsReplaceHeadersThatTheClientDoesNotSend(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 		r.Header = http.Header{"X-Session": {"sent"}}
-		expect.NoDiff(t, stream.OptionsAsHeaders(web.WithoutParameters(r, stream.FilterOption)).Header, want, "headers of %s", target)
+		with := web.NewRequest(r)
+		with.RemoveParameters(stream.FilterOption)
+		stream.OptionsAsHeaders(with)
+		expect.NoDiff(t, with.Header, want, "headers of %s", target)
 		expect.Equal(t, len(r.Header), 1, "headers of the client's request")
 	}
 	for query, want := range map[string]string{"": "", "x=1": "", "x=1&Stream.Blocks=true": "Stream.Blocks", "since=1": "since", "lastEventId=1": "lastEventId"} {

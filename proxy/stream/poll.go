@@ -11,10 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -31,31 +28,30 @@ var (
 )
 
 // Poll returns the route that serves the polls of rt. query returns the query of the next URL to poll, without the version.
-func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Route {
+func (h *Handler) Poll(rt web.Route, query func(*web.Request) string) web.Route {
 	polled := rt
 	polled.Name, polled.Render = "poll", pollRenderer(rt.Render)
-	polled.Serve = func(c *gin.Context, rec *record.Record) error {
-		rec.KeepOutOfLane()
-		had, err := h.readSince(c.Request)
+	polled.Serve = func(r *web.Request) error {
+		r.Record.KeepOutOfLane()
+		had, err := h.readSince(r)
 		if err != nil {
 			return err
 		}
-		feed, err := rt.Feed(c.Request)
+		feed, err := rt.Feed(r)
 		if err != nil {
 			return err
 		}
 		if (had != version{}) {
-			if err := h.await(c.Writer, c.Request, rec, feed, rt.Access, &poll{had: had}); err != nil {
+			if err := h.await(r, feed, rt.Access, &poll{had: had}); err != nil {
 				return err
 			}
 		}
-		rec.Amend = func(a respond.Response) respond.Response {
+		r.Amend = func(a *respond.Response) {
 			now := version{height: a.Entry.Height, digest: digestOf(feed.ComparedBody(a.Entry.Body))}
 			now, a.Unchanged = had.next(now, h.o.Heights.Tip().Height)
-			a.Next = "?" + withVersion(query(c.Request), now.text(h.o.Heights.ChainID()))
-			return a
+			a.Next = "?" + withVersion(query(r), now.text(h.o.Heights.ChainID()))
 		}
-		return rt.Serve(c, rec)
+		return rt.Serve(r)
 	}
 	return polled
 }
@@ -69,8 +65,8 @@ func withVersion(query, id string) string {
 }
 
 // readSince returns the version that the client has.
-func (h *Handler) readSince(r *http.Request) (had version, err error) {
-	ids, chainID := web.RemovedParameters(r)[SinceParameter], h.o.Heights.ChainID()
+func (h *Handler) readSince(r *web.Request) (had version, err error) {
+	ids, chainID := r.Options[SinceParameter], h.o.Heights.ChainID()
 	switch {
 	case len(ids) > 1:
 		return had, failure.BadInput("%s is given %d times", SinceParameter, len(ids))
@@ -82,14 +78,14 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 
 // await waits until p has an answer, the poll has timed out, or the server drains. It fails if the client leaves or is
 // refused. The request's duration is measured from the end of the wait.
-func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Record, feed web.Feed, access string, p *poll) error {
-	leave, err := h.acquire(&rec.Client, errManyPolls)
+func (h *Handler) await(r *web.Request, feed web.Feed, access string, p *poll) error {
+	leave, err := h.acquire(&r.Record.Client, errManyPolls)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	discardBody(r)
-	p.init(h, &rec.Client, func() (*web.Limiter, error) { return h.stack.Limiter(r, rec, access) })
+	p.init(h, &r.Record.Client, func() (*web.Limiter, error) { return h.stack.Limiter(r, access) })
 	if err := p.admit(); err != nil {
 		return err
 	}
@@ -101,11 +97,11 @@ func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Reco
 		return err
 	}
 	if h.drained.Load() {
-		w.Header().Set("Retry-After", "1") // so that a client without another replica does not retry at once
+		r.ResponseHeader.Set("Retry-After", "1") // so that a client without another replica does not retry at once
 	}
 	now := time.Now()
-	_ = http.NewResponseController(w).SetWriteDeadline(now.Add(h.o.Write))
-	rec.Start, rec.Waited = now, 0
+	_ = http.NewResponseController(r.Writer).SetWriteDeadline(now.Add(h.o.Write))
+	r.Record.Start, r.Record.Waited = now, 0
 	return nil
 }
 
@@ -203,7 +199,7 @@ func (p *poll) timedOut() error {
 // pollRenderer makes failures cacheable for as long as answers. A refusal below 500 may depend on a key, a limit, a header or
 // the body of one client, and is private.
 func pollRenderer(render web.Renderer) web.Renderer {
-	return func(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+	return func(r *web.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		control := respond.PollLifetime
 		if f.Status < http.StatusInternalServerError {
 			control = "private, " + control

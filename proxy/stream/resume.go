@@ -4,12 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A stream of several paths resumes by an id with one part per path, separated by dots: the digest of the path XOR the
@@ -74,11 +74,11 @@ func parseDigest(text string) (d digest, ok bool) {
 
 // resumeSession sets the first block of the stream. It is the later one of two: the block of the client's session, and the
 // highest Min of the sources. It reports whether the session's block was rolled back.
-func (cl *client) resumeSession(r *http.Request, sources []Source) (reset bool) {
+func (cl *client) resumeSession(r *web.Request, sources []Source) (reset bool) {
 	tip := cl.h.o.Heights.Tip()
 	seen, _ := session.ParseToken(r.Header.Get(session.Header))
 	if seen.Height == 0 {
-		seen = cl.h.stack.CookieSession(r, cl.h.o.Heights.ChainID(), tip)
+		seen = cl.h.stack.CookieSession(r.Request, cl.h.o.Heights.ChainID(), tip)
 	}
 	if reset = seen.Replaced(cl.h.o.Heights); !reset {
 		cl.minHeight = seen.Height

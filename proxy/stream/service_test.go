@@ -14,12 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -75,27 +73,25 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	bodies := expect.Value(cache.New(cache.Options{Account: memory.Account}))(t)
 	stack := web.New(w, bodies)
 	streams := stream.New(o, stack)
-	refuse := func(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+	refuse := func(_ *web.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		f.SetAdvice(h)
 		return f.Status, "text/plain; charset=utf-8", []byte(f.Public)
 	}
 	rt := web.Route{
 		Keyed: w.Keys != nil, Access: "/a", Render: refuse, Serve: c.reply(stack),
-		Feed: func(r *http.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil },
+		Feed: func(r *web.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil },
 	}
-	engine := stack.NewEngine(func(g *gin.Context) web.Route {
-		if g.Request = web.WithoutParameters(g.Request, stream.FilterOption); web.RemovedParameters(g.Request)[stream.SinceParameter] != nil {
-			return streams.Poll(rt, func(r *http.Request) string { return r.URL.RawQuery })
+	engine := stack.NewEngine(func(r *web.Request) web.Route {
+		if r.RemoveParameters(stream.FilterOption); r.Options[stream.SinceParameter] != nil {
+			return streams.Poll(rt, func(r *web.Request) string { return r.URL.RawQuery })
 		}
-		g.Request = stream.OptionsAsHeaders(g.Request)
-		if r, waits := stream.WithoutWait(g.Request); waits {
-			g.Request = r
+		stream.OptionsAsHeaders(r)
+		if stream.TakeWait(r) {
 			return streams.Wait(rt)
 		}
 		return streams.Route(rt, c.sources)
 	}, nil)
-	engine.NoRoute(web.Handle)
-	return &service{t, c, memory, stack, streams, engine}
+	return &service{t, c, memory, stack, streams, engine.Handler()}
 }
 
 // chain has an answer for each path. The test creates its blocks.
@@ -147,19 +143,19 @@ func (c *chain) Replaced(height int64, prefix string) bool {
 
 // reply answers a request once.
 func (c *chain) reply(stack *web.Stack) web.Handler {
-	return func(g *gin.Context, rec *record.Record) error {
-		res, _, err := c.feed(g.Request.URL.Path).Read(g.Request.Context(), "")
+	return func(r *web.Request) error {
+		res, _, err := c.feed(r.URL.Path).Reader.Read(r.Context(), "", false)
 		if err != nil {
 			return err
 		}
-		if item := web.ItemOf(g.Request); item != nil {
-			res.Entry = item
+		if r.Item != nil {
+			res.Entry = r.Item
 		}
 		a := respond.Response{Result: res, Now: time.Now()}
-		if rec.Amend != nil {
-			a = rec.Amend(a)
+		if r.Amend != nil {
+			r.Amend(&a)
 		}
-		stack.Respond(g.Writer, g.Request, &a)
+		stack.Respond(r, &a)
 		return nil
 	}
 }
@@ -171,7 +167,7 @@ func (c *chain) Moved() <-chan struct{} {
 }
 
 // sources returns the feeds that a request names.
-func (c *chain) sources(r *http.Request) (all []stream.Source, err error) {
+func (c *chain) sources(r *web.Request) (all []stream.Source, err error) {
 	if r.URL.Path != stream.LivePath {
 		return []stream.Source{{Feed: c.feed(r.URL.Path)}}, nil
 	}
@@ -190,7 +186,7 @@ const missing = "missing"
 var errUnreadable = &failure.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
-	return web.Feed{Key: path, Min: c.min, Indexed: c.indexed, Fresh: c.fresh, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, int64, error) {
+	return web.Feed{Key: path, Min: c.min, Indexed: c.indexed, Fresh: c.fresh, ComparedBody: func(body []byte) []byte { return body }, Reader: feedReader(func(client string) (cache.Result, int64, error) {
 		if c.read != nil {
 			height := c.Tip().Height
 			text, err := c.read(path, height)
@@ -207,7 +203,14 @@ func (c *chain) feed(path string) web.Feed {
 			status = http.StatusNotFound
 		}
 		return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(status, respond.JSON, "", []byte(c.answers[path]), 0), Height: c.tip.Height, ReadAt: time.Now()}}, c.pinned, nil
-	}}
+	})}
+}
+
+// A feedReader is a [web.FeedReader] that always reads at the newest block.
+type feedReader func(client string) (cache.Result, int64, error)
+
+func (read feedReader) Read(_ context.Context, client string, _ bool) (cache.Result, int64, error) {
+	return read(client)
 }
 
 // setAnswers adds a block at which the given paths have new answers.

@@ -54,15 +54,15 @@ type source struct {
 	undated bool          // its answers belong to no height
 	indexed bool          // its answers are from the nodes' index
 	free    bool          // reads count against no client's limits
-	// read returns the current answer on behalf of a client. before is the last one, nil if unknown. With an error, the
-	// answer may be before, nil, or an older one.
-	read func(ctx context.Context, before *event, client string) (topicState, error)
+	// read returns the current answer on behalf of a client: with newest, the one at the newest block. before is the last one, nil
+	// if unknown. With an error, the answer may be before, nil, or an older one.
+	read func(ctx context.Context, before *event, client string, newest bool) (topicState, error)
 }
 
 // feedSource returns the source of a feed's answers.
 func feedSource(f web.Feed) source {
-	return source{key: "answer " + f.Key, fresh: f.Fresh, undated: f.Undated, indexed: f.Indexed, read: func(ctx context.Context, before *event, client string) (topicState, error) {
-		res, pinned, err := f.Read(ctx, client)
+	return source{key: "answer " + f.Key, fresh: f.Fresh, undated: f.Undated, indexed: f.Indexed, read: func(ctx context.Context, before *event, client string, newest bool) (topicState, error) {
+		res, pinned, err := f.Reader.Read(ctx, client, newest)
 		now := topicState{answer: before, pinned: pinned}
 		if err != nil {
 			return now, err
@@ -81,7 +81,7 @@ func feedSource(f web.Feed) source {
 // blockSource returns the source of the chain's blocks, which has no answer while the tip is unknown. It reads a block's
 // execution block once for all clients.
 func blockSource(heights heights) source {
-	return source{key: "blocks", free: true, read: func(ctx context.Context, _ *event, _ string) (topicState, error) {
+	return source{key: "blocks", free: true, read: func(ctx context.Context, _ *event, _ string, _ bool) (topicState, error) {
 		ctx, cancel := context.WithTimeout(ctx, retryInterval)
 		defer cancel()
 		tip := heights.Tip()
@@ -208,15 +208,12 @@ func (ts *topics) follow(ctx context.Context, t *topic) {
 func (ts *topics) refresh(ctx context.Context, t *topic, client string, tip node.Tip) *topicState {
 	old, next := t.state.Load(), &topicState{}
 	framed := t.framed.Load() > 0
-	if framed {
-		ctx = web.AtEachBlock(ctx)
-	}
 	before := *old
 	if before.epoch != tip.Epoch {
 		before = topicState{}
 	}
 	err := upstream.Guard(ts.log, "stream", func() (err error) {
-		*next, err = t.read(ctx, before.answer, client)
+		*next, err = t.read(ctx, before.answer, client, framed)
 		return err
 	})
 	if next.answer != nil && next.answer != before.answer && !t.free {

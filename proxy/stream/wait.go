@@ -2,15 +2,11 @@ package stream
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 )
@@ -21,58 +17,62 @@ const WaitParameter = "wait"
 // maxWait is the longest wait for an item.
 const maxWait = 20 * time.Second
 
-// WithoutWait returns the request without WaitParameter, which web.RemovedParameters then returns, and reports whether the
-// request had the parameter.
-func WithoutWait(r *http.Request) (*http.Request, bool) {
+// TakeWait moves WaitParameter from the query of a request to its Options, and reports whether the request has the parameter.
+func TakeWait(r *web.Request) bool {
 	if r.URL.RawQuery == "" {
-		return r, false
+		return false
 	}
-	r = web.WithoutParameters(r, func(name, _ string) (as, instead string) {
+	r.RemoveParameters(func(name, _ string) (as, instead string) {
 		if strings.EqualFold(name, WaitParameter) {
 			as = WaitParameter
 		}
 		return as, ""
 	})
-	return r, web.RemovedParameters(r)[WaitParameter] != nil
+	return r.Options[WaitParameter] != nil
 }
 
-// Wait returns the route that serves the requests of rt from which WithoutWait has removed the parameter.
+// NamesWait reports whether a query has WaitParameter.
+func NamesWait(query string) (named bool) {
+	web.EditQuery(query, func(name, _ string) (string, bool) {
+		named = named || strings.EqualFold(name, WaitParameter)
+		return "", false
+	})
+	return named
+}
+
+// Wait returns the route that serves the requests of rt from which TakeWait has taken the parameter.
 func (h *Handler) Wait(rt web.Route) web.Route {
 	wait := rt
-	wait.Serve = func(c *gin.Context, rec *record.Record) error {
-		removed := web.RemovedParameters(c.Request)
-		if removed[SinceParameter] != nil {
+	wait.Serve = func(r *web.Request) error {
+		if r.Options[SinceParameter] != nil {
 			return failure.BadInput("%s and %s cannot be combined", WaitParameter, SinceParameter)
 		}
-		feed := func() (web.Feed, error) { return rt.Feed(c.Request) }
-		if err := h.AwaitItem(c, rec, feed, rt.Access, removed[WaitParameter]); err != nil {
+		if err := h.AwaitItem(r, rt.Feed, rt.Access, r.Options[WaitParameter]); err != nil {
 			return err
 		}
-		return rt.Serve(c, rec)
+		return rt.Serve(r)
 	}
 	return wait
 }
 
 // AwaitItem waits for the item of a feed, for as long as the values of WaitParameter say. It returns when a node has
-// the item or refuses the request, when the time is over, and when the server drains. If the feed has an answer then,
-// the request of c carries it (see web.ItemOf).
-func (h *Handler) AwaitItem(c *gin.Context, rec *record.Record, feedOf func() (web.Feed, error), access string, values []string) error {
-	rec.KeepOutOfLane()
+// the item or refuses the request, when the time is over, and when the server drains. If the feed has an answer then, it sets
+// r.Item.
+func (h *Handler) AwaitItem(r *web.Request, feedOf func(*web.Request) (web.Feed, error), access string, values []string) error {
+	r.Record.KeepOutOfLane()
 	limit, err := parseWait(values)
 	if err != nil {
 		return err
 	}
-	feed, err := feedOf()
+	feed, err := feedOf(r)
 	if err != nil {
 		return err
 	}
 	p := &poll{forItem: true, limit: limit}
-	if err := h.await(c.Writer, c.Request, rec, feed, access, p); err != nil {
+	if err := h.await(r, feed, access, p); err != nil {
 		return err
 	}
-	if item := p.currentItem(); item != nil {
-		c.Request = web.WithItem(c.Request, item)
-	}
+	r.Item = p.currentItem()
 	return nil
 }
 

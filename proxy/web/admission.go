@@ -6,11 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // SetKeys replaces the API keys. The next request is judged by the new ones. WebSockets and gRPC streams of removed keys end;
@@ -30,37 +27,39 @@ func (s *Stack) SetLimits(l limits.Limits) {
 
 // admit refuses requests above the rate of the client's address, or of its key if that has a rate of its own, and requests
 // without memory.
-func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) error {
-	if !conn.HasStream(r) {
+func (s *Stack) admit(r *Request) error {
+	if r.refused {
 		return conn.ErrNoStream
 	}
+	client := &r.Record.Client
 	if key, ok := s.Admission.KeyWithRate(r.Header.Get(limits.KeyHeader)); ok {
-		rec.Client.Key, rec.Client.Turn = key, s.Admission.NextTurn()
+		client.Key, client.Turn = key, s.Admission.NextTurn()
 	}
-	return s.Admission.Admit(r.Context(), &rec.Client, answer)
+	return s.Admission.Admit(r.Context(), client, r.ResponseHeader)
 }
 
-// AdmitKey admits a request of a route that requires a key, within the key's rate, whose state it adds to answer.
-func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
+// AdmitKey admits a request of a route that requires a key, within the key's rate, whose state it adds to the response.
+func (s *Stack) AdmitKey(r *Request) (err error) {
+	rec := &r.Record
 	rec.Keyed = true
 	if rec.Client.Key.Name != "" { // already admitted
 		return nil
 	}
-	rec.Client.Key, err = s.Admission.AdmitKey(r, answer)
+	rec.Client.Key, err = s.Admission.AdmitKey(r.Request, r.ResponseHeader)
 	return err
 }
 
 // AdmitMore counts n more requests for a request that was admitted as one.
-func (s *Stack) AdmitMore(c *gin.Context, rec *record.Record, n int) error {
-	rec.Charge.More += n
-	return s.Admission.AdmitMore(c.Request.Context(), &rec.Client, n, http.StatusBadRequest, c.Writer.Header())
+func (s *Stack) AdmitMore(r *Request, n int) error {
+	r.Record.Charge.More += n
+	return s.Admission.AdmitMore(r.Context(), &r.Record.Client, n, http.StatusBadRequest, r.ResponseHeader)
 }
 
 // AdmitOperation applies the access rules to an operation: a path of the public listener, or a method of RPC or gRPC.
-func (s *Stack) AdmitOperation(r *http.Request, rec *record.Record, answer http.Header, operation string) error {
-	charged, err := s.Admission.AdmitOperation(r.Context(), &rec.Client, operation, answer, &rec.Charge)
+func (s *Stack) AdmitOperation(r *Request, operation string) error {
+	charged, err := s.Admission.AdmitOperation(r.Context(), &r.Record.Client, operation, r.ResponseHeader, &r.Record.Charge)
 	if !charged {
-		rec.KeepOutOfLane()
+		r.Record.KeepOutOfLane()
 	}
 	return err
 }
@@ -75,12 +74,12 @@ type Limiter struct {
 
 // Limiter returns the limiter of an admitted request's client, with the current keys and limits. It fails if the
 // key is no longer valid, or an access rule denies one of the operations.
-func (s *Stack) Limiter(r *http.Request, rec *record.Record, operations ...string) (*Limiter, error) {
-	client, err := s.Admission.Renew(r, rec.Client.Key.Name != "")
+func (s *Stack) Limiter(r *Request, operations ...string) (*Limiter, error) {
+	client, err := s.Admission.Renew(r.Request, r.Record.Client.Key.Name != "")
 	for _, operation := range operations {
 		err = cmp.Or(err, s.Admission.Denied(operation))
 	}
-	return &Limiter{"streams of " + rec.Client.Name(), s.Admission, client}, err
+	return &Limiter{"streams of " + r.Record.Client.Name(), s.Admission, client}, err
 }
 
 // Allows reports whether this process's buckets of the client's limits have room for one more request.

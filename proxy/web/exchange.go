@@ -8,13 +8,12 @@ import (
 )
 
 // Call admits, counts and logs a call of another protocol, such as gRPC, whose request r has the headers of an HTTP
-// request. rec has the route, the start and the slot in the fast lane. Call adds the client's rate limits to the headers of
-// the response.
-func (s *Stack) Call(r *http.Request, rec *record.Record, answer http.Header, serve func(*http.Request) (size int, err error)) error {
-	rec.ID[0] = record.RequestID(r.Header)
-	r = s.Recorder.Begin(r, rec)
-	return s.exchange(r, rec, answer, func() (int, error) {
-		if err := s.Oversized(r); err != nil {
+// request. Its record has the route, the start and the slot in the fast lane.
+func (s *Stack) Call(r *Request, serve func(*Request) (size int, err error)) error {
+	r.Record.ID[0] = record.RequestID(r.Header)
+	r.Request = s.Recorder.Begin(r.Request, &r.Record)
+	return s.exchange(r, func() (int, error) {
+		if err := s.Oversized(r.Request); err != nil {
 			return 0, err
 		}
 		return serve(r)
@@ -23,28 +22,29 @@ func (s *Stack) Call(r *http.Request, rec *record.Record, answer http.Header, se
 
 // Exchange admits, counts and logs a call on a connection that is no longer HTTP's, such as a WebSocket. opened is
 // the request that opened the connection.
-func (s *Stack) Exchange(opened *http.Request, route string, serve func(*record.Record) (size int, err error)) error {
-	rec := &record.Record{Route: route, Start: time.Now(), ID: [1]string{record.RequestID(nil)}}
-	return s.exchange(opened, rec, http.Header{}, func() (int, error) { return serve(rec) })
+func (s *Stack) Exchange(opened *http.Request, route string, serve func(*Request) (size int, err error)) error {
+	r := NewRequest(opened)
+	r.Record = record.Record{Route: route, Start: time.Now(), ID: [1]string{record.RequestID(nil)}}
+	return s.exchange(r, func() (int, error) { return serve(r) })
 }
 
 // Repeat calls serve once more for an exchange that was admitted, counted and logged before. It does none of these again.
-func (s *Stack) Repeat(rec *record.Record, serve func(*record.Record) (size int, err error)) error {
-	rec.Start = time.Now()
-	_, err := recovered(func() (int, error) { return serve(rec) })
+func (s *Stack) Repeat(r *Request, serve func(*Request) (size int, err error)) error {
+	r.Record.Start = time.Now()
+	_, err := recovered(func() (int, error) { return serve(r) })
 	return err
 }
 
-func (s *Stack) exchange(r *http.Request, rec *record.Record, answer http.Header, serve func() (size int, err error)) error {
-	s.Arrive(r, rec)
-	size, status, err := 0, http.StatusOK, s.admit(r, rec, answer)
+func (s *Stack) exchange(r *Request, serve func() (size int, err error)) error {
+	s.Arrive(r)
+	size, status, err := 0, http.StatusOK, s.admit(r)
 	if err == nil {
 		size, err = recovered(serve)
 	}
 	if err != nil {
-		rec.Err = err
-		status = rec.Fail().Status
+		r.Record.Err = err
+		status = r.Record.Fail().Status
 	}
-	s.end(r, rec, status, size)
+	s.end(r, status, size)
 	return err
 }

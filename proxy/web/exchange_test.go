@@ -14,7 +14,7 @@ import (
 
 func TestPanicInExchangeIsReturnedAsError(t *testing.T) {
 	s := New(Options{}, nil)
-	err := s.Exchange(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil), "rpc block", func(*record.Record) (int, error) { panic("a defect") })
+	err := s.Exchange(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil), "rpc block", func(*Request) (int, error) { panic("a defect") })
 	if err == nil || !strings.Contains(err.Error(), "a defect") || failure.Of(err).Public != "internal error" {
 		t.Errorf("Exchange = %v, want an internal error caused by a defect", err)
 	}
@@ -23,7 +23,7 @@ func TestPanicInExchangeIsReturnedAsError(t *testing.T) {
 // A slot counts the requests that the fast lane gets.
 type slot struct{ requests int }
 
-func (s *slot) Put(*http.Request, *record.Record) { s.requests++ }
+func (s *slot) Put(*http.Request, record.Head, *record.Record) { s.requests++ }
 
 type replayer struct{}
 
@@ -42,9 +42,10 @@ func TestLaneGetsOnlyHitsFromMemory(t *testing.T) {
 		if name == "a hit" {
 			want = 1
 		}
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x.Y/Z", nil)
-		rec := &record.Record{Route: "grpc state", LaneSlot: lane}
-		_ = New(Options{}, nil).Call(r, rec, http.Header{}, func(*http.Request) (int, error) {
+		r := NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x.Y/Z", nil))
+		rec := &r.Record
+		rec.Route, rec.LaneSlot = "grpc state", lane
+		_ = New(Options{}, nil).Call(r, func(*Request) (int, error) {
 			rec.Outcome, rec.Store, rec.Replayer = "hit", "memory", replayer{}
 			return 0, change(rec)
 		})

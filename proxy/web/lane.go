@@ -42,14 +42,15 @@ func (s *Stack) Forget() {
 	}
 }
 
-// laneSlot returns the fast lane's slot for a request, or nil. The lane's key of an HTTP/2 request would lack removed parameters; HTTP/1 requests with these are refused by the lane, too.
-func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
-	c := conn.Of(r)
-	if c == nil || RemovedParameters(r) != nil || s.feignsScheme(r) {
+// laneSlot returns the fast lane's slot for a request, or nil. The lane's key of a request would lack the parameters that were
+// removed.
+func (s *Stack) laneSlot(r *Request) record.LaneSlot {
+	c := conn.Of(r.Request)
+	if c == nil || r.Options != nil || s.feignsScheme(r.Request) {
 		return nil
 	}
 	if lane, ok := c.Lane().(Lane); ok {
-		return lane.SlotFor(c, r)
+		return lane.SlotFor(c, r.Request)
 	}
 	return nil
 }

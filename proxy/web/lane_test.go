@@ -87,7 +87,7 @@ func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
 			r.Header.Set("Origin", "https://app.example")
 			r.Header.Set("X-Forwarded-Proto", "https")
 			w := httptest.NewRecorder()
-			s.Serve(handler, w, r)
+			handler.ServeHTTP(w, r)
 			expect.Equal(t, w.Header().Get("Access-Control-Allow-Origin") != "", protocol == 2 || w.Code == 200, "%s: HTTP/%d response has the headers of an allowed origin", name, protocol)
 			return w
 		}

@@ -1,10 +1,7 @@
 package web
 
 import (
-	"context"
 	"encoding/hex"
-	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -54,51 +51,6 @@ func Unescape(text string) string {
 	})
 }
 
-// WithQuery returns a shallow copy of a request with another query.
-func WithQuery(r *http.Request, query string) *http.Request {
-	edited, u := *r, *r.URL
-	u.RawQuery = query
-	edited.URL, edited.RequestURI = &u, respond.BaseOf(r)+u.RequestURI()
-	return &edited
-}
-
-// A ParameterFilter decides whether a query parameter is removed. name is decoded. It returns the name under which
-// RemovedParameters has the parameter, or instead, a pair that replaces it. If both are "", the parameter stays.
-type ParameterFilter func(name, rawValue string) (as, instead string)
-
-// WithoutParameters returns the request without the parameters that the filters remove, so that nodes, cache keys and
-// logs do not have them. RemovedParameters returns them.
-func WithoutParameters(r *http.Request, filters ...ParameterFilter) *http.Request {
-	removed := url.Values{}
-	for name, values := range RemovedParameters(r) {
-		removed[name] = slices.Clip(values) // appending must not change the values of the outer request
-	}
-	query, found := EditQuery(r.URL.RawQuery, func(name, rawValue string) (instead string, found bool) {
-		for _, filter := range filters {
-			as, instead := filter(name, rawValue)
-			if as != "" {
-				removed[as] = append(removed[as], Unescape(rawValue))
-			}
-			if as != "" || instead != "" {
-				return instead, true
-			}
-		}
-		return "", false
-	})
-	if !found {
-		return r
-	}
-	return WithQuery(r.WithContext(context.WithValue(r.Context(), removedKey{}, removed)), query)
-}
-
-type removedKey struct{}
-
-// RemovedParameters returns the decoded parameters that were removed from a request, or from the one it belongs to.
-func RemovedParameters(r *http.Request) url.Values {
-	removed, _ := r.Context().Value(removedKey{}).(url.Values)
-	return removed
-}
-
 // Given returns the values of a header or a parameter of ours. Empty ones count as absent: some proxies
 // empty a header instead of dropping it.
 func Given(values []string) []string {
@@ -137,17 +89,17 @@ func ReadBlock(name string, values []string) (int64, error) {
 const MinEVMParameter = "x-min-evm-block"
 
 // ReadMinEVM returns the execution chain's block that a response must include; 0 for none. The error is BadInput.
-func ReadMinEVM(r *http.Request) (block int64, err error) {
+func ReadMinEVM(r *Request) (block int64, err error) {
 	return ReadEither(r, respond.MinEVMHeader, MinEVMParameter, ReadBlock)
 }
 
 // ReadEither reads a header or the parameter with the same meaning, which a [ParameterFilter] has removed. It returns
 // BadInput if they differ. read returns the zero value if there is none.
-func ReadEither[T comparable](r *http.Request, header, parameter string, read func(name string, values []string) (T, error)) (value T, err error) {
+func ReadEither[T comparable](r *Request, header, parameter string, read func(name string, values []string) (T, error)) (value T, err error) {
 	if value, err = read(header, r.Header[header]); err != nil {
 		return value, err
 	}
-	inURL, err := read(parameter, RemovedParameters(r)[parameter])
+	inURL, err := read(parameter, r.Options[parameter])
 	var none T
 	if err != nil || value == none {
 		return inURL, err

@@ -100,7 +100,7 @@ func (s *Stack) ServeHealth(w http.ResponseWriter, r *http.Request) (answered bo
 		w.Header().Set("Connection", "close")
 	}
 	if c := conn.Of(r); c != nil && r.ProtoMajor >= 2 {
-		c.ServeStream(w, r, func(http.ResponseWriter) bool { return false }, http.HandlerFunc(s.sendHealth))
+		c.ServeStream(w, r, func(http.ResponseWriter) bool { return false }, func(w http.ResponseWriter, _ bool) { s.sendHealth(w, r) })
 	} else {
 		s.sendHealth(w, r)
 	}

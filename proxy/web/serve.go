@@ -16,36 +16,53 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// Serve passes a request to h, unless the fast lane answers it. While the process drains, responses close their connection.
-func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
+// Handler returns the handler of a listener. enter returns the engine of a request that the fast lane does not answer, and may
+// edit the request.
+func (s *Stack) Handler(enter func(*Request) *Engine) http.Handler { return &door{s, enter} }
+
+// A door makes a [Request] of each HTTP request.
+type door struct {
+	*Stack
+	enter func(*Request) *Engine
+}
+
+// ServeHTTP implements [http.Handler]. While the process drains, responses close their connection.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := conn.Of(r)
-	if s.leaving.Load() {
+	if d.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	var answered bool
 	var sampling record.Sampling
 	if c != nil && r.ProtoMajor >= 2 {
 		c.ServeStream(w, r, func(w http.ResponseWriter) bool {
-			s.setOrigin(w.Header(), r)
-			answered, sampling = s.servedInLane(c, w, r)
+			d.setOrigin(w.Header(), r)
+			answered, sampling = d.servedInLane(c, w, r)
 			return answered
-		}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, record.WithSampling(r, sampling)) }))
+		}, func(w http.ResponseWriter, refused bool) { d.pass(w, r, sampling, refused) })
 		return
 	}
 	if c != nil && !c.CarriesTLS() {
-		answered, sampling = s.servedInLane(c, w, r)
+		answered, sampling = d.servedInLane(c, w, r)
 	}
 	if !answered {
-		h.ServeHTTP(w, record.WithSampling(r, sampling))
+		d.pass(w, r, sampling, false)
 	}
 }
 
 // servedInLane passes a request to the lane of its connection, and reports whether the lane has answered it.
 func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Request) (answered bool, sampling record.Sampling) {
-	if lane, ok := c.Lane().(Lane); ok && (r.ProtoMajor < 2 || s.o.Lane != nil && RemovedParameters(r) == nil) {
+	if lane, ok := c.Lane().(Lane); ok && (r.ProtoMajor < 2 || s.o.Lane != nil) {
 		return lane.Serve(c, w, r)
 	}
 	return false, record.Undecided
+}
+
+// pass makes a Request, and passes it through its engine.
+func (d *door) pass(w http.ResponseWriter, from *http.Request, sampling record.Sampling, refused bool) {
+	r := NewExchange(w, from)
+	r.refused, r.Record.Sampling, r.passage = refused, sampling, passage{w, r}
+	d.enter(r).serve(r)
 }
 
 // Sample decides whether the request of a peer is traced.
@@ -70,26 +87,27 @@ func (s *Stack) Oversized(r *http.Request) error {
 	return nil
 }
 
-// Arrive sets the client of a record, and what it has seen.
-func (s *Stack) Arrive(r *http.Request, rec *record.Record) {
-	c := conn.Of(r)
+// Arrive sets the client of a request, and what it has seen.
+func (s *Stack) Arrive(r *Request) {
+	c, rec := conn.Of(r.Request), &r.Record
 	rec.Session.Arrive(c.Seen())
 	if c != nil && r.Header[limits.ForwardedFor] == nil {
 		rec.Client.Address = c.Address()
 	} else {
-		rec.Client.Address = s.Admission.AddressOf(r)
+		rec.Client.Address = s.Admission.AddressOf(r.Request)
 	}
 }
 
 // end counts and logs a request, and registers it with the fast lane if memory has answered it.
-func (s *Stack) end(r *http.Request, rec *record.Record, status, size int) {
+func (s *Stack) end(r *Request, status, size int) {
+	rec, head := &r.Record, record.HeadOf(r.Request, r.Base)
 	if rec.LaneSlot != nil && rec.Replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
-		rec.LaneSlot.Put(r, rec)
+		rec.LaneSlot.Put(r.Request, head, rec)
 	}
 	if rec.Failed && status == http.StatusOK { // as a REST request is counted
 		status = http.StatusBadGateway
 	}
-	s.Recorder.End(rec, &record.End{Head: record.HeadOf(r), Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
+	s.Recorder.End(rec, &record.End{Head: head, Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
 }
 
 // recovered calls serve and returns a panic as an error: no server around these calls recovers it.
@@ -102,16 +120,19 @@ func recovered(serve func() (int, error)) (size int, err error) {
 	return serve()
 }
 
+// Respond sends a response from the cache.
+func (s *Stack) Respond(r *Request, a *respond.Response) { s.Responder.Respond(r.Writer, r.Request, a) }
+
 // BaseURL returns the URL below which the paths of a request's mount are: at the public address if one is configured, else at
 // the host that the client has named. If the Host header is not a valid host, the result is only the path.
-func (s *Stack) BaseURL(r *http.Request) string {
-	base := respond.BaseOf(r)
+func (s *Stack) BaseURL(r *Request) string {
+	base := r.Base
 	switch {
 	case s.o.PublicURL != "":
 		return strings.TrimSuffix(s.o.PublicURL, "/") + base
 	case !IsHost(r.Host):
 		return base
-	case s.IsSecure(r):
+	case s.IsSecure(r.Request):
 		return "https://" + r.Host + base
 	default:
 		return "http://" + r.Host + base

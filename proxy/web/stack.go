@@ -3,7 +3,7 @@
 // A request passes, in this order:
 //
 //  1. package conn wraps the client's connection;
-//  2. middleware.go sets CORS headers, creates the record, applies limits, API keys and access rules, and sends failures;
+//  2. engine.go sets CORS headers, creates the record, applies limits, API keys and access rules, and sends failures;
 //  3. the API's handler may reserve memory for a body, and create a deadline whose timer starts only when a caller waits
 //     for it (upstream.LazyDeadline);
 //  4. package respond writes the response;

@@ -8,12 +8,13 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Result is what a query returned, and how it was read.
+// A Result is what a read returned, and how it was read.
 type Result struct {
 	cache.Result
 	Query cache.Query // passed to the cache
@@ -24,87 +25,90 @@ type Result struct {
 	notified int64 // newest block that the client was notified about by an event; 0 for none
 }
 
-// Keyed reports whether requests need an API key.
-func (r *Reader) Keyed() bool { return r.o.Auth }
-
-// AdmitCall admits clients with a valid key, and adds their rate limits to the headers of the response.
-func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *record.Record) error {
-	if !r.o.Auth {
-		return nil
+// Serve answers a read over HTTP. RPC and gRPC, whose responses differ, call the same functions in the same order.
+func (r *Reader) Serve(from *web.Request, q *Read) error {
+	rec := &from.Record
+	if q.Typos != "" {
+		from.ResponseHeader.Set(respond.UnknownHeader, q.Typos)
+		rec.KeepOutOfLane()
 	}
-	return r.Stack.AdmitKey(from, answer, rec)
-}
+	ctx := r.Deadline(from)
+	defer ctx.Release()
 
-// OnRevoked is [conn.Revocations.OnRevoked] for clients that AdmitCall has admitted.
-func (r *Reader) OnRevoked(from *http.Request, operation func() string, end func(error)) (release func(), err error) {
-	return r.Stack.OnRevoked(from, r.o.Auth, operation, end)
-}
-
-// Deadline returns a context with the deadline of a request. The caller must call Release.
-func (r *Reader) Deadline(from *http.Request, rec *record.Record) *upstream.LazyDeadline {
-	return upstream.WithLazyDeadline(from.Context(), r.Stack.Deadline(rec.Start))
-}
-
-// Answer serves q through the cache, at the tip that AwaitBlock returns, and reads the node on a miss. It sets
-// rec.Replayer: if memory answered, package web registers the response with the fast lane, which then serves identical
-// requests without calling this handler.
-func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Record, q *Read) (Result, error) {
-	tip, err := r.AwaitBlock(ctx, from, rec, q)
+	// The block: the newest, or a later one that the request names or its client has seen, which may have to arrive.
+	tip, err := r.AwaitBlock(ctx, from, q)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
+	// If memory answers now, the fast lane answers equal requests without calling Serve.
 	if q.Walk.Height == 0 && rec.LaneSlot != nil {
 		rec.Replayer = r.Replayer(q, record.LaneMayServe)
 	}
-	return r.Lookup(ctx, from, rec, q, tip)
+	// The entry: from memory, Redis or a node.
+	a, err := r.Lookup(ctx, from, q, tip)
+	if err != nil {
+		return err
+	}
+	// The response: the entry, and what is known about it.
+	var res respond.Response
+	r.describe(&res, rec, q, &a, time.Now())
+	if from.Amend != nil {
+		from.Amend(&res)
+	}
+	a.Entry = nil // it may be freed while the client reads
+	r.KeepSession(from, a.Tip, &res)
+	r.Stack.Respond(from, &res)
+	return nil
 }
 
-// AwaitBlock returns the tip to serve a query at, and records it. It waits for the block that the
-// request, its session or its connection requires, or refuses the request.
-func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Read) (tip node.Tip, err error) {
+// AwaitBlock returns the tip to serve a read at, and records it. It waits for the block that the request, its session or its
+// connection requires, or refuses the request.
+func (r *Reader) AwaitBlock(ctx context.Context, from *web.Request, q *Read) (tip node.Tip, err error) {
+	rec := &from.Record
 	tip = r.Nodes.Tip()
 	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {
-		tip, err = r.await(ctx, from, rec, q)
+		tip, err = r.await(ctx, from, q)
 	}
 	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
 	return tip, err
 }
 
-// Lookup serves q from the cache, at a tip, and reads the nodes on a miss. A later page of a walk is read at the block of the
-// walk, as long as a node has that block. Lookup does not register anything with the fast lane: the caller may change the result.
-func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *Read, tip node.Tip) (Result, error) {
-	if at, ok := r.snapshot(ctx, rec, q, tip); ok {
-		a, err := r.get(ctx, from, rec, at, tip)
+// Lookup reads through the cache at a tip, and asks the nodes on a miss. A later page of a walk is read at the block of the
+// walk, as long as a node has that block.
+func (r *Reader) Lookup(ctx context.Context, from *web.Request, q *Read, tip node.Tip) (Result, error) {
+	if at, ok := r.snapshot(ctx, from, q, tip); ok {
+		a, err := r.lookup(ctx, from, at, tip)
 		if err != nil || !isOutOfReach(a.Result) {
-			rec.Pinned = true
+			from.Record.Pinned = true
 			return a, err
 		}
 	}
-	a, err := r.get(ctx, from, rec, q, tip)
+	a, err := r.lookup(ctx, from, q, tip)
 	if err != nil || q.Kind.Class.Fixed() && a.Entry.Status == http.StatusOK {
 		return a, err
 	}
 	return a, r.CheckHeight(a.Entry.Height, q.Min)
 }
 
-// get serves q from the first of: a fresh entry in memory; the item that the request has waited for; an entry from the block that
+// lookup returns the first of: a fresh entry in memory; the item that the request has waited for; an entry from the block that
 // an event has notified the client about; and what the cache has.
-func (r *Reader) get(ctx context.Context, from *http.Request, rec *record.Record, q *Read, tip node.Tip) (a Result, err error) {
+func (r *Reader) lookup(ctx context.Context, from *web.Request, q *Read, tip node.Tip) (a Result, err error) {
+	client := &from.Record.Client
 	a = Result{Query: r.cacheQuery(q, tip), Tip: tip, pinned: q.Pinned > 0, batch: q.Batch != nil}
-	markStaleBeforeSession(&a.Query, rec)
+	markStaleBeforeSession(&a.Query, &from.Record)
 	var ok bool
 	if a.Result, ok = r.cache.Fresh(a.Query, time.Now(), nil); ok {
 		return a, nil
 	}
 
-	// One read per block answers all requests that wait for an item (see web.WithItem), and its entry may have expired since.
-	if item := web.ItemOf(from); item != nil {
-		a.Result = cache.Result{Entry: item, Outcome: cache.Hit, Store: "memory"}
+	// One read per block answers all requests that wait for an item, and its entry may have expired since.
+	if from.Item != nil {
+		a.Result = cache.Result{Entry: from.Item, Outcome: cache.Hit, Store: "memory"}
 		return a, nil
 	}
 
-	l := &loader{Reader: r, q: q, client: rec.Client.Name(), many: r.Stack.Admission.IsMany(&rec.Client)}
-	notified, givenUp := r.Stack.NotifiedBlock(from, tip.Epoch)
+	l := &loader{Reader: r, q: q, client: client.Name(), many: r.Stack.Admission.IsMany(client)}
+	notified, givenUp := r.Stack.NotifiedBlock(from.Request, tip.Epoch)
 	if notified > a.Query.MinHeight && notified <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
 		if a.notified = notified; !givenUp {
 			a.Result, err = r.getNotified(ctx, from, a.Query, notified, l)
@@ -112,12 +116,33 @@ func (r *Reader) get(ctx context.Context, from *http.Request, rec *record.Record
 				return a, nil
 			}
 			if ctx.Err() == nil {
-				r.Stack.GiveUpOn(from, tip.Epoch, notified)
+				r.Stack.GiveUpOn(from.Request, tip.Epoch, notified)
 			}
 		}
 	}
 	a.Result, err = l.get(ctx, a.Query)
 	return a, err
+}
+
+// Keyed reports whether requests need an API key.
+func (r *Reader) Keyed() bool { return r.o.Auth }
+
+// AdmitCall admits clients with a valid key.
+func (r *Reader) AdmitCall(from *web.Request) error {
+	if !r.o.Auth {
+		return nil
+	}
+	return r.Stack.AdmitKey(from)
+}
+
+// OnRevoked is [conn.Revocations.OnRevoked] for clients that AdmitCall has admitted.
+func (r *Reader) OnRevoked(from *web.Request, operation func() string, end func(error)) (release func(), err error) {
+	return r.Stack.OnRevoked(from.Request, r.o.Auth, operation, end)
+}
+
+// Deadline returns a context with the deadline of a request. The caller must call Release.
+func (r *Reader) Deadline(from *web.Request) *upstream.LazyDeadline {
+	return upstream.WithLazyDeadline(from.Context(), r.Stack.Deadline(from.Record.Start))
 }
 
 // maxNotifiedWait is the longest wait for an entry from a block that the client was notified about, if an older entry could be
@@ -127,9 +152,9 @@ const maxNotifiedWait = 5 * time.Second
 
 // getNotified reads an entry that is no older than the block that the client was notified about. If it fails, the response may be
 // older and is marked as stale, and later requests do not wait for that block.
-func (r *Reader) getNotified(ctx context.Context, from *http.Request, query cache.Query, notified int64, l *loader) (cache.Result, error) {
+func (r *Reader) getNotified(ctx context.Context, from *web.Request, query cache.Query, notified int64, l *loader) (cache.Result, error) {
 	wait := maxNotifiedWait
-	if r.Stack.Admission.Trusts(r.Stack.Admission.AddressOf(from)) {
+	if r.Stack.Admission.Trusts(r.Stack.Admission.AddressOf(from.Request)) {
 		wait = cache.Patience(r.o.Patience, r.Nodes.Tip().Interval)
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)

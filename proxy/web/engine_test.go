@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/json"
@@ -18,12 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -33,24 +28,24 @@ import (
 func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler) {
 	o.AccessLog, o.Logger = lines, slog.New(slog.NewTextHandler(io.Discard, nil))
 	s := web.New(o, nil)
-	render := func(_ *http.Request, h http.Header, f *failure.Failure) (int, string, []byte) {
+	render := func(_ *web.Request, h http.Header, f *failure.Failure) (int, string, []byte) {
 		f.SetAdvice(h)
 		return f.Status, "text/plain", []byte(f.Public)
 	}
-	engine := s.NewEngine(func(c *gin.Context) web.Route {
-		name := strings.TrimPrefix(c.Request.URL.Path, "/")
-		rt := web.Route{Name: name, Keyed: name != "open", Render: render, Serve: func(c *gin.Context, _ *record.Record) error {
+	engine := s.NewEngine(func(r *web.Request) web.Route {
+		name := strings.TrimPrefix(r.URL.Path, "/")
+		rt := web.Route{Name: name, Keyed: name != "open", Render: render, Serve: func(r *web.Request) error {
 			switch name {
 			case "fail":
 				return failure.BadInput("bad")
 			case "panic":
 				panic("defect")
 			case "late":
-				c.String(http.StatusAccepted, "late")
+				r.Send(http.StatusAccepted, "text/plain", []byte("late"))
 				return errors.New("too late")
 			}
-			c.Header("Cache-Control", "public")
-			respond.Send(c.Writer, c.Request, http.StatusOK, "text/plain", []byte("ok"))
+			r.ResponseHeader.Set("Cache-Control", "public")
+			r.Send(http.StatusOK, "text/plain", []byte("ok"))
 			return nil
 		}}
 		if name == "denied" {
@@ -58,8 +53,7 @@ func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler)
 		}
 		return rt
 	}, nil)
-	engine.NoRoute(web.Handle)
-	return s, engine
+	return s, engine.Handler()
 }
 
 func TestMiddlewareAppliesToRequests(t *testing.T) {
@@ -190,48 +184,49 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 		s.SetKeys([]limits.Key{key})
 		time.Sleep(time.Hour)
 		expect.Equal(t, [...]int{get("/ok"), get("/open"), get("/open")}, [...]int{200, 200, 429}, "statuses with a rate of 2 of the key, which is counted once")
-		admitted := &record.Record{Client: limits.Client{Key: key}}
-		if err := s.AdmitKey(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), http.Header{}, admitted); err != nil || !admitted.Keyed {
-			t.Errorf("AdmitKey of an admitted key = %v, Keyed %t; want nil and true", err, admitted.Keyed)
+		admitted := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		admitted.Record.Client.Key = key
+		if err := s.AdmitKey(admitted); err != nil || !admitted.Record.Keyed {
+			t.Errorf("AdmitKey of an admitted key = %v, Keyed %t; want nil and true", err, admitted.Record.Keyed)
 		}
 		s.SetKeys([]limits.Key{{Name: "k", SHA256: key.SHA256}})
 
 		s.SetLimits(limits.Limits{Address: two})
 		time.Sleep(time.Hour)
 		opened := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		var rec *record.Record
-		serve := func(r *record.Record) (int, error) { rec = r; return 0, nil }
+		var last *web.Request
+		serve := func(r *web.Request) (int, error) { last = r; return 0, nil }
 		expect.NoError(t, s.Exchange(opened, "route", serve))
-		called, answer := false, http.Header{}
-		if err := s.Call(opened, &record.Record{Route: "route"}, answer, func(*http.Request) (int, error) { called = true; return 0, nil }); err != nil || !called || answer.Get("RateLimit") == "" {
-			t.Errorf("Call = %v with %v, want nil with RateLimit", err, answer)
+		called, call := false, web.NewRequest(opened)
+		if err := s.Call(call, func(*web.Request) (int, error) { called = true; return 0, nil }); err != nil || !called || call.ResponseHeader.Get("RateLimit") == "" {
+			t.Errorf("Call = %v with %v, want nil with RateLimit", err, call.ResponseHeader)
 		}
 		if err := s.Exchange(opened, "route", serve); failure.Of(err).Status != http.StatusTooManyRequests {
 			t.Errorf("Exchange = %v, want 429", err)
 		}
-		if err := s.Repeat(rec, func(*record.Record) (int, error) { panic("defect") }); err == nil || !rec.Start.Equal(time.Now()) {
-			t.Errorf("Repeat = %v since %v, want a panic now", err, rec.Start)
+		if err := s.Repeat(last, func(*web.Request) (int, error) { panic("defect") }); err == nil || !last.Record.Start.Equal(time.Now()) {
+			t.Errorf("Repeat = %v since %v, want a panic now", err, last.Record.Start)
 		}
 		opened.RequestURI = strings.Repeat("x", web.MaxURL+1)
 		time.Sleep(time.Hour)
-		if err := s.Call(opened, &record.Record{}, answer, nil); failure.Of(err).Status != http.StatusRequestURITooLong {
+		if err := s.Call(web.NewRequest(opened), nil); failure.Of(err).Status != http.StatusRequestURITooLong {
 			t.Errorf("Call with a long target = %v, want 414", err)
 		}
 
 		s.SetLimits(limits.Limits{Address: two, Access: []limits.Rule{limits.NewDeny("/denied")}})
-		if _, err := s.Limiter(opened, rec, "/open", "/denied"); failure.Of(err).Status != http.StatusForbidden {
+		if _, err := s.Limiter(last, "/open", "/denied"); failure.Of(err).Status != http.StatusForbidden {
 			t.Errorf("Limiter of a denied operation = %v, want 403", err)
 		}
-		limiter, err := s.Limiter(opened, rec, "/open")
-		if err != nil || !limiter.Allows() || limiter.Name != "streams of "+rec.Client.Name() {
+		limiter, err := s.Limiter(last, "/open")
+		if err != nil || !limiter.Allows() || limiter.Name != "streams of "+last.Record.Client.Name() {
 			t.Errorf("Limiter = %+v, %v, want one with remaining requests", limiter, err)
 		}
 		if first, second := limiter.Spend(t.Context()), limiter.Spend(t.Context()); first != 0 || second != 30*time.Second || limiter.Allows() {
 			t.Errorf("Spend = %s, %s, Allows = %t; want 0s, 30s, false", first, second, limiter.Allows())
 		}
-		rec.Client.Key = key
+		last.Record.Client.Key = key
 		s.SetKeys(nil)
-		if _, err := s.Limiter(opened, rec); failure.Of(err).Status != http.StatusUnauthorized {
+		if _, err := s.Limiter(last); failure.Of(err).Status != http.StatusUnauthorized {
 			t.Errorf("Limiter of a revoked key = %v, want 401", err)
 		}
 	})
@@ -262,9 +257,10 @@ func TestMinimumEVMBlockIsReadFromHeaderOrURL(t *testing.T) {
 		{"", "", 0, ""}, {"7", "", 7, ""}, {"", "7", 7, ""}, {"7", "7", 7, ""},
 		{"x", "7", 0, "X-Min-Evm-Block is"}, {"7", "x", 0, "x-min-evm-block is"}, {"7", "8", 0, "they must be equal"},
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?x-min-evm-block="+tt.url, nil)
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?x-min-evm-block="+tt.url, nil))
 		r.Header.Set("X-Min-Evm-Block", tt.header)
-		got, err := web.ReadMinEVM(web.WithoutParameters(r, func(name, _ string) (as, instead string) { return name, "" }))
+		r.RemoveParameters(func(name, _ string) (as, instead string) { return name, "" })
+		got, err := web.ReadMinEVM(r)
 		if f := failure.Of(cmp.Or(err, io.EOF)); err == nil && (got != tt.want || tt.err != "") || err != nil && (tt.err == "" || f.Status != http.StatusBadRequest || !strings.Contains(f.Public, tt.err)) {
 			t.Errorf("ReadMinEVM with header %q and URL %q = %d, %v; want %d and error %q", tt.header, tt.url, got, err, tt.want, tt.err)
 		}
@@ -286,11 +282,11 @@ func TestBaseURLIsPublicURLOrRequestedHost(t *testing.T) {
 		{"", strings.Repeat("a", 259), false, "http://" + strings.Repeat("a", 259) + "/base"},
 		{"", strings.Repeat("a", 260), false, "/base"},
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/base/x", nil)
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/base/x", nil))
 		if r.Host = tt.host; tt.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		r, _ = respond.Below(r, "/base")
+		r.CutBase("/base")
 		if tt.host == "tls.example" {
 			r.Header.Set("X-Forwarded-Proto", "https")
 		}
@@ -303,7 +299,7 @@ func TestDrainingServerClosesConnections(t *testing.T) {
 	s, handler := newServer(web.Options{}, new(strings.Builder))
 	for _, want := range []string{"", "close"} {
 		w := httptest.NewRecorder()
-		s.Serve(handler, w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/open", nil))
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/open", nil))
 		if got := w.Header().Get("Connection"); got != want || w.Code != http.StatusOK {
 			t.Errorf("Connection = %q with status %d, want %q with 200", got, w.Code, want)
 		}
@@ -312,23 +308,20 @@ func TestDrainingServerClosesConnections(t *testing.T) {
 	if now := time.Now(); !s.Deadline(now).Equal(now.Add(15 * time.Second)) {
 		t.Errorf("Deadline = %s after the start, want 15s", s.Deadline(now).Sub(now))
 	}
-	if ctx := web.AtEachBlock(t.Context()); !web.IsAtEachBlock(ctx) || web.IsAtEachBlock(context.Background()) {
-		t.Error("IsAtEachBlock with and without AtEachBlock are not true and false")
-	}
 }
 
 func TestTrailingSlashIsLeftToRoutes(t *testing.T) {
 	s := web.New(web.Options{}, nil)
-	engine := s.NewEngine(func(*gin.Context) web.Route {
-		return web.Route{Serve: func(c *gin.Context, _ *record.Record) error {
-			c.Writer.WriteHeader(http.StatusNotFound)
+	find := func(*web.Request) web.Route {
+		return web.Route{Serve: func(r *web.Request) error {
+			r.Writer.WriteHeader(http.StatusNotFound)
 			return nil
 		}}
-	}, nil)
-	engine.GET("/docs", web.Handle)
-	engine.NoRoute(web.Handle)
+	}
+	engine := s.NewEngine(find, nil)
+	engine.Handle("/docs", find, http.MethodGet)
 	w := httptest.NewRecorder()
-	s.Serve(engine, w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs/", nil))
+	engine.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs/", nil))
 	if w.Code != http.StatusNotFound || w.Header().Get("X-Request-Id") == "" {
 		t.Errorf("response = %d with headers %v, want the route's 404 with a request id", w.Code, w.Header())
 	}
@@ -337,14 +330,15 @@ func TestTrailingSlashIsLeftToRoutes(t *testing.T) {
 func TestRepeatedParameterCostsLinearMemory(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?"+strings.Repeat("&since", 1000), nil)
 	remove := func(name, _ string) (as, instead string) { return name, "" }
-	if n := testing.AllocsPerRun(10, func() { web.WithoutParameters(r, remove) }); n > 100 {
+	if n := testing.AllocsPerRun(10, func() { web.NewRequest(r).RemoveParameters(remove) }); n > 100 {
 		t.Errorf("allocations for 1000 parameters = %v, want at most 100", n)
 	}
 }
 
 func TestParametersAreRemovedFromQuery(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?a=1&my.b=%41+c;my.b=2&%6Dy.b&old=3&z=%zz", nil)
-	got := web.WithoutParameters(r, func(name, _ string) (as, instead string) {
+	got := web.NewRequest(r)
+	got.RemoveParameters(func(name, _ string) (as, instead string) {
 		switch name {
 		case "my.b":
 			return name, ""
@@ -353,13 +347,16 @@ func TestParametersAreRemovedFromQuery(t *testing.T) {
 		}
 		return "", ""
 	})
-	if got.RequestURI != "/x?a=1&new=4&z=%zz" || got.URL.RawQuery != "a=1&new=4&z=%zz" || fmt.Sprintf("%q", web.RemovedParameters(got)["my.b"]) != `["A c" "2" ""]` {
-		t.Errorf("request = %s without %q, want /x?a=1&new=4&z=%%zz without the three values of my.b", got.RequestURI, web.RemovedParameters(got))
+	if got.RequestURI != "/x?a=1&new=4&z=%zz" || got.URL.RawQuery != "a=1&new=4&z=%zz" || fmt.Sprintf("%q", got.Options["my.b"]) != `["A c" "2" ""]` {
+		t.Errorf("request = %s without %q, want /x?a=1&new=4&z=%%zz without the three values of my.b", got.RequestURI, got.Options)
 	}
-	if more := web.WithoutParameters(got, func(name, _ string) (as, instead string) { return "all." + name, "" }); more.RequestURI != "/x" || len(web.RemovedParameters(more)) != 4 || len(web.RemovedParameters(got)) != 1 {
-		t.Errorf("request = %s without %q, and %q before; want /x without 4 parameters, and 1 before", more.RequestURI, web.RemovedParameters(more), web.RemovedParameters(got))
+	outer := got.Options
+	got.RemoveParameters(func(name, _ string) (as, instead string) { return "all." + name, "" })
+	if got.RequestURI != "/x" || len(got.Options) != 4 || len(outer) != 1 || r.RequestURI == "/x" {
+		t.Errorf("request = %s without %q, and %q before; want /x without 4 parameters, and 1 before", got.RequestURI, got.Options, outer)
 	}
-	if same := web.WithoutParameters(r, func(string, string) (as, instead string) { return "", "" }); same != r {
+	same := web.NewRequest(r)
+	if same.RemoveParameters(func(string, string) (as, instead string) { return "", "" }); same.Request != r || same.Options != nil {
 		t.Errorf("request without removed parameters = %s, want the same *http.Request", same.RequestURI)
 	}
 	for text, want := range map[string]string{"%41%4": "A%4", "%": "%", "%4g+": "%4g ", "a%2B": "a+"} {

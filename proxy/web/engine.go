@@ -1,0 +1,193 @@
+package web
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
+)
+
+// An Engine routes requests with Gin. A path has a route of its own, or the one that the engine's function finds. It must not change
+// after its first request.
+type Engine struct {
+	stack *Stack
+	gin   *gin.Engine
+	first func(*Request) (served bool)
+}
+
+// NewEngine returns an engine. find returns the route of a request for a path that Handle was not called with, and may edit the
+// request. first, which may be nil, runs after CORS, and may serve requests that have no route.
+func (s *Stack) NewEngine(find func(*Request) Route, first func(*Request) (served bool)) *Engine {
+	gin.SetMode(gin.ReleaseMode)
+	e := &Engine{stack: s, gin: gin.New(), first: first}
+	e.gin.RedirectTrailingSlash = false // Gin redirects before any middleware
+	e.gin.NoRoute(e.handlers(find)...)
+	return e
+}
+
+// Handle adds the paths of a pattern, as in [Route], for some methods or, with none, for all. find returns their route, and may edit
+// the request. Gin's tree has one name for each variable: handlers read the path themselves.
+func (e *Engine) Handle(pattern string, find func(*Request) Route, methods ...string) {
+	path := variable.ReplaceAllString(pattern, ":x")
+	if len(methods) == 0 {
+		e.gin.Any(path, e.handlers(find)...)
+		return
+	}
+	e.gin.Match(methods, path, e.handlers(find)...)
+}
+
+var variable = regexp.MustCompile(`{[^}]*}`)
+
+// handlers returns what a request passes, in order.
+func (e *Engine) handlers(find func(*Request) Route) []gin.HandlerFunc {
+	s := e.stack
+	return []gin.HandlerFunc{
+		e.enter,            // CORS, and requests without a route
+		s.record(find),     // the route, request id, access log, metrics, traces
+		s.renderFailures,   // errors and panics, in the form of the route
+		s.limit,            // 429 for addresses that send too many requests, 414 and 431
+		s.answerPreflights, // CORS
+		s.authorize,        // 401 and 429 for API keys, 403 and 429 by the access rules
+		serve,              // the room's function
+	}
+}
+
+// Handler returns the handler of a listener whose requests all pass the engine.
+func (e *Engine) Handler() http.Handler { return e.stack.Handler(func(*Request) *Engine { return e }) }
+
+// serve passes a request through the engine.
+func (e *Engine) serve(r *Request) { e.gin.ServeHTTP(&r.passage, r.Request) }
+
+// A passage carries a Request through Gin, which creates its contexts itself. Gin's own values would cost a map.
+type passage struct {
+	http.ResponseWriter
+	request *Request
+}
+
+// Unwrap supports [http.ResponseController].
+func (p *passage) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// Flush implements [http.Flusher], which Gin requires.
+func (p *passage) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() } // fails only if the client has disconnected
+
+// Hijack implements [http.Hijacker], which Gin requires.
+func (p *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(p.ResponseWriter).Hijack()
+}
+
+// requestOf returns the request that serve has passed to Gin.
+func requestOf(c *gin.Context) *Request {
+	w := c.Writer.(interface{ Unwrap() http.ResponseWriter }) //nolint:forcetypeassert // Gin's writer
+	return w.Unwrap().(*passage).request                      //nolint:forcetypeassert // serve has set it
+}
+
+// abort ends the chain of handlers. renderFailures sends the error.
+func abort(c *gin.Context, r *Request, err error) {
+	r.Record.Err, r.Record.Outcome = err, ""
+	c.Abort()
+}
+
+// enter sets the response of a request, and the CORS headers, which errors have, too.
+func (e *Engine) enter(c *gin.Context) {
+	r := requestOf(c)
+	r.Writer, r.sent, r.ResponseHeader = c.Writer, c.Writer, c.Writer.Header()
+	e.stack.setOrigin(r.ResponseHeader, r.Request)
+	if e.first != nil && e.first(r) {
+		c.Abort()
+	}
+}
+
+// record begins the record of a request with its route, and counts, logs and traces the request at its end.
+func (s *Stack) record(find func(*Request) Route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		r, rec := requestOf(c), &requestOf(c).Record
+		rec.Start = time.Now()
+		r.route = find(r)
+		rec.Route, rec.ID[0] = r.route.Name, record.RequestID(r.Header)
+		if s.o.Lane != nil {
+			rec.LaneSlot = s.laneSlot(r)
+		}
+		s.Arrive(r)
+		c.Status(http.StatusOK) // Gin begins with 404 for paths that it does not route
+		r.ResponseHeader[respond.RequestIDHeader] = rec.ID[:]
+		r.Request = s.Recorder.Begin(r.Request, rec)
+		defer func() { s.end(r, r.sent.Status(), max(0, r.sent.Size())) }()
+		c.Next()
+	}
+}
+
+// renderFailures sends the error or the panic of a later handler.
+func (s *Stack) renderFailures(c *gin.Context) {
+	r := requestOf(c)
+	if _, err := recovered(func() (int, error) { c.Next(); return 0, nil }); err != nil {
+		abort(c, r, err)
+	}
+	if r.Record.Err != nil {
+		r.sendFailure()
+	}
+	r.sent.WriteHeaderNow()
+}
+
+// sendFailure sends the error to the client, unless a response has been sent already.
+func (r *Request) sendFailure() {
+	outcome := r.Record.Outcome
+	f := r.Record.Fail()
+	if r.sent.Written() {
+		r.Record.Outcome = outcome
+		return
+	}
+	r.Send(r.route.Render(r, r.ResponseHeader, f))
+}
+
+func (s *Stack) limit(c *gin.Context) {
+	r := requestOf(c)
+	err := s.admit(r)
+	if err == nil {
+		err = s.Oversized(r.Request)
+	}
+	if err != nil {
+		abort(c, r, err)
+	}
+}
+
+// answerPreflights answers a browser that asks whether a page may make a request. The response is the same on every
+// path, and needs no API key, because browsers send none with it.
+func (s *Stack) answerPreflights(c *gin.Context) {
+	r := requestOf(c)
+	if s.origins == nil || r.Method != http.MethodOptions || r.Header.Get("Origin") == "" || r.Header.Get("Access-Control-Request-Method") == "" {
+		return
+	}
+	if h := r.ResponseHeader; h[originHeader] != nil { // the origin is allowed
+		h.Set("Access-Control-Allow-Methods", allowedMethods)
+		h.Set("Access-Control-Allow-Headers", allowedHeaders)
+		h.Set("Access-Control-Max-Age", preflightAge)
+	}
+	c.AbortWithStatus(http.StatusNoContent)
+}
+
+func (s *Stack) authorize(c *gin.Context) {
+	r := requestOf(c)
+	var err error
+	if r.route.Keyed {
+		err = s.AdmitKey(r)
+	}
+	if err == nil && r.route.Access != "" {
+		err = s.AdmitOperation(r, r.route.Access)
+	}
+	if err != nil {
+		abort(c, r, err)
+	}
+}
+
+func serve(c *gin.Context) {
+	r := requestOf(c)
+	if err := r.route.Serve(r); err != nil {
+		abort(c, r, err)
+	}
+}
