@@ -8,7 +8,7 @@ import (
 
 // Stored is what one store holds for a query.
 type Stored struct {
-	*Entry               // nil for none
+	Entry  *Entry        // nil for none
 	State  State         // judged for the query
 	Expiry time.Duration // until the entry expires in the store; 0 in memory, where it does not
 }

@@ -197,7 +197,7 @@ func TestExpiredEntryReplacesNothingButReleasesLease(t *testing.T) {
 	})
 	waitForIdle(t, c)
 	i := c.Inspect(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 150}, nil)
-	if i.Lease != 0 || i.Shared.Entry == nil || string(i.Shared.Body) != "old" {
+	if i.Lease != 0 || i.Shared.Entry == nil || string(i.Shared.Entry.Body) != "old" {
 		t.Errorf("lease = %v, entry in Redis = %+v; want 0, old", i.Lease, i.Shared.Entry)
 	}
 }

@@ -142,7 +142,7 @@ func TestConfirmationDuringPurgeIsStoredWithItsBody(t *testing.T) {
 	})
 	expect.Eventually(t, "the entry is stored with its body", func() bool {
 		i := c.Inspect(t.Context(), q, nil)
-		return i.Shared.Entry != nil && i.Shared.Height == 200 && len(i.Shared.Body) == len(page) && i.Lease == 0
+		return i.Shared.Entry != nil && i.Shared.Entry.Height == 200 && len(i.Shared.Entry.Body) == len(page) && i.Lease == 0
 	})
 }
 

@@ -156,7 +156,7 @@ func (v *router) readMember(b *batch, path string) (*blocks.Read, error) {
 	_, fixed := v.fixed[r.URL.Path]
 	ep := v.Endpoint(r)
 	switch {
-	case fixed || v.isListing(r.URL.Path) || v.route(r).Name == fallback.Name || ep != nil && !ep.Class.ReadsState():
+	case fixed || v.isListing(r.URL.Path) || v.route(r).Name == fallback.Name || ep != nil && !ep.Row.Class.ReadsState():
 		return nil, failure.BadInput("path %q is not about the state of the chain at a block; request it alone", web.Short(path))
 	case ep == nil:
 		return nil, failure.BadInput("path %q: %s", web.Short(path), failure.Of(v.notNamed(r)).Public)

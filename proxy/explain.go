@@ -238,11 +238,11 @@ func explainEntry(at cache.Stored, now time.Time) *ExplainedEntry {
 		return nil
 	}
 	e := &ExplainedEntry{
-		State: at.State.String(), Height: at.Height, Age: ago(now.Sub(at.ReadAt)),
-		Status: at.Status, Bytes: len(at.Body), ETag: at.ETag,
+		State: at.State.String(), Height: at.Entry.Height, Age: ago(now.Sub(at.Entry.ReadAt)),
+		Status: at.Entry.Status, Bytes: len(at.Entry.Body), ETag: at.Entry.ETag,
 	}
-	if !at.Expires.IsZero() {
-		e.Expires = ago(at.Expires.Sub(now))
+	if !at.Entry.Expires.IsZero() {
+		e.Expires = ago(at.Entry.Expires.Sub(now))
 	}
 	if at.Expiry > 0 {
 		e.Dropped = ago(at.Expiry)

@@ -56,7 +56,7 @@ func (r reasoning) describe(name string, at cache.Stored) string {
 	case at.Entry == nil:
 		return name + " has nothing."
 	case r.expired(at) && at.State == cache.Expired:
-		return fmt.Sprintf("%s has an entry that expired %s ago.", name, ago(r.now.Sub(at.Expires)))
+		return fmt.Sprintf("%s has an entry that expired %s ago.", name, ago(r.now.Sub(at.Entry.Expires)))
 	case r.q.Policy.Immutable && at.Entry.Provisional:
 		return fmt.Sprintf("%s has it, but from before a later block could be read. It is served until then, and is then read once more.", name)
 	case r.q.Policy.Immutable && !r.q.Policy.ImmutableIfOK:
@@ -68,10 +68,10 @@ func (r reasoning) describe(name string, at cache.Stored) string {
 
 // age describes the age of an entry, in blocks or in time.
 func (r reasoning) age(at cache.Stored) string {
-	read := "read " + ago(r.now.Sub(at.ReadAt)) + " ago"
+	read := "read " + ago(r.now.Sub(at.Entry.ReadAt)) + " ago"
 	switch {
 	case r.inBlocks(at):
-		return fmt.Sprintf("at block %d, %d behind the tip", at.Height, max(0, r.q.Tip-at.Height))
+		return fmt.Sprintf("at block %d, %d behind the tip", at.Entry.Height, max(0, r.q.Tip-at.Entry.Height))
 	case r.q.Tip > 0:
 		return "at an unknown block, " + read
 	default:
@@ -79,10 +79,10 @@ func (r reasoning) age(at cache.Stored) string {
 	}
 }
 
-func (r reasoning) inBlocks(at cache.Stored) bool { return r.q.Tip > 0 && at.Height > 0 }
+func (r reasoning) inBlocks(at cache.Stored) bool { return r.q.Tip > 0 && at.Entry.Height > 0 }
 
 func (r reasoning) expired(at cache.Stored) bool {
-	return !at.Expires.IsZero() && !r.now.Before(at.Expires)
+	return !at.Entry.Expires.IsZero() && !r.now.Before(at.Entry.Expires)
 }
 
 // bounds describes the limits of the policy that an entry is between.

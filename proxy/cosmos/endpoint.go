@@ -15,14 +15,14 @@ import (
 
 // An endpoint serves one row of the table, and reads the nodes for it.
 type endpoint struct {
-	*dialect.Endpoint
-	h *Handler
+	Endpoint *dialect.Endpoint
+	h        *Handler
 }
 
 // admitKey returns the handler of ABCIQuery, which serves only the paths that [state.AdmitKey] admits.
 func (ep *endpoint) admitKey(serve web.Handler) web.Handler {
 	return func(r *web.Request) error {
-		q, err := ep.Parse(r)
+		q, err := ep.Endpoint.Parse(r)
 		switch {
 		case err != nil:
 			return err
@@ -30,7 +30,7 @@ func (ep *endpoint) admitKey(serve web.Handler) web.Handler {
 			return failure.BadInput("the query cannot be read")
 		}
 		values, _ := url.ParseQuery(q.Ask.Query) // in canonical form
-		if err := state.AdmitKey(ep.Stack, r, values.Get("path")); err != nil {
+		if err := state.AdmitKey(ep.h.Reader.Stack, r, values.Get("path")); err != nil {
 			return err
 		}
 		return serve(r)
@@ -74,7 +74,7 @@ func (ep *endpoint) stateless(e *cache.Entry, key string) bool {
 	case http.StatusNotImplemented, http.StatusGatewayTimeout:
 		return true
 	}
-	if ep.Class.Fixed() {
+	if ep.Endpoint.Row.Class.Fixed() {
 		return dialect.Uncertain(key)
 	}
 	ofState := e.Status == http.StatusInternalServerError && e.Source != 0

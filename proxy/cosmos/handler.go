@@ -51,12 +51,12 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		}
 	}
 	for _, p := range posts {
-		p.Handler = h
+		p.h = h
 		if p.reads {
-			p.kind = h.Add(&blocks.Kind{Name: p.name, Class: blocks.Live})
+			p.kind = h.Reader.Add(&blocks.Kind{Name: p.name, Class: blocks.Live})
 		}
 		rt := h.passed(p.name, p.serve)
-		rt.Keyed = h.Keyed()
+		rt.Keyed = h.Reader.Keyed()
 		h.posts[p.path] = rt
 	}
 	h.redirect = h.passed("redirect", redirect)
@@ -73,7 +73,7 @@ func (h *Handler) mount(row dialect.Row) (err error) {
 		return err
 	}
 	if row.Method == state.ABCIQuery {
-		ep.Mounted.Serve = ep.admitKey(ep.Mounted.Serve)
+		ep.Endpoint.Mounted.Serve = ep.admitKey(ep.Endpoint.Mounted.Serve)
 	}
 	return nil
 }

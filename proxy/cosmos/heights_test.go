@@ -73,7 +73,7 @@ func TestResponsesHaveHeaderLinesOfTheNode(t *testing.T) {
 			e.Expires = time.Now()
 		}
 		if got := tt.ep.responseHeaders(e, tt.key); got.NoHeight != tt.want || got.Vary != VaryHeights {
-			t.Errorf("status %d of %s: NoHeight = %t, want %t", tt.status, tt.ep.Name, got.NoHeight, tt.want)
+			t.Errorf("status %d of %s: NoHeight = %t, want %t", tt.status, tt.ep.Endpoint.Row.Name, got.NoHeight, tt.want)
 		}
 	}
 }

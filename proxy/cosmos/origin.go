@@ -20,12 +20,12 @@ const missingLife = 20 * time.Millisecond
 // Ask implements [blocks.Source]. A node that has just started has no latest state until the next block, so a read of the latest
 // is repeated at the tip.
 func (ep *endpoint) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, _ *cache.Entry) (*node.Answer, error) {
-	a, err := ep.Nodes.Fetch(ctx, ask)
-	if errors.Is(err, node.ErrNoLatest) && ep.Nodes.Tip().Known {
+	a, err := ep.h.Reader.Nodes.Fetch(ctx, ask)
+	if errors.Is(err, node.ErrNoLatest) && ep.h.Reader.Nodes.Tip().Known {
 		ask.Unpinned = false
-		a, err = ep.Nodes.Fetch(ctx, ask)
+		a, err = ep.h.Reader.Nodes.Fetch(ctx, ask)
 	}
-	if ep.Query == dialect.Anything && errors.Is(err, node.ErrForeign) { // clients choose the path, and a node may have any page there
+	if ep.Endpoint.Row.Query == dialect.Anything && errors.Is(err, node.ErrForeign) { // clients choose the path, and a node may have any page there
 		err = failure.OfUnknown(err)
 	}
 	if err == nil && a.Height > 0 && (a.Reason == node.OK || a.Codec != "") {
@@ -36,9 +36,9 @@ func (ep *endpoint) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, _
 
 // Entry implements [blocks.Source].
 func (ep *endpoint) Entry(_ *blocks.Read, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
-	e := ep.NewEntry(a)
+	e := ep.h.Reader.NewEntry(a)
 	e.Expires = ep.expiry(a, e.ReadAt)
-	if ep.Class == blocks.Never { // sent without a validator
+	if ep.Endpoint.Row.Class == blocks.Never { // sent without a validator
 		e.Content = &cache.Content{Status: a.NodeStatus, Type: a.Type, Body: a.Body, Failed: failed(a)}
 	} else if blocks.SetContent(e, prev, a.NodeStatus, a.Type, a.Body, blocks.Lasts(a)) {
 		e.Failed = failed(a)
@@ -58,16 +58,16 @@ func failed(a *node.Answer) bool {
 // expiry returns when an answer expires in addition to its policy; zero for no such time. Errors that depend on state have
 // none, because they are correct at their height.
 func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
-	tip := ep.Nodes.Tip()
+	tip := ep.h.Reader.Nodes.Tip()
 	switch {
-	case ep.Name == "tx_search" && a.Reason == node.OK:
+	case ep.Endpoint.Row.Name == "tx_search" && a.Reason == node.OK:
 		return blocks.IndexedExpiry(true, false, now, tip)
-	case a.Reason != node.OK && ep.Class.Fixed():
+	case a.Reason != node.OK && ep.Endpoint.Row.Class.Fixed():
 		return now.Add(max(missingLife, min(now.Sub(tip.Since), tip.Interval)))
 	case a.Reason == node.Refused && a.Codec == "": // the node does not say that it is the state's
 		return now.Add(tip.Interval)
 	case a.NodeStatus == http.StatusGatewayTimeout:
 		return now.Add(blocks.BrokenLife)
 	}
-	return blocks.Expiry(a, now, tip, ep.Negative())
+	return blocks.Expiry(a, now, tip, ep.h.Reader.Negative())
 }

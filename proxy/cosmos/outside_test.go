@@ -22,7 +22,7 @@ func TestRowsOutsideStateAreNeverCached(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer("{path=**}", "a/b", "{denom}", "uosmo", "{pool_id}", "1").Replace(r.Pattern)
-		if row, _ := x.parse(path, ""); row == nil || row.Name != r.Name {
+		if row, _ := x.parse(path, ""); row == nil || row.Row.Name != r.Name {
 			t.Errorf("row of %s = %v, want %s", path, row, r.Name)
 		}
 	}
@@ -52,8 +52,8 @@ func TestRowsOutsideStateHaveMethodsOfTheirChains(t *testing.T) {
 
 func TestRowOfOperatorWinsOverBuiltInRows(t *testing.T) {
 	own := expect.Value(ParseRow("fee /osmosis/txfees/v1beta1/cur_eip_base_fee live cheap"))(t)
-	if row, _ := handlerOf(t, own).parse("/osmosis/txfees/v1beta1/cur_eip_base_fee", ""); row.Name != "fee" || row.Class != blocks.Live {
-		t.Errorf("row = %s of class %s, want fee of class live", row.Name, row.Class)
+	if row, _ := handlerOf(t, own).parse("/osmosis/txfees/v1beta1/cur_eip_base_fee", ""); row.Row.Name != "fee" || row.Row.Class != blocks.Live {
+		t.Errorf("row = %s of class %s, want fee of class live", row.Row.Name, row.Row.Class)
 	}
 	method := expect.Value(ParseRow("fee_method /osmosis.txfees.v1beta1.Query/GetEipBaseFee live page"))(t)
 	_, methods := Split([]dialect.Row{own, method})
@@ -85,7 +85,7 @@ func TestVariesReportsRowsWithVaryingOrder(t *testing.T) {
 	} {
 		expect.Equal(t, Varies(name), want, "Varies(%s)", name)
 	}
-	if row, _ := x.parse("/cosmos/base/reflection/v1beta1/interfaces", ""); row.Class != blocks.Never {
-		t.Errorf("class of reflection = %s, want %s", row.Class, blocks.Never)
+	if row, _ := x.parse("/cosmos/base/reflection/v1beta1/interfaces", ""); row.Row.Class != blocks.Never {
+		t.Errorf("class of reflection = %s, want %s", row.Row.Class, blocks.Never)
 	}
 }

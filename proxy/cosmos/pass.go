@@ -31,7 +31,7 @@ var posts = []post{
 // A post passes the bodies that clients post to a path on to a node, when a body is complete and it is the client's turn.
 // Transactions to broadcast are sent once.
 type post struct {
-	*Handler
+	h          *Handler
 	path, name string
 	reads      bool         // it reads the state at a height and runs no transaction, so it takes no turn of chain.post_rate
 	kind       *blocks.Kind // of a post that reads
@@ -41,38 +41,38 @@ func (p *post) serve(from *web.Request) error {
 	if isForm(from.Header.Get("Content-Type")) { // the node takes it for a GET
 		return errNotImplemented
 	}
-	held := p.Stack.HoldBody(&from.Record.Client)
+	held := p.h.Reader.Stack.HoldBody(&from.Record.Client)
 	defer held.Release()
-	body, err := held.ReadRequest(from.Writer, from.Request, p.posting.MaxBody)
+	body, err := held.ReadRequest(from.Writer, from.Request, p.h.posting.MaxBody)
 	if err != nil {
 		return failure.OfBody(err)
 	}
 	client := from.Record.Client.Name()
-	ctx := p.Deadline(from)
+	ctx := p.h.Reader.Deadline(from)
 	defer ctx.Release()
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client, OneNode: !p.reads,
 		Post: &node.Post{Body: body, Type: respond.JSON, Reads: p.path != broadcastPath}}
 	var hs blocks.Heights
 	if p.path != broadcastPath {
-		if hs, err = p.ReadHeights(from); err != nil {
+		if hs, err = p.h.ReadHeights(from); err != nil {
 			return err
 		}
 		r.Height, r.Unpinned = cmp.Or(hs.Pinned, node.AtTip), hs.Pinned == 0 && !p.reads
 	}
 	if p.reads {
-		if _, err = p.AwaitBlock(ctx, from, &blocks.Read{Kind: p.kind, Heights: hs}); err != nil {
+		if _, err = p.h.Reader.AwaitBlock(ctx, from, &blocks.Read{Kind: p.kind, Heights: hs}); err != nil {
 			return err
 		}
-	} else if err := p.posting.Acquire(ctx, client); err != nil {
+	} else if err := p.h.posting.Acquire(ctx, client); err != nil {
 		return err
 	}
-	a, err := p.Nodes.Fetch(ctx, r)
+	a, err := p.h.Reader.Nodes.Fetch(ctx, r)
 	if err == nil && a.Reason == node.Ambiguous && r.Unpinned && p.path != broadcastPath { // perhaps the node has just started and cannot read its latest state: read at the tip
 		r.Unpinned = false
-		a, err = p.Nodes.Fetch(ctx, r)
+		a, err = p.h.Reader.Nodes.Fetch(ctx, r)
 	}
 	if err == nil {
-		err = p.CheckHeight(a.Height, hs.Min)
+		err = p.h.Reader.CheckHeight(a.Height, hs.Min)
 	}
 	if err != nil {
 		return blocks.OfBroadcast(err, transactionIn(body), broadcastPath+"/%X?wait=20s")
@@ -81,7 +81,7 @@ func (p *post) serve(from *web.Request) error {
 	header := from.ResponseHeader
 	header.Set("Cache-Status", "tipcache; fwd=bypass")
 	if a.Height > 0 && a.Reason != node.Pruned && a.Reason != node.FutureHeight {
-		respond.SetHeight(header, a.Height, p.headers(a.NodeStatus))
+		respond.SetHeight(header, a.Height, p.h.headers(a.NodeStatus))
 	}
 	from.Send(a.NodeStatus, a.Type, a.Body)
 	return nil

@@ -201,7 +201,7 @@ func TestABCIQueryReadsOnlyKeysOfStores(t *testing.T) {
 	} {
 		nodes := &countingNode{status: http.StatusOK}
 		h := handlerFor(t, nodes)
-		h.Stack.SetLimits(limits.Limits{Access: []limits.Rule{limits.NewDeny("store/gov/*")}})
+		h.Reader.Stack.SetLimits(limits.Limits{Access: []limits.Rule{limits.NewDeny("store/gov/*")}})
 		r := web.NewExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, comet+"/abci_query?"+query, nil))
 		route, _ := h.Route(r)
 		err := route.Serve(r)

@@ -26,8 +26,8 @@ func TestRecordedPathsHaveRows(t *testing.T) {
 		if e.Method != http.MethodGet || e.Status != 200 || strings.HasPrefix(e.Name, "rpc_") {
 			continue
 		}
-		if row := rowOf(t, x, e); row.Name == "other" || row.Name == "tx_other" {
-			t.Errorf("%s: row of %s = %s, want a row for this path", e.Name, e.Path, row.Name)
+		if row := rowOf(t, x, e); row.Row.Name == "other" || row.Row.Name == "tx_other" {
+			t.Errorf("%s: row of %s = %s, want a row for this path", e.Name, e.Path, row.Row.Name)
 		}
 	}
 }
@@ -46,14 +46,14 @@ func TestClassesOfRowsMatchRecordings(t *testing.T) {
 		"ok_ibc_transfer_params": blocks.Params, "ok_group_info": blocks.Live, "path_unknown_module": blocks.Live,
 	} {
 		e := recorded[name]
-		expect.Equal(t, rowOf(t, x, e).Class, class, "%s: %s", name, e.Path)
+		expect.Equal(t, rowOf(t, x, e).Row.Class, class, "%s: %s", name, e.Path)
 	}
 	for _, e := range recorded {
 		if e.Method != http.MethodGet || e.Status == 200 || e.Answer["Grpc-Metadata-X-Cosmos-Block-Height"] == "" {
 			continue
 		}
-		if row := rowOf(t, x, e); strings.HasPrefix(e.Name, "twoheights_") && !row.Class.ReadsState() {
-			t.Errorf("%s: class of row %s = %s, want one that reads state, because the answer depends on the height", e.Name, row.Name, row.Class)
+		if row := rowOf(t, x, e); strings.HasPrefix(e.Name, "twoheights_") && !row.Row.Class.ReadsState() {
+			t.Errorf("%s: class of row %s = %s, want one that reads state, because the answer depends on the height", e.Name, row.Row.Name, row.Row.Class)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestRowsOfOperatorComeFirst(t *testing.T) {
 	x := handlerOf(t, expect.Value(ParseRow("pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap denom pagination"))(t))
 	expect.Equal(t, keyOf(t, x, "/osmosis/gamm/v1beta1/pools/0x1?x=y"), keyOf(t, x, "/osmosis/gamm/v1beta1/pools/1"), "key of an equivalent request")
 	row, _ := x.parse("/osmosis/gamm/v1beta1/pools/1", "")
-	expect.Equal(t, row.Name, "pool", "row")
+	expect.Equal(t, row.Row.Name, "pool", "row")
 }
 
 func TestRowIsParsedFromLine(t *testing.T) {

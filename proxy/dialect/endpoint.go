@@ -17,7 +17,7 @@ import (
 
 // An Endpoint serves the requests of one row, in any dialect.
 type Endpoint struct {
-	*Table
+	table *Table
 	*Parser
 	Kind    *blocks.Kind
 	Mounted web.Route
@@ -33,25 +33,25 @@ func (ep *Endpoint) serve(r *web.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case ep.Class == blocks.Never:
+	case ep.Row.Class == blocks.Never:
 		return ep.Pass(r, q)
 	}
-	return ep.Serve(r, q)
+	return ep.table.Reader.Serve(r, q)
 }
 
 // Parse reads a request.
 func (ep *Endpoint) Parse(r *web.Request) (*blocks.Read, error) {
-	if ep.NoBody && hasBody(r.Request) {
+	if ep.table.Options.NoBody && hasBody(r.Request) {
 		return nil, failure.BadInput("a %s request takes no body", r.Method)
 	}
-	hs, err := ep.Heights.Read(r)
+	hs, err := ep.table.Options.Heights.Read(r)
 	if err != nil {
 		return nil, err
 	}
 	if ep.unpinned {
 		hs.Pinned = 0
 	}
-	q := &blocks.Read{Kind: ep.Kind, Source: ep.source, Ask: node.Request{Cost: ep.Cost}, Heights: hs}
+	q := &blocks.Read{Kind: ep.Kind, Source: ep.source, Ask: node.Request{Cost: ep.Row.Cost}, Heights: hs}
 	return q, ep.canonicalize(q, r.URL)
 }
 
@@ -62,12 +62,12 @@ func (ep *Endpoint) canonicalize(q *blocks.Read, u *url.URL) (err error) {
 	if q.Ask.Path, err = ep.ReadPath(u.Path); err == nil && u.RawQuery != "" {
 		values, err = ep.readQuery(q, u.RawQuery)
 	}
-	if ep.Class == blocks.Block && (err != nil || !ep.namesBlock(q.Ask.Path, values)) {
+	if ep.Row.Class == blocks.Block && (err != nil || !ep.namesBlock(q.Ask.Path, values)) {
 		q.Kind = ep.latest
 	}
 	switch {
 	case err == nil:
-		setKey(q, ep.Prefix, values)
+		setKey(q, ep.table.Options.Prefix, values)
 	case ep.manner == Gateway:
 		ep.keepVerbatim(q, u)
 	default:
@@ -90,16 +90,16 @@ func setKey(q *blocks.Read, prefix string, v Values) {
 
 // Pass serves a request that was admitted and parsed, without the cache.
 func (ep *Endpoint) Pass(r *web.Request, q *blocks.Read) error {
-	ctx := ep.Deadline(r)
+	ctx := ep.table.Reader.Deadline(r)
 	defer ctx.Release()
-	if _, err := ep.AwaitBlock(ctx, r, q); err != nil {
+	if _, err := ep.table.Reader.AwaitBlock(ctx, r, q); err != nil {
 		return err
 	}
 	ask := q.Ask
 	ask.Height, ask.Unpinned, ask.Client = cmp.Or(q.Pinned, node.AtTip), q.Pinned == 0, r.Record.Client.Name()
 	a, err := q.Source.Ask(ctx, q, ask, nil)
 	if err == nil {
-		err = ep.CheckHeight(a.Height, q.Min)
+		err = ep.table.Reader.CheckHeight(a.Height, q.Min)
 	}
 	if err != nil {
 		return err
@@ -135,8 +135,8 @@ func (ep *Endpoint) plan(r *web.Request) (p web.Plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	plan, pinned, err := ep.Forecast(r, q, web.Plan{Route: ep.Name, Asks: "the node for " + q.Ask.Path, Origin: "the node"})
-	if err != nil || ep.Class == blocks.Never {
+	plan, pinned, err := ep.table.Reader.Forecast(r, q, web.Plan{Route: ep.Row.Name, Asks: "the node for " + q.Ask.Path, Origin: "the node"})
+	if err != nil || ep.Row.Class == blocks.Never {
 		return p, err
 	}
 	if q.Ask.Query != "" {
@@ -153,5 +153,5 @@ func (ep *Endpoint) feed(r *web.Request) (web.Feed, error) {
 	if err != nil {
 		return web.Feed{}, err
 	}
-	return ep.Feed(r, q)
+	return ep.table.Reader.Feed(r, q)
 }

@@ -24,7 +24,7 @@ func Uncertain(key string) bool { return strings.Contains(key, uncertain) }
 // Different texts have different keys, because they may have different meanings.
 func (ep *Endpoint) keepVerbatim(q *blocks.Read, u *url.URL) {
 	q.Ask.Path = DropColon(u.Path)
-	setKey(q, ep.Prefix, nil)
+	setKey(q, ep.table.Options.Prefix, nil)
 	q.Ask.Query = strings.ReplaceAll(u.RawQuery, " ", "%20") // a space would end the request target
 	q.Key += uncertain + keySafe.Replace(q.Ask.Query)
 	given, _ := url.ParseQuery(u.RawQuery)

@@ -21,7 +21,7 @@ const (
 
 // A Parser reads the requests of one row of a table.
 type Parser struct {
-	Row
+	Row     Row
 	Fields  []Field // fields of the query, in canonical order
 	manner  Manner
 	pattern pattern

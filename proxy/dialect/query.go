@@ -33,7 +33,7 @@ func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
 	if v, unknown, err = p.scan(raw); err != nil {
 		return nil, unknown, err
 	}
-	if p.Query == Anything {
+	if p.Row.Query == Anything {
 		if p.manner == Gateway { // only the order among values of one name may matter
 			slices.SortStableFunc(v, func(a, b Value) int { return strings.Compare(a.Name, b.Name) })
 		}
@@ -72,9 +72,9 @@ func (p *Parser) scan(raw string) (v Values, unknown bool, err error) {
 		switch {
 		case broken && p.manner == Gateway:
 			return nil, false, errAmbiguous
-		case pair == "" || broken && (p.manner == Lenient || p.Query == Anything):
+		case pair == "" || broken && (p.manner == Lenient || p.Row.Query == Anything):
 			continue
-		case p.Query == Anything:
+		case p.Row.Query == Anything:
 			v = append(v, Value{Name: name, Text: text})
 			continue
 		}

@@ -106,7 +106,7 @@ func TestLargePageOfAnUncertainQueryCostsAScan(t *testing.T) {
 		"pagination.limit=1001&x=%zz": node.Scan, "pagination.limit=1000&x=%zz": node.Page,
 		"pagination.limit[1001]=": node.Scan, "pagination.limit=1&pagination.limit=1001": node.Scan, "pagination.limits=1001": node.Page,
 	} {
-		ep := &Endpoint{Table: &Table{Options: Options{Prefix: "p", Manner: Gateway}}, Parser: parserOf(t, testRow, Gateway)}
+		ep := &Endpoint{table: &Table{Options: Options{Prefix: "p", Manner: Gateway}}, Parser: parserOf(t, testRow, Gateway)}
 		q := &blocks.Read{Ask: node.Request{Cost: node.Page}}
 		ep.keepVerbatim(q, expect.Value(url.Parse("/things/1/a:?"+query))(t))
 		if q.Ask.Cost != want || !Uncertain(q.Key) || q.Ask.Path != "/things/1/a" || q.Key != "p/things/1/a?!"+query || q.Ask.Query != query {

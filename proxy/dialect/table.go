@@ -22,8 +22,8 @@ type Options struct {
 
 // A Table serves the requests of a dialect by its rows.
 type Table struct {
-	*blocks.Reader
-	Options
+	Reader    *blocks.Reader
+	Options   Options
 	endpoints []*Endpoint // in order
 }
 
@@ -34,18 +34,18 @@ func NewTable(o Options, r *blocks.Reader) *Table {
 
 // Mount adds a row with its kind of reads and their source. Of the rows that match a path, the first one serves it.
 func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, source blocks.Source) (*Endpoint, error) {
-	p, err := NewParser(row, t.Manner, lookup)
+	p, err := NewParser(row, t.Options.Manner, lookup)
 	if err != nil {
 		return nil, err
 	}
-	kind.Name, kind.Class, kind.ComparedBody = p.Name, p.Class, WithoutNextKey
-	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), source: source, unpinned: p.Class.Fixed() || p.Class == blocks.Latest}
-	if p.Class == blocks.Block {
-		ep.latest = t.Add(&blocks.Kind{Name: p.Name + " latest", Class: blocks.Latest, Headers: kind.Headers, ComparedBody: kind.ComparedBody})
+	kind.Name, kind.Class, kind.ComparedBody = p.Row.Name, p.Row.Class, WithoutNextKey
+	ep := &Endpoint{table: t, Parser: p, Kind: t.Reader.Add(kind), source: source, unpinned: p.Row.Class.Fixed() || p.Row.Class == blocks.Latest}
+	if p.Row.Class == blocks.Block {
+		ep.latest = t.Reader.Add(&blocks.Kind{Name: p.Row.Name + " latest", Class: blocks.Latest, Headers: kind.Headers, ComparedBody: kind.ComparedBody})
 	}
-	ep.Mounted = web.Route{Name: p.Name, Pattern: p.Pattern, Methods: t.Methods, Keyed: t.Keyed(), Serve: ep.serve, Render: t.Render, Plan: ep.plan}
-	if p.Class != blocks.Never && p.Class != blocks.Unknown {
-		ep.Mounted.Feed, ep.Mounted.Waits = ep.feed, p.Class == blocks.Found
+	ep.Mounted = web.Route{Name: p.Row.Name, Pattern: p.Row.Pattern, Methods: t.Options.Methods, Keyed: t.Reader.Keyed(), Serve: ep.serve, Render: t.Options.Render, Plan: ep.plan}
+	if p.Row.Class != blocks.Never && p.Row.Class != blocks.Unknown {
+		ep.Mounted.Feed, ep.Mounted.Waits = ep.feed, p.Row.Class == blocks.Found
 	}
 	t.endpoints = append(t.endpoints, ep)
 	return ep, nil
@@ -74,7 +74,7 @@ func (t *Table) Route(r *web.Request) (rt web.Route, ok bool) {
 // Endpoint returns the endpoint of the first row that matches a request's path; nil for none.
 func (t *Table) Endpoint(r *web.Request) *Endpoint {
 	path := r.URL.Path
-	if t.Manner == Gateway {
+	if t.Options.Manner == Gateway {
 		path = DropColon(path)
 	}
 	var buf [maxParts]string
@@ -132,16 +132,16 @@ func split(parts []string, path string) []string {
 }
 
 // ReadHeights reads the blocks that a request names.
-func (t *Table) ReadHeights(r *web.Request) (blocks.Heights, error) { return t.Heights.Read(r) }
+func (t *Table) ReadHeights(r *web.Request) (blocks.Heights, error) { return t.Options.Heights.Read(r) }
 
 // SelectRoute selects the keys of one row, including those at a height.
 func (t *Table) SelectRoute(name string) (cache.Selection, error) {
 	var names []string
 	for _, ep := range t.endpoints {
-		if ep.Name == name {
-			return ep.selection(t.Prefix), nil
+		if ep.Row.Name == name {
+			return ep.Row.selection(t.Options.Prefix), nil
 		}
-		names = append(names, ep.Name)
+		names = append(names, ep.Row.Name)
 	}
 	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, append(names, "collections"))) // the listing belongs to no dialect
 }

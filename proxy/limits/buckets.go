@@ -34,7 +34,7 @@ type bucketShard struct {
 
 // A bucket is full at some time, and one request makes that later by the time of its refill.
 type bucket struct {
-	limit
+	limit     limit
 	full      time.Time // later than in a window if the other replicas have admitted more than the rate allows
 	unsettled int       // requests that Redis does not have yet
 	since     time.Time // when the first of them was admitted

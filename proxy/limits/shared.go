@@ -213,7 +213,7 @@ func (s *sharedBuckets) debit(a dueBucket, now time.Time) Debit {
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	k := a.bucket
-	d := Debit{Cost: k.cost(k.unsettled), Age: max(0, now.Sub(k.since)), Most: maxDebt * k.window()}
+	d := Debit{Cost: k.limit.cost(k.unsettled), Age: max(0, now.Sub(k.since)), Most: maxDebt * k.limit.window()}
 	k.unsettled = 0
 	d.Key = s.key(&k.limit)
 	return d
@@ -227,7 +227,7 @@ func (a dueBucket) learn(d *Debit, sent time.Time) {
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	k := a.bucket
-	if full := sent.Add(d.UntilFull + k.cost(k.unsettled)); full.After(k.full) {
+	if full := sent.Add(d.UntilFull + k.limit.cost(k.unsettled)); full.After(k.full) {
 		k.full = full
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 // call is a call that needs a node. It implements [blocks.Source].
 type call struct {
-	*Handler
+	d         *Handler
 	m         *method
 	a         arguments
 	target    string          // request target of a URI that the node may parse differently, sent as it is; "" for none
@@ -39,8 +39,8 @@ type call struct {
 
 // pendingCall is a call being answered.
 type pendingCall struct {
-	*call          // nil if no node is needed
-	wait  []string // values of the parameter wait; nil for none
+	call *call    // nil if no node is needed
+	wait []string // values of the parameter wait; nil for none
 
 	query  *blocks.Read
 	answer *blocks.Result // nil if it did not come through the cache
@@ -62,14 +62,14 @@ func (k *call) makeQuery() *blocks.Read {
 			cost = node.Unknown // it may be a scan
 		}
 	case k.m.name == abciQuery:
-		o, path, message := k.o.State, unquoted(a.get(k.m, "path")), k.message()
+		o, path, message := k.d.o.State, unquoted(a.get(k.m, "path")), k.message()
 		height := number(a.get(k.m, "height"))
 		cost, hs.Pinned = o.CostOf(path, message), cmp.Or(height, hs.Pinned) // a height among the parameters takes precedence
 		readsState, withoutProof := o.ReadsState(path), a.get(k.m, "prove") == nil
 		switch {
 		case withoutProof && (readsState || height == 0 && o.IsFixed(path, message)):
 			k.fromState = true
-			return k.values.Read(state.Request{Method: path, Message: message}, hs)
+			return k.d.values.Read(state.Request{Method: path, Message: message}, hs)
 		case readsState || storePath.MatchString(path):
 			a = a.with(k.m, "height", nil)
 		case o.IsFixed(path, message):
@@ -88,7 +88,7 @@ func (k *call) makeQuery() *blocks.Read {
 	ask := node.Request{Cost: cost, OneNode: k.posts(), Call: &node.Call{
 		Method: k.m.name, Params: k.params, Target: k.target, Write: k.m.write, Slow: k.m.slow, Block: number(a.get(k.m, "height")),
 	}}
-	return &blocks.Read{Key: k.key(text), Size: len(text), Kind: k.kinds[class], Source: k, Ask: ask, Heights: hs}
+	return &blocks.Read{Key: k.key(text), Size: len(text), Kind: k.d.kinds[class], Source: k, Ask: ask, Heights: hs}
 }
 
 // posts reports whether the call has a transaction to broadcast, simulate, encode or decode, or may have one.
@@ -122,17 +122,17 @@ func (k *pendingCall) answerAt(ctx context.Context, from *web.Request, tip node.
 	if k.query.Kind.Class == blocks.Never {
 		return k.forward(ctx, from)
 	}
-	lookup := k.reader.Lookup
-	if k.fromState {
-		lookup = k.values.Lookup
+	lookup := k.call.d.reader.Lookup
+	if k.call.fromState {
+		lookup = k.call.d.values.Lookup
 	}
 	a, err := lookup(ctx, from, k.query, tip)
 	if err != nil {
 		return k.passError(err)
 	}
 	k.member, k.answer, k.tag = a.Entry.Body, &a, a.Entry.ETag
-	if k.fromState {
-		height := k.values.Height(k.query, &a)
+	if k.call.fromState {
+		height := k.call.d.values.Height(k.query, &a)
 		if k.tag = state.ETag(a.Entry, height); a.Entry.Type == node.MessageType {
 			k.member = state.AppendValue(nil, a.Entry.Body, height)
 		}
@@ -147,7 +147,7 @@ func (k *pendingCall) passError(err error) error {
 	switch {
 	case said != nil:
 		k.member = jsonrpc.PassedError(said.Code, said.Text, said.Data)
-	case k.m.broadcasts() && upstream.MayHaveRun(err):
+	case k.call.m.broadcasts() && upstream.MayHaveRun(err):
 		k.member = memberOf(failure.Of(err))
 	default:
 		return err
@@ -179,12 +179,12 @@ func recordFailures(r *web.Request, all ...*pendingCall) {
 // forward sends a call that is never cached to a node.
 func (k *pendingCall) forward(ctx context.Context, from *web.Request) error {
 	client := from.Record.Client.Name()
-	if k.posts() {
-		if err := k.o.Posting.Acquire(ctx, client); err != nil {
+	if k.call.posts() {
+		if err := k.call.d.o.Posting.Acquire(ctx, client); err != nil {
 			return err
 		}
 	}
-	if waiters := k.waiters(); waiters != nil {
+	if waiters := k.call.waiters(); waiters != nil {
 		leave, err := waiters.Enter(&from.Record.Client, time.Second)
 		if err != nil {
 			return err
@@ -195,19 +195,19 @@ func (k *pendingCall) forward(ctx context.Context, from *web.Request) error {
 	ask := q.Ask
 	ask.Height, ask.Unpinned, ask.Client = cmp.Or(q.Pinned, node.AtTip), q.Pinned == 0, client
 	a, err := q.Source.Ask(ctx, q, ask, nil)
-	if err == nil && !k.m.write && number(k.a.get(k.m, "height")) == 0 {
-		err = k.reader.CheckHeight(a.Height, q.Min)
+	if err == nil && !k.call.m.write && number(k.call.a.get(k.call.m, "height")) == 0 {
+		err = k.call.d.reader.CheckHeight(a.Height, q.Min)
 	}
 	switch {
 	case err != nil && ask.Cost == node.Unknown:
 		err = failure.OfUnknown(err)
-	case err != nil && k.m.broadcasts():
-		err = blocks.OfBroadcast(err, k.transaction(), "tx?hash=0x%X&wait=20s")
+	case err != nil && k.call.m.broadcasts():
+		err = blocks.OfBroadcast(err, k.call.transaction(), "tx?hash=0x%X&wait=20s")
 	}
 	if err != nil {
 		return k.passError(err)
 	}
-	if k.member, k.blameless = a.Body, a.Reason != node.Other; k.target != "" {
+	if k.member, k.blameless = a.Body, a.Reason != node.Other; k.call.target != "" {
 		k.status, k.typ = a.NodeStatus, a.Type
 	}
 	return nil
@@ -217,9 +217,9 @@ func (k *pendingCall) forward(ctx context.Context, from *web.Request) error {
 func (k *call) waiters() *limits.Places {
 	switch {
 	case k.m.slow:
-		return k.slow
+		return k.d.slow
 	case k.m.cost == node.Unknown:
-		return k.passed
+		return k.d.passed
 	}
 	return nil
 }

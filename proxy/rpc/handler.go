@@ -115,11 +115,11 @@ func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) *pendingCall {
 		d.logRefusal(c.Method)
 		return &pendingCall{member: jsonrpc.MethodNotFound}
 	}
-	k := &pendingCall{call: &call{Handler: d, m: m, heights: hs}}
+	k := &pendingCall{call: &call{d: d, m: m, heights: hs}}
 	switch {
 	case m.cost == node.Unknown:
-		if k.rawParams = c.Params; k.rawParams == nil {
-			k.rawParams = json.RawMessage("{}")
+		if k.call.rawParams = c.Params; k.call.rawParams == nil {
+			k.call.rawParams = json.RawMessage("{}")
 		}
 		return k
 	case len(c.Params) == 0 && len(m.params) > 0:
@@ -128,8 +128,8 @@ func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) *pendingCall {
 		k.wait, c.Params = takeWait(c.Params)
 	}
 	var ok bool
-	if k.a, ok = m.read(c.Params); !ok {
-		k.a, k.rawParams = make(arguments, len(m.params)), c.Params
+	if k.call.a, ok = m.read(c.Params); !ok {
+		k.call.a, k.call.rawParams = make(arguments, len(m.params)), c.Params
 	}
 	return k
 }
@@ -140,21 +140,21 @@ func (k *pendingCall) admit(r *web.Request) error {
 	if k.call == nil {
 		return nil
 	}
-	stack := k.reader.Stack
-	if err := stack.AdmitOperation(r, k.m.name); err != nil || k.m.name != abciQuery {
+	stack := k.call.d.reader.Stack
+	if err := stack.AdmitOperation(r, k.call.m.name); err != nil || k.call.m.name != abciQuery {
 		return err
 	}
-	if k.isRaw() { // the node may find a denied path in the parameters
+	if k.call.isRaw() { // the node may find a denied path in the parameters
 		if stack.Admission.Limits.Load().Restricts() {
 			return failure.BadInput("the parameters of abci_query cannot be read")
 		}
 		return nil
 	}
-	path := unquoted(k.a.get(k.m, "path"))
+	path := unquoted(k.call.a.get(k.call.m, "path"))
 	if err := stack.AdmitOperation(r, state.Operation(path)); err != nil {
 		return err
 	}
-	return state.AdmitInner(stack, r, path, k.message())
+	return state.AdmitInner(stack, r, path, k.call.message())
 }
 
 // Render renders the failure of a request: of its only call, or of the request as a whole.

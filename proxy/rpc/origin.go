@@ -22,7 +22,7 @@ import (
 
 // Ask implements [blocks.Source].
 func (k *call) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, _ *cache.Entry) (*node.Answer, error) {
-	a, err := k.reader.Nodes.Fetch(ctx, ask)
+	a, err := k.d.reader.Nodes.Fetch(ctx, ask)
 	if err == nil && k.m.name == "status" && a.Reason == node.OK {
 		a, err = k.readableStatus(ctx, ask, a)
 	}
@@ -43,8 +43,8 @@ func (k *call) params(height int64) json.RawMessage {
 
 // Entry implements [blocks.Source].
 func (k *call) Entry(_ *blocks.Read, a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
-	e := k.reader.NewEntry(a)
-	e.Expires = k.expiry(a, e.ReadAt, k.reader.Nodes.Tip())
+	e := k.d.reader.NewEntry(a)
+	e.Expires = k.expiry(a, e.ReadAt, k.d.reader.Nodes.Tip())
 	blocks.SetContent(e, before, statusOf(a), respond.JSON, a.Body, !a.Unkept)
 	return e, nil
 }
@@ -66,7 +66,7 @@ func (k *call) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
 	if k.class == blocks.Found || k.m.name == "tx_search" || k.m.name == "block_search" {
 		return blocks.IndexedExpiry(statusOf(a) == http.StatusOK, k.class == blocks.Found, now, tip)
 	}
-	return blocks.Expiry(a, now, tip, k.reader.Negative())
+	return blocks.Expiry(a, now, tip, k.d.reader.Negative())
 }
 
 // readableWithin is how long status waits until the state of the block that the node names can be read, which
@@ -79,17 +79,17 @@ const readableWithin = 250 * time.Millisecond
 func (k *call) readableStatus(ctx context.Context, r node.Request, a *node.Answer) (*node.Answer, error) {
 	wait, cancel := context.WithTimeout(ctx, readableWithin)
 	defer cancel()
-	if k.reader.Nodes.WaitHeight(wait, resultOf(a).Get("sync_info.latest_block_height").Int()) == nil {
+	if k.d.reader.Nodes.WaitHeight(wait, resultOf(a).Get("sync_info.latest_block_height").Int()) == nil {
 		return a, nil
 	}
-	tip := k.reader.Nodes.Tip()
+	tip := k.d.reader.Nodes.Tip()
 	if !tip.Known {
 		return a, nil
 	}
 	r.Call = &node.Call{Method: "blockchain", Params: func(int64) json.RawMessage {
 		return fmt.Appendf(nil, `{"minHeight":"%d","maxHeight":"%[1]d"}`, tip.Height)
 	}}
-	chain, err := k.reader.Nodes.Fetch(ctx, r)
+	chain, err := k.d.reader.Nodes.Fetch(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ func (k *pendingCall) answerOnly(r *web.Request) error {
 	if err := k.await(r); err != nil {
 		return err
 	}
-	k.run(r, []*pendingCall{k}, nil)
+	k.call.d.run(r, []*pendingCall{k}, nil)
 	recordFailures(r, k)
 	return k.err
 }
@@ -129,7 +129,7 @@ func (k *pendingCall) answerOnly(r *web.Request) error {
 // send sends the answer of the only call of a request. Caches may store it if it has a tag.
 func (k *pendingCall) send(r *web.Request, id json.RawMessage, status int, tag string) error {
 	size := jsonrpc.AnswerSize(id, k.member)
-	release, err := k.reader.Stack.HoldResponse(r.Request, size)
+	release, err := k.call.d.reader.Stack.HoldResponse(r.Request, size)
 	if err != nil {
 		return err
 	}
@@ -143,12 +143,12 @@ func (k *pendingCall) send(r *web.Request, id json.RawMessage, status int, tag s
 		r.Send(status, respond.JSON, answer)
 		return nil
 	}
-	res := k.reader.Response(r, k.query, k.answer)
-	k.reader.KeepSession(r, k.answer.Tip, &res)
+	res := k.call.d.reader.Response(r, k.query, k.answer)
+	k.call.d.reader.KeepSession(r, k.answer.Tip, &res)
 	if res.Body, res.Status, res.Tag = answer, status, tag; tag == "" || status != http.StatusOK || res.PastExpires() {
 		res.Control = noStore
 	}
-	k.reader.Stack.Respond(r, &res)
+	k.call.d.reader.Stack.Respond(r, &res)
 	return nil
 }
 

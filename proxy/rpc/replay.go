@@ -25,10 +25,10 @@ func (k *pendingCall) remember(rec *record.Record, body []byte) {
 		return
 	}
 	r := &replayer{q: k.query}
-	if k.fromState {
-		r.fromState = k.values
+	if k.call.fromState {
+		r.fromState = k.call.d.values
 	}
-	r.Replayer = k.reader.Replayer(k.query, r.laneMayServe)
+	r.Replayer = k.call.d.reader.Replayer(k.query, r.laneMayServe)
 	rec.Replayer = r
 }
 

@@ -56,7 +56,7 @@ func (d *Handler) run(from *web.Request, pending []*pendingCall, held *conn.Held
 	from.Record.Blameless = from.Record.Blameless || pending[len(pending)-1].blameless
 }
 
-func (k *pendingCall) isExclusive() bool { return k.call != nil && k.m.isExclusive() }
+func (k *pendingCall) isExclusive() bool { return k.call != nil && k.call.m.isExclusive() }
 
 // IsExclusive reports whether calls of a method wait for the earlier calls of their connection and delay the later
 // ones.
@@ -72,7 +72,7 @@ func makeQueries(pending []*pendingCall) (first *blocks.Read) {
 		if k.call == nil {
 			continue
 		}
-		*k = pendingCall{call: k.call, query: k.makeQuery()} // without an earlier answer
+		*k = pendingCall{call: k.call, query: k.call.makeQuery()} // without an earlier answer
 		if first == nil || k.query.Pinned == 0 && k.query.Kind.Class != blocks.Never {
 			first = k.query
 		}

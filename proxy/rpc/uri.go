@@ -97,9 +97,9 @@ func (d *Handler) serveURI(r *web.Request, name string) error {
 }
 
 func (d *Handler) parseURI(m *method, r *web.Request, hs blocks.Heights) *pendingCall {
-	k := &pendingCall{call: &call{Handler: d, m: m, heights: hs}}
+	k := &pendingCall{call: &call{d: d, m: m, heights: hs}}
 	if m.cost == node.Unknown {
-		k.target = "/" + m.name + "?" + strings.ReplaceAll(r.URL.RawQuery, " ", "%20") // HTTP/2 permits spaces
+		k.call.target = "/" + m.name + "?" + strings.ReplaceAll(r.URL.RawQuery, " ", "%20") // HTTP/2 permits spaces
 		return k
 	}
 	given := formOf(r)
@@ -107,8 +107,8 @@ func (d *Handler) parseURI(m *method, r *web.Request, hs blocks.Heights) *pendin
 		k.wait = given[waitParameter]
 	}
 	var ok bool
-	if k.a, ok = m.readForm(given); !ok {
-		k.a, k.target = make(arguments, len(m.params)), "/"+m.name+"?"+given.Encode()
+	if k.call.a, ok = m.readForm(given); !ok {
+		k.call.a, k.call.target = make(arguments, len(m.params)), "/"+m.name+"?"+given.Encode()
 	}
 	return k
 }

@@ -41,12 +41,12 @@ func refuseWait(k *pendingCall) *pendingCall {
 
 // await waits until a node finds the transaction of a call that has waitParameter.
 func (k *pendingCall) await(r *web.Request) error {
-	if k.wait == nil || k.o.AwaitItem == nil || k.isRaw() { // the node explains why it cannot read the parameters
+	if k.wait == nil || k.call.d.o.AwaitItem == nil || k.call.isRaw() { // the node explains why it cannot read the parameters
 		return nil
 	}
 	for i, value := range k.wait { // texts in a URI may be quoted
 		k.wait[i] = strings.Trim(value, `"`)
 	}
-	feed := func(r *web.Request) (web.Feed, error) { return k.reader.Feed(r, k.makeQuery()) }
-	return k.o.AwaitItem(r, feed, k.m.name, k.wait)
+	feed := func(r *web.Request) (web.Feed, error) { return k.call.d.reader.Feed(r, k.call.makeQuery()) }
+	return k.call.d.o.AwaitItem(r, feed, k.call.m.name, k.wait)
 }

@@ -108,7 +108,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 func (h *Handler) Route(r *web.Request) (web.Route, bool) {
 	rt, ok := h.Table.Route(r)
 	if !ok && h.unknown != nil {
-		return h.unknown.Mounted, true
+		return h.unknown.ep.Mounted, true
 	}
 	return rt, ok
 }
@@ -118,7 +118,7 @@ func (h *Handler) mount(rt Route) error {
 	if h.asSent {
 		lookup = sentField
 	}
-	o := &origin{Handler: h, Route: rt}
+	o := &origin{h: h, route: rt}
 	ep, err := h.Mount(rt.Row, lookup, &blocks.Kind{NoFuture: !h.asSent}, o)
 	if err == nil && rt.page != nil && !h.asSent {
 		ep.Page = o.readPage

@@ -75,8 +75,8 @@ const nodePageSize = 100
 func (o *origin) readPage(q *blocks.Read, v dialect.Values) (dialect.Values, error) {
 	key := v.Get(dialect.PageKey)
 	if strings.HasPrefix(key, walkKeyPrefix) {
-		walk, err := parseWalkKey(key, o.Nodes.ChainID(), q.Ask.Path)
-		if err != nil || !o.page(walk.raw) {
+		walk, err := parseWalkKey(key, o.h.Reader.Nodes.ChainID(), q.Ask.Path)
+		if err != nil || !o.route.page(walk.raw) {
 			return nil, failure.BadInput("%s is %q; expected the next_key of the page before, as it came", dialect.PageKey, web.Short(key))
 		}
 		q.Walk, key = walk.Snapshot, walk.raw

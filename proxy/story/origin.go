@@ -21,14 +21,14 @@ import (
 
 // An origin reads the nodes for one row.
 type origin struct {
-	*Handler
-	Route
-	good goodInputs
+	h     *Handler
+	route Route
+	good  goodInputs
 }
 
 // Ask implements [blocks.Source]. It judges whether the input or the node caused a failure.
 func (o *origin) Ask(ctx context.Context, q *blocks.Read, ask node.Request, prev *cache.Entry) (*node.Answer, error) {
-	a, err := o.Nodes.Fetch(ctx, o.withKey(ask))
+	a, err := o.h.Reader.Nodes.Fetch(ctx, o.withKey(ask))
 	if err != nil {
 		return nil, err
 	}
@@ -86,14 +86,14 @@ func (g *goodInputs) judge(q *blocks.Read, a *node.Answer, prev *cache.Entry, no
 // Entry implements [blocks.Source]. An unchanged answer is not shaped again.
 func (o *origin) Entry(q *blocks.Read, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	now, status, height := time.Now(), a.Status, a.Height
-	if o.asSent {
+	if o.h.asSent {
 		status = a.NodeStatus
 	}
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		height = 0 // nothing was read there
 	}
 	source, stamp := o.sourceOf(a), o.stampFor(q, prev, height)
-	if prev != nil && source != 0 && prev.Source == source && prev.Status == status && stamp.keeps && (!o.asSent || bytes.Equal(prev.Body, a.Body)) {
+	if prev != nil && source != 0 && prev.Source == source && prev.Status == status && stamp.keeps && (!o.h.asSent || bytes.Equal(prev.Body, a.Body)) {
 		return prev.Confirm(height, now), nil
 	}
 	content, err := o.content(a, status, source, stamp)
@@ -101,7 +101,7 @@ func (o *origin) Entry(q *blocks.Read, a *node.Answer, prev *cache.Entry) (*cach
 		return nil, err
 	}
 	content.Failed = a.Reason == node.Other
-	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: blocks.Expiry(a, now, o.Nodes.Tip(), o.Negative())}, nil
+	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: blocks.Expiry(a, now, o.h.Reader.Nodes.Tip(), o.h.Reader.Negative())}, nil
 }
 
 // sourceOf returns the Source of the content for an answer.
@@ -109,22 +109,22 @@ func (o *origin) sourceOf(a *node.Answer) uint64 {
 	switch {
 	case !blocks.Lasts(a):
 		return 0
-	case o.asSent:
+	case o.h.asSent:
 		return cache.Lasting
 	default:
-		return maphash.Bytes(o.seed, a.Body)
+		return maphash.Bytes(o.h.seed, a.Body)
 	}
 }
 
 // content shapes a node's answer, and adds the height to its next page key.
 func (o *origin) content(a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
-	if o.asSent {
+	if o.h.asSent {
 		return cache.NewContentAfter(stamp.before, status, a.Type, "", a.Body, source), nil
 	}
 	if status != http.StatusOK {
 		return cache.NewContent(status, respond.JSON, "", ErrorEnvelope(status, refusal(stamp.q, a)), source), nil
 	}
-	shaped, err := documented.Shape(a.Body, o.Msg)
+	shaped, err := documented.Shape(a.Body, o.route.Msg)
 	if err != nil {
 		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
 	}

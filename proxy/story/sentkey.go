@@ -12,14 +12,14 @@ import (
 // forms. In the documented shape the pool encodes the key for the node that it chooses. In the node's shape the key is sent
 // as the client wrote it, to a node that reads that form.
 func (o *origin) withKey(r node.Request) node.Request {
-	if o.page == nil || r.Query == "" {
+	if o.route.page == nil || r.Query == "" {
 		return r
 	}
 	key, rest := cutKey(r.Query)
 	switch {
 	case key == "":
-	case o.asSent:
-		r.Keys = o.page.formOf(key)
+	case o.h.asSent:
+		r.Keys = o.route.page.formOf(key)
 	default:
 		r.PageKey, r.Query = key, rest
 	}

@@ -21,7 +21,7 @@ const StampBlocks = 8
 
 // A stamp puts the height of an answer into its next page key (walkkey.go).
 type stamp struct {
-	*origin
+	origin *origin
 	q      *blocks.Read
 	before *cache.Entry // previous entry; nil for none
 	height int64        // height of the answer
@@ -32,7 +32,7 @@ type stamp struct {
 // stampFor returns the stamp for an answer at a height. prev is the previous entry, nil for none.
 func (o *origin) stampFor(q *blocks.Read, prev *cache.Entry, height int64) stamp {
 	s := stamp{origin: o, q: q, before: prev, height: height, keeps: true}
-	if o.page == nil || o.asSent || prev == nil {
+	if o.route.page == nil || o.h.asSent || prev == nil {
 		return s
 	}
 	if s.kept = s.readHeight(prev.Content); s.kept != 0 {
@@ -57,14 +57,14 @@ func (s stamp) content(shaped *documented.Shaped, source uint64) *cache.Content 
 // write puts a height into the next page key in a body, or into the Link that has it.
 func (s stamp) write(height int64, shaped *documented.Shaped) (stamped []byte, link string) {
 	body, nextKey := shaped.Body, shaped.NextKey
-	if s.page == nil || height == 0 {
+	if s.origin.route.page == nil || height == 0 {
 		return body, s.nextLink(nextKey)
 	}
 	if nextKey != "" {
 		return body, s.nextLink(s.text(height, nextKey))
 	}
 	from, to := shaped.From, shaped.To
-	if s.Msg == nil {
+	if s.origin.route.Msg == nil {
 		found := dialect.NextKey(body, "msg."+dialect.NextKeyPath)
 		from, to = found.Index, found.Index+len(found.Raw)
 	}
@@ -81,12 +81,12 @@ func (s stamp) write(height int64, shaped *documented.Shaped) (stamped []byte, l
 
 // text returns the walk key for the node's next key, or the node's key if it does not have the format of the route.
 func (s stamp) text(height int64, nextKey string) string {
-	raw, ok := s.page.decode(nextKey)
+	raw, ok := s.origin.route.page.decode(nextKey)
 	if !ok {
 		return nextKey
 	}
 	k := walkKey{blocks.Snapshot{Height: height, Epoch: s.epoch()}, raw}
-	return k.text(s.Nodes.ChainID(), s.q.Ask.Path)
+	return k.text(s.origin.h.Reader.Nodes.ChainID(), s.q.Ask.Path)
 }
 
 // readHeight returns the height in the next page key of a content, 0 for none, and -1 for a key of another epoch.
@@ -96,7 +96,7 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 		text, _, _ = strings.Cut(rest, "&")
 		text, _, _ = strings.Cut(walkKeyPrefix+text, ">")
 	}
-	k, err := parseWalkKey(text, s.Nodes.ChainID(), s.q.Ask.Path)
+	k, err := parseWalkKey(text, s.origin.h.Reader.Nodes.ChainID(), s.q.Ask.Path)
 	switch {
 	case err != nil:
 		return 0
@@ -107,7 +107,7 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 	}
 }
 
-func (s stamp) epoch() uint64 { return uint64(s.Nodes.Tip().Epoch) }
+func (s stamp) epoch() uint64 { return uint64(s.origin.h.Reader.Nodes.Tip().Epoch) }
 
 // nextLink returns the Link to the page after this one, for lists that have no other place to name it. It has no path:
 // the list may be served below several base paths.

@@ -25,8 +25,8 @@ import (
 // An unknown serves paths without a row by passing them to a node. Their responses may depend on more than the state.
 // Therefore they are cached until the next block at most, and do not name a block.
 type unknown struct {
-	*dialect.Endpoint
-	*origin
+	ep      *dialect.Endpoint
+	origin  *origin
 	waiters *limits.Places
 	absent  *otter.Cache[uint64, time.Time] // by the digest of a path that the nodes do not have: when it may be read again
 }
@@ -41,15 +41,15 @@ const maxUnknownQuery = 1 << 10
 func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
 	row := dialect.Row{Name: dialect.Other, Pattern: "/{path=**}", Class: blocks.Unknown, Cost: node.Unknown, Query: dialect.Anything}
 	absent := otter.Must(&otter.Options[uint64, time.Time]{MaximumSize: maxAbsent, Executor: func(upkeep func()) { upkeep() }})
-	u = &unknown{absent: absent, origin: &origin{Handler: h}, waiters: r.Stack.Admission.NewPlaces("ask for paths that this server does not know")}
+	u = &unknown{absent: absent, origin: &origin{h: h}, waiters: r.Stack.Admission.NewPlaces("ask for paths that this server does not know")}
 	anyPath := func(name string, _ bool) (dialect.Field, error) {
 		return dialect.Field{Name: name, Kind: dialect.Kind{Read: func(path string) (string, bool) { return path, true }}}, nil
 	}
 	kind := &blocks.Kind{Headers: func(*cache.Entry, string) blocks.ResponseHeaders {
 		return blocks.ResponseHeaders{Vary: respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader, NoHeight: true}
 	}}
-	if u.Endpoint, err = dialect.NewTable(h.Options, r).Mount(row, anyPath, kind, u); err == nil {
-		u.Mounted.Serve, u.Mounted.Render, u.Mounted.Plan = u.serve, MissRenderer(h.o.Shape), u.planAfter(u.Mounted.Plan)
+	if u.ep, err = dialect.NewTable(h.Options, r).Mount(row, anyPath, kind, u); err == nil {
+		u.ep.Mounted.Serve, u.ep.Mounted.Render, u.ep.Mounted.Plan = u.serve, MissRenderer(h.o.Shape), u.planAfter(u.ep.Mounted.Plan)
 	}
 	return u, err
 }
@@ -68,19 +68,19 @@ func (u *unknown) planAfter(plan func(*web.Request) (web.Plan, error)) func(*web
 // read parses a request. It fails if the request may not be passed to a node, or if the nodes do not have its path.
 func (u *unknown) read(r *web.Request) (*blocks.Read, error) {
 	if part := ambiguous(r); part != "" {
-		f := u.o.NoSuchPath(r)
+		f := u.origin.h.o.NoSuchPath(r)
 		f.Public += "; a path with " + part + " is not passed to the node"
 		return nil, f
 	}
 	if len(r.URL.RawQuery) > maxUnknownQuery {
 		return nil, failure.BadInput("the query is longer than %d bytes; with a path that this server does not know, no longer one is passed to the node", maxUnknownQuery)
 	}
-	q, err := u.Parse(r)
+	q, err := u.ep.Parse(r)
 	if err != nil {
 		return nil, err
 	}
-	if until, _ := u.absent.GetIfPresent(maphash.String(u.seed, q.Ask.Path)); time.Now().Before(until) {
-		return nil, u.o.NoSuchPath(r)
+	if until, _ := u.absent.GetIfPresent(maphash.String(u.origin.h.seed, q.Ask.Path)); time.Now().Before(until) {
+		return nil, u.origin.h.o.NoSuchPath(r)
 	}
 	return q, nil
 }
@@ -96,15 +96,15 @@ func (u *unknown) serve(r *web.Request) error {
 		return failure.OfUnknown(err)
 	}
 	defer leave()
-	answer := u.Serve
+	answer := u.origin.h.Reader.Serve
 	if q.Pinned > 0 {
-		answer = u.Pass
+		answer = u.ep.Pass
 	}
 	switch err := answer(r, q); {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNoPath):
-		return u.o.NoSuchPath(r)
+		return u.origin.h.o.NoSuchPath(r)
 	default:
 		return failure.OfUnknown(err)
 	}
@@ -126,10 +126,15 @@ func ambiguous(r *web.Request) string {
 func (u *unknown) Ask(ctx context.Context, q *blocks.Read, ask node.Request, before *cache.Entry) (*node.Answer, error) {
 	a, err := u.origin.Ask(ctx, q, ask, before)
 	if err == nil && a.NoPath {
-		u.absent.Set(maphash.String(u.seed, q.Ask.Path), time.Now().Add(u.Negative()))
+		u.absent.Set(maphash.String(u.origin.h.seed, q.Ask.Path), time.Now().Add(u.origin.h.Reader.Negative()))
 		return nil, errNoPath
 	}
 	return a, err
+}
+
+// Entry implements [blocks.Source].
+func (u *unknown) Entry(q *blocks.Read, a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
+	return u.origin.Entry(q, a, before)
 }
 
 // errNoPath is the error of a read of a path that the node does not have.

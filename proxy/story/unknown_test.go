@@ -143,7 +143,7 @@ func TestPageKeyIsSentInTheFormOfTheNode(t *testing.T) {
 			"status=1&pagination.key=FGFiY2RlZmdoaWprbG1ub3BxcnN0":      {{Query: "status=1", PageKey: "FGFiY2RlZmdoaWprbG1ub3BxcnN0"}, {Query: "status=1&pagination.key=FGFiY2RlZmdoaWprbG1ub3BxcnN0", Keys: node.Base64Keys}},
 			"pagination.key=x": {{PageKey: "x"}, {Query: "pagination.key=x", Keys: node.UnknownKeys}},
 		} {
-			o := &origin{Handler: h, Route: Route{page: lengthPrefixed}}
+			o := &origin{h: h, route: Route{page: lengthPrefixed}}
 			i := 0
 			if shape == Node {
 				i = 1

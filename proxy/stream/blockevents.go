@@ -57,9 +57,9 @@ func (n *topicState) retainPast(old *topicState, framed bool) {
 // answerAt returns the answer that state n holds at height; its event is nil if there is none.
 func (s *subscription) answerAt(n *topicState, height int64) blockAnswer {
 	switch {
-	case n.failure == nil && n.answer != nil && (n.height == height || n.pinned > 0 || n.height == 0 && !n.withoutTip || s.undated && n.height <= height):
+	case n.failure == nil && n.answer != nil && (n.height == height || n.pinned > 0 || n.height == 0 && !n.withoutTip || s.topic.undated && n.height <= height):
 		return blockAnswer{n.answer, n.height}
-	case n.past.height == height || s.undated:
+	case n.past.height == height || s.topic.undated:
 		return n.past
 	}
 	return blockAnswer{}
@@ -67,7 +67,7 @@ func (s *subscription) answerAt(n *topicState, height int64) blockAnswer {
 
 // answerHeights returns the heights of the two answers that state n holds; 0 means none.
 func (s *subscription) answerHeights(n *topicState) (newest, past int64) {
-	if n.failure == nil && n.answer != nil && n.pinned == 0 && !s.undated {
+	if n.failure == nil && n.answer != nil && n.pinned == 0 && !s.topic.undated {
 		newest = n.height
 	}
 	return newest, n.past.height
@@ -213,7 +213,7 @@ func (cl *client) writeAnswerAt(ctx context.Context, s *subscription, n *topicSt
 
 // current returns the topic's state if it belongs to epoch, and an empty state otherwise.
 func (s *subscription) current(epoch int64) *topicState {
-	if n := s.state.Load(); n.epoch == epoch {
+	if n := s.topic.state.Load(); n.epoch == epoch {
 		return n
 	}
 	return &topicState{epoch: epoch}

@@ -81,7 +81,7 @@ func (cl *client) subscribe(r *web.Request, sources []Source) error {
 		}
 		s.topic = t
 		if cl.blockEvents.wanted {
-			s.framed.Add(1)
+			s.topic.framed.Add(1)
 			cl.blockEvents.blocks = s
 		}
 	}
@@ -203,7 +203,7 @@ func (cl *client) writeTopic(ctx context.Context, s *subscription) (wait time.Du
 	if n.answer == nil && n.failure == nil { // not read yet, or not since a rollback
 		return 0
 	}
-	if n.answer != nil && n.pinned == 0 && !s.undated {
+	if n.answer != nil && n.pinned == 0 && !s.topic.undated {
 		if wait = cl.waitForSession(n.height); wait > 0 {
 			return wait
 		}
@@ -250,7 +250,7 @@ func (cl *client) writeFailure(ctx context.Context, s *subscription, e *event) (
 // hold returns the topic's newest answer, held; nil if it has none.
 func (s *subscription) hold() *event {
 	for {
-		if e := s.state.Load().answer; e == nil || e.hold() {
+		if e := s.topic.state.Load().answer; e == nil || e.hold() {
 			return e
 		}
 	}

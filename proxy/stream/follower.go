@@ -27,7 +27,7 @@ type follower struct {
 
 // subscription is a topic and what the follower has received from it.
 type subscription struct {
-	*topic
+	topic   *topic
 	path    string      // name of the topic on /live
 	name    digest      // of path; makes an id useless for other paths
 	paid    atomic.Bool // the next event is already paid for

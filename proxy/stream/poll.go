@@ -127,7 +127,7 @@ func (p *poll) wait(ctx context.Context) error {
 	defer paymentTimer.Stop()
 	defer func() {
 		if p.ahead {
-			p.pollsAhead.Add(-1)
+			p.topic.pollsAhead.Add(-1)
 		}
 	}()
 	for range p.woken {
@@ -165,14 +165,14 @@ func (p *poll) isNew() bool {
 		item := p.currentItem()
 		return item != nil && item.Status != http.StatusNotFound && !item.Failed
 	}
-	n := p.state.Load()
+	n := p.topic.state.Load()
 	if n.answer == nil || n.answer.digest == p.had.digest {
 		return false
 	}
 	if n.height <= p.had.height {
 		if !p.ahead {
 			p.ahead = true
-			p.pollsAhead.Add(1)
+			p.topic.pollsAhead.Add(1)
 			p.notify() // the answer may have been read meanwhile
 		}
 		return false

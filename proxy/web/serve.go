@@ -22,28 +22,28 @@ func (s *Stack) Handler(enter func(*Request) *Engine) http.Handler { return &doo
 
 // A door makes a [Request] of each HTTP request.
 type door struct {
-	*Stack
+	Stack *Stack
 	enter func(*Request) *Engine
 }
 
 // ServeHTTP implements [http.Handler]. While the process drains, responses close their connection.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := conn.Of(r)
-	if d.leaving.Load() {
+	if d.Stack.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	var answered bool
 	var sampling record.Sampling
 	if c != nil && r.ProtoMajor >= 2 {
 		c.ServeStream(w, r, func(w http.ResponseWriter) bool {
-			d.setOrigin(w.Header(), r)
-			answered, sampling = d.servedInLane(c, w, r)
+			d.Stack.setOrigin(w.Header(), r)
+			answered, sampling = d.Stack.servedInLane(c, w, r)
 			return answered
 		}, func(w http.ResponseWriter, refused bool) { d.pass(w, r, sampling, refused) })
 		return
 	}
 	if c != nil && !c.CarriesTLS() {
-		answered, sampling = d.servedInLane(c, w, r)
+		answered, sampling = d.Stack.servedInLane(c, w, r)
 	}
 	if !answered {
 		d.pass(w, r, sampling, false)

@@ -14,11 +14,11 @@ import (
 
 // A Session is the state of a work function at one endpoint. It keeps answers for retries of the work.
 type Session struct {
-	*Endpoint
-	kept    map[string]Answer // by call
-	held    *account.Hold     // memory of the kept answers
-	head    int64             // newest head; -1 if unknown
-	lacking bool              // some calls of this try were not answered
+	Endpoint *Endpoint
+	kept     map[string]Answer // by call
+	held     *account.Hold     // memory of the kept answers
+	head     int64             // newest head; -1 if unknown
+	lacking  bool              // some calls of this try were not answered
 
 	// HeadMayDiffer is true if the head may come from another server than the answers, because the endpoint turned out to
 	// accept a single call.
@@ -54,12 +54,12 @@ func (s *Session) try(work func(*Session) error) error {
 // If the endpoint accepts a single call (see Endpoint.Single), the head may come from another server. Then a lagging server must
 // refuse the calls.
 func (s *Session) AtHead(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, s.timeout, block, calls, s.recordCalls)
+	return s.atHead(ctx, s.Endpoint.timeout, block, calls, s.Endpoint.recordCalls)
 }
 
 // Poll is AtHead with a short timeout, so that a hanging endpoint does not delay new blocks.
 func (s *Session) Poll(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, min(s.timeout, pollTimeout), block, calls, s.recordCalls)
+	return s.atHead(ctx, min(s.Endpoint.timeout, pollTimeout), block, calls, s.Endpoint.recordCalls)
 }
 
 // pollTimeout limits each request of Poll, unless Options.Timeout is shorter.
@@ -67,12 +67,12 @@ const pollTimeout = 3 * time.Second
 
 // AtHeadOnce is AtHead for calls that may be refused because of their parameters. It learns nothing from refusals.
 func (s *Session) AtHeadOnce(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, s.timeout, block, calls, func(int, error) bool { return false })
+	return s.atHead(ctx, s.Endpoint.timeout, block, calls, func(int, error) bool { return false })
 }
 
 // PollOnce is AtHeadOnce with the timeout of Poll.
 func (s *Session) PollOnce(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, min(s.timeout, pollTimeout), block, calls, func(int, error) bool { return false })
+	return s.atHead(ctx, min(s.Endpoint.timeout, pollTimeout), block, calls, func(int, error) bool { return false })
 }
 
 // atHead makes the calls without a kept answer. conclude reports whether to retry with fewer calls after an error.
@@ -89,7 +89,7 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 	}
 	for len(left) > 0 || s.head < block {
 		var some []Call
-		for _, i := range left[:min(len(left), max(int(s.snapshot().batch.size)-1, 1))] {
+		for _, i := range left[:min(len(left), max(int(s.Endpoint.snapshot().batch.size)-1, 1))] {
 			some = append(some, calls[i])
 		}
 		got, err := s.send(ctx, timeout, block, some)
@@ -112,14 +112,14 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 // send makes calls together with the call for the head. If the endpoint accepts a single call, it reads the head first and returns
 // no answers.
 func (s *Session) send(ctx context.Context, timeout time.Duration, block int64, calls []Call) ([]Answer, error) {
-	if s.Single() {
+	if s.Endpoint.Single() {
 		if s.head >= block && len(calls) > 0 {
 			s.HeadMayDiffer = true
-			return s.call(ctx, timeout, calls...)
+			return s.Endpoint.call(ctx, timeout, calls...)
 		}
 		calls = nil
 	}
-	all, err := s.call(ctx, timeout, append([]Call{{Method: "eth_blockNumber"}}, calls...)...)
+	all, err := s.Endpoint.call(ctx, timeout, append([]Call{{Method: "eth_blockNumber"}}, calls...)...)
 	if len(all) == 0 {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Session) keep(key string, a Answer) (Answer, error) {
 	}
 	a.Result = gjson.Parse(strings.Clone(a.Result.Raw))
 	s.kept[key] = a
-	s.RecordSuccess()
+	s.Endpoint.RecordSuccess()
 	return a, nil
 }
 

@@ -52,7 +52,7 @@ func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 		all = append(all, s.split(perCall)...)
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	if e.Single() {
+	if e.Endpoint.Single() {
 		limit = 1 // each call is a request
 	}
 	return all[:min(len(all), limit)]
@@ -77,7 +77,7 @@ func (x *Indexer) compare(ctx context.Context, e *evm.Session, b *blocks, sample
 		switch {
 		case len(onlyOurs)+len(onlyTheirs) == 0:
 		case len(onlyOurs) > 0 && len(onlyTheirs) > 0:
-			return fmt.Errorf("%w: the logs of blocks %d to %d differ at %s and %s", errInconsistent, s.from, s.to, b.source.Name(), e.Name())
+			return fmt.Errorf("%w: the logs of blocks %d to %d differ at %s and %s", errInconsistent, s.from, s.to, b.source.Name(), e.Endpoint.Name())
 		case len(onlyTheirs) > 0:
 			return x.settle(ctx, b, b.source, e.Endpoint, onlyTheirs[0])
 		default:

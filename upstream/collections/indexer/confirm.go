@@ -72,7 +72,7 @@ const maxSmaller = 3
 
 // confirmBy confirms with one endpoint. One request reads both the headers and the logs.
 func (x *Indexer) confirmBy(ctx context.Context, e *evm.Session, b *blocks, claims []claim) error {
-	if e.Single() {
+	if e.Endpoint.Single() {
 		claims = claims[:min(len(claims), 3)] // each call is a request
 	}
 	var headers []evm.Call
@@ -119,17 +119,17 @@ func (x *Indexer) checkClaims(e *evm.Session, b *blocks, claims []claim, results
 		f, failed := errors.AsType[*evm.Failure](err)
 		switch {
 		case failed && f.Reason == evm.Inconsistent && e.Endpoint == b.source:
-			return fmt.Errorf("%w: %s: %s", errInconsistent, e.Name(), f.Error())
+			return fmt.Errorf("%w: %s: %s", errInconsistent, e.Endpoint.Name(), f.Error())
 		case err != nil:
 			return err
 		case h.hash == c.hash:
 		case c.block < b.from:
 			return evm.Contradiction("block %d is %v, the store has %v", c.block, h.hash, c.hash).Doubting(getHeader(c.block))
 		case e.Endpoint == b.source:
-			e.Doubt()
-			return fmt.Errorf("%w: %s: block %d is %v, and was %v before", errInconsistent, e.Name(), c.block, h.hash, c.hash)
+			e.Endpoint.Doubt()
+			return fmt.Errorf("%w: %s: block %d is %v, and was %v before", errInconsistent, e.Endpoint.Name(), c.block, h.hash, c.hash)
 		default:
-			return fmt.Errorf("%w: block %d is %v at %s and %v at %s", errInconsistent, c.block, c.hash, b.source.Name(), h.hash, e.Name())
+			return fmt.Errorf("%w: block %d is %v at %s and %v at %s", errInconsistent, c.block, c.hash, b.source.Name(), h.hash, e.Endpoint.Name())
 		}
 	}
 	return nil

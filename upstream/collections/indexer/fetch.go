@@ -83,7 +83,7 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 	defer func() { endTrace(traced, b, err) }()
 	err = x.within(ctx, nil, func(e *evm.Session) (err error) {
 		for {
-			size, perCall := e.Window()
+			size, perCall := e.Endpoint.Window()
 			part := t
 			part.to = min(t.to, t.from+size-1)
 			b, err = x.request(ctx, e, part, perCall)
@@ -91,7 +91,7 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 			if !failed {
 				if err == nil {
 					logs := int((part.blocks() + perCall - 1) / perCall)
-					e.Fits(part.blocks(), logs+3) // and the calls for the head and two headers
+					e.Endpoint.Fits(part.blocks(), logs+3) // and the calls for the head and two headers
 				}
 				return err
 			}
@@ -99,10 +99,10 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 			if f.Reason != evm.Refused && f.Reason != evm.Silent {
 				return err
 			}
-			if less := e.TooMuch(part.blocks()); !less || f.Reason == evm.Silent {
+			if less := e.Endpoint.TooMuch(part.blocks()); !less || f.Reason == evm.Silent {
 				return err
 			}
-			e.RecordSuccess() // because it responds
+			e.Endpoint.RecordSuccess() // because it responds
 			x.metrics.requests.WithLabelValues("too_much").Inc()
 		}
 	})
@@ -137,10 +137,10 @@ func (x *Indexer) withinGrace(ctx context.Context, except *evm.Endpoint, grace t
 		switch {
 		case failed && f.Reason == evm.Inconsistent:
 			if contradictions[f.Doubted()]++; contradictions[f.Doubted()] >= maxContradictions*x.pool.Len() {
-				return fmt.Errorf("%w: %s: %s", errInconsistent, e.Name(), f.Error())
+				return fmt.Errorf("%w: %s: %s", errInconsistent, e.Endpoint.Name(), f.Error())
 			}
 		case failed && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace:
-			return fmt.Errorf("%w: %s: %s", errLagging, e.Name(), f.Error())
+			return fmt.Errorf("%w: %s: %s", errLagging, e.Endpoint.Name(), f.Error())
 		}
 		return err
 	})
@@ -149,7 +149,7 @@ func (x *Indexer) withinGrace(ctx context.Context, except *evm.Endpoint, grace t
 // request reads a span from an endpoint in calls of perCall blocks. AtHeadOnce checks that the endpoint has reached the
 // span, because a lagging one returns an empty list of logs instead of an error.
 func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall int64) (*blocks, error) {
-	if e.Single() {
+	if e.Endpoint.Single() {
 		return x.requestSingly(ctx, e, t)
 	}
 	spans, numbers := t.split(perCall), []int64{t.from, t.to}

@@ -132,7 +132,7 @@ func isCertain(results []ledger.Address) bool {
 // readWords makes the calls of callWords at one endpoint. It returns all words or an error.
 func readWords(ctx context.Context, s *evm.Session, some []ethCall, index int, head int64) ([]ledger.Address, error) {
 	state := "latest"
-	if s.Single() { // a lagging server behind the same address refuses the number of a block that it lacks
+	if s.Endpoint.Single() { // a lagging server behind the same address refuses the number of a block that it lacks
 		newest, _, err := s.Poll(ctx, head)
 		if err != nil {
 			return nil, err

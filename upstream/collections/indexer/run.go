@@ -196,7 +196,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		var answers []evm.Answer
 		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {
-			lagging := fmt.Errorf("%w: the store is at block %d and waits for %s: %s", errLagging, cursor.Block, e.Name(), f.Error())
+			lagging := fmt.Errorf("%w: the store is at block %d and waits for %s: %s", errLagging, cursor.Block, e.Endpoint.Name(), f.Error())
 			if !x.o.Follow {
 				return lagging
 			}
@@ -212,7 +212,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		if err != nil {
 			return err
 		}
-		if _ = e.RecordHash(cursor.Block, h.hash); h.hash == cursor.Hash {
+		if _ = e.Endpoint.RecordHash(cursor.Block, h.hash); h.hash == cursor.Hash {
 			return nil // even if an earlier response differed
 		}
 		if contradictions++; contradictions >= maxContradictions*x.pool.Len() {

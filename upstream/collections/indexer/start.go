@@ -117,7 +117,7 @@ func (x *Indexer) codes(ctx context.Context, except *evm.Endpoint, block int64) 
 		_, codes, err = x.o.Network.HaveCode(ctx, e, block, evm.Hex(block))
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Refused && errors.Is(err, errNoState) {
 			if refusals++; refusals > 2*x.pool.Len() {
-				return fmt.Errorf("%w at block %d: %s: %s", errNoState, block, e.Name(), f.Error())
+				return fmt.Errorf("%w at block %d: %s: %s", errNoState, block, e.Endpoint.Name(), f.Error())
 			}
 			return evm.Lag("the state at block %d: %w", block, f) // the endpoint works, and another one may have the state
 		}

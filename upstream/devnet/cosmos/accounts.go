@@ -14,8 +14,8 @@ import (
 
 // sent returns how many transactions of an account are in blocks.
 func (q *query) sent(a *account) int64 {
-	sum, _ := q.chain.mempool.sums(a.raw, q.Height)
-	return sum + a.sequence + int64(q.AddedTo(a.raw)) //nolint:gosec // it is small
+	sum, _ := q.chain.mempool.sums(a.raw, q.Query.Height)
+	return sum + a.sequence + int64(q.Query.AddedTo(a.raw)) //nolint:gosec // it is small
 }
 
 // balance returns the balance of one coin of an account.
@@ -23,8 +23,8 @@ func (q *query) balance(a *account, c coin) int64 {
 	if c.Denom != "stake" {
 		return c.Amount
 	}
-	_, sum := q.chain.mempool.sums(a.raw, q.Height)
-	return c.Amount + sum - int64(q.AddedTo(a.raw))*(step+fee) //nolint:gosec // it is small
+	_, sum := q.chain.mempool.sums(a.raw, q.Query.Height)
+	return c.Amount + sum - int64(q.Query.AddedTo(a.raw))*(step+fee) //nolint:gosec // it is small
 }
 
 // amount returns the balance of a denomination. The account may be nil.
@@ -41,7 +41,7 @@ func (q *query) amount(a *account, denom string) int64 {
 
 // accountJSON renders an account of auth.
 func (q *query) accountJSON(a *account) string {
-	if document, ok := documents()["account/"+q.Account(a.raw)]; ok {
+	if document, ok := documents()["account/"+q.Query.Chain.Words.Account(a.raw)]; ok {
 		return document[len(`{"account":`) : len(document)-1]
 	}
 	return `{"@type":"/cosmos.auth.v1beta1.BaseAccount",` + q.accountInfo(a)[1:]
@@ -51,10 +51,10 @@ func (q *query) accountJSON(a *account) string {
 func (q *query) accountInfo(a *account) string {
 	sequence, key := q.sent(a), "null"
 	if sequence > 0 {
-		d := state.Digest(q.Seed, "key"+a.raw, 0)
+		d := state.Digest(q.Query.Chain.Seed, "key"+a.raw, 0)
 		key = fmt.Sprintf(`{"@type":"/cosmos.crypto.secp256k1.PubKey","key":%q}`, state.Base64(append([]byte{2}, d[:]...)))
 	}
-	return fmt.Sprintf(`{"address":%q,"pub_key":%s,"account_number":"%d","sequence":"%d"}`, q.Account(a.raw), key, a.number, sequence)
+	return fmt.Sprintf(`{"address":%q,"pub_key":%s,"account_number":"%d","sequence":"%d"}`, q.Query.Chain.Words.Account(a.raw), key, a.number, sequence)
 }
 
 func accounts(q *query) (string, error) {
@@ -77,7 +77,7 @@ func ofAccount(name string, render func(*query, *account) string) handler {
 }
 
 func bech32Of(q *query) (string, error) {
-	return fmt.Sprintf(`{"address_string":%q}`, q.Account(q.args["address_bytes"])), nil
+	return fmt.Sprintf(`{"address_string":%q}`, q.Query.Chain.Words.Account(q.args["address_bytes"])), nil
 }
 
 func coinJSON(denom string, amount int64) string {
@@ -90,7 +90,7 @@ func balances(q *query) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if q.Key != "" && q.Offset > 0 {
+	if q.Query.Key != "" && q.Query.Offset > 0 {
 		return "", status.Errorf(codes.InvalidArgument, "paginate: %s", state.Both)
 	}
 	a := q.chain.byAddress[raw]
@@ -162,7 +162,7 @@ func fromBech32(prefix, text string) string {
 func (q *query) addresses() (err error) {
 	for _, name := range []string{"delegator_addr", "delegator_address", "voter"} {
 		if text, given := q.vars[name]; given {
-			if q.Delegator, err = decode(accountPrefix, text); err != nil {
+			if q.Query.Delegator, err = decode(accountPrefix, text); err != nil {
 				return err
 			}
 		}
@@ -173,7 +173,7 @@ func (q *query) addresses() (err error) {
 		case given && text == "":
 			return status.Error(codes.InvalidArgument, "validator address cannot be empty")
 		case given:
-			q.Operator, err = decode(validatorPrefix, text)
+			q.Query.Operator, err = decode(validatorPrefix, text)
 		}
 	}
 	return err

@@ -18,7 +18,7 @@ import (
 
 // A query is a request: the state it reads and its parameters.
 type query struct {
-	state.Query
+	Query  state.Query
 	chain  *Chain
 	node   state.View
 	now    state.Clock
@@ -30,8 +30,8 @@ type query struct {
 
 // at sets the height to read.
 func (q *query) at(height int64) {
-	q.State, q.Status, q.Var = q.chain.At(height, q.node), q.args["status"], func(name string) string { return q.args[name] }
-	q.Page = state.ReadPage(q.Var)
+	q.Query.State, q.Query.Status, q.Query.Var = q.chain.At(height, q.node), q.args["status"], func(name string) string { return q.args[name] }
+	q.Query.Page = state.ReadPage(q.Query.Var)
 }
 
 // A parser reads a value as grpc-gateway does, and returns its canonical form.

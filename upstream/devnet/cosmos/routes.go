@@ -169,11 +169,11 @@ func (d documentRoute) serve(q *query) (string, error) {
 	case known:
 		return document(q)
 	case d.List != "":
-		return q.Paged(`{"` + d.List + `":[],"pagination":{}}`)
+		return q.Query.Paged(`{"` + d.List + `":[],"pagination":{}}`)
 	case d.Answer != "":
-		return os.Expand(d.Answer, q.Value), nil
+		return os.Expand(d.Answer, q.Query.Value), nil
 	}
-	return "", status.Error(d.Code, os.Expand(d.Text, q.Value))
+	return "", status.Error(d.Code, os.Expand(d.Text, q.Query.Value))
 }
 
 // fill returns a document with values for its ${names}. pairs alternates names and values.
@@ -191,7 +191,7 @@ func document(q *query) (string, error) {
 	if !ok {
 		return "", notImplemented
 	}
-	return q.Answer(text)
+	return q.Query.Answer(text)
 }
 
 // smart answers the contract queries that have documents.

@@ -187,19 +187,19 @@ func txsInBlock(q *query) (string, error) {
 			texts = append(texts, gjson.Get(b.sent(), "tx").Raw)
 		}
 	}
-	return q.Paged(`{"txs":[` + strings.Join(texts, ",") + `],"pagination":{}}`)
+	return q.Query.Paged(`{"txs":[` + strings.Join(texts, ",") + `],"pagination":{}}`)
 }
 
 // blockJSON renders a block.
 func (q *query) blockJSON(h int64) (string, error) {
 	txs := ""
 	if h >= opening {
-		d := state.Digest(q.Seed, "bytes", h)
+		d := state.Digest(q.Query.Chain.Seed, "bytes", h)
 		txs = `"` + state.Base64(d[:]) + `"`
 	}
 	at, hash, _ := q.node.Block(h)
 	_, before, appHash := q.node.Block(h - 1)
-	return fill("block", "chain", q.ID, "txs", txs, "hash", state.Base64(hash), "before", state.Base64(before), "app", state.Base64(appHash), "time", at.UTC().Format(time.RFC3339Nano), "height", h, "below", h-1), nil
+	return fill("block", "chain", q.Query.Chain.ID, "txs", txs, "hash", state.Base64(hash), "before", state.Base64(before), "app", state.Base64(appHash), "time", at.UTC().Format(time.RFC3339Nano), "height", h, "below", h-1), nil
 }
 
 // latest returns a handler that serves the newest height of CometBFT plus ahead. The state may be at a lower height.
@@ -223,13 +223,13 @@ func atHeight(serve func(*query, int64) (string, error)) handler {
 
 // validatorSet returns the recorded validator set with another height.
 func validatorSet(q *query, height int64) (string, error) {
-	return q.Paged(fill(tendermint+"/validatorsets/latest", "height", height))
+	return q.Query.Paged(fill(tendermint+"/validatorsets/latest", "height", height))
 }
 
 func historicalInfo(q *query) (string, error) {
 	height, _ := strconv.ParseInt(q.args["height"], 10, 64) // validated as an integer
-	if height <= 0 || height > q.Height {
+	if height <= 0 || height > q.Query.Height {
 		return "", status.Errorf(codes.NotFound, "historical info for height %d not found", height)
 	}
-	return fill("historical_info", "chain", q.ID, "height", height), nil
+	return fill("historical_info", "chain", q.Query.Chain.ID, "height", height), nil
 }

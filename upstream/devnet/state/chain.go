@@ -28,7 +28,7 @@ type Options struct {
 
 // A Chain is the part of the state that no block changes: the accounts, and the stakes at the start.
 type Chain struct {
-	Words
+	Words       Words
 	ID          string
 	Seed        uint64
 	First, Pace uint64       // height of the first event, and number of blocks between events
@@ -84,7 +84,7 @@ func (c *Chain) AddValidator(raw, recorded string, moves bool) *Validator {
 	if i, err := strconv.Atoi(status); err == nil {
 		status = bondStates[i]
 	}
-	v := &Validator{Operator: c.Operator(raw), Raw: raw, Status: status, message: amounts.ReplaceAllString(recorded, `"$1":"$${tokens}`)}
+	v := &Validator{Operator: c.Words.Operator(raw), Raw: raw, Status: status, message: amounts.ReplaceAllString(recorded, `"$1":"$${tokens}`)}
 	if c.operated == nil {
 		c.operated, c.staked = map[string]*Validator{}, map[string][]*Stake{}
 	}
@@ -96,7 +96,7 @@ func (c *Chain) AddValidator(raw, recorded string, moves bool) *Validator {
 
 // Delegate adds a delegation. If moves is set, events add to it.
 func (c *Chain) Delegate(raw string, v *Validator, tokens uint64, moves bool) {
-	k := &Stake{Validator: v, Delegator: c.Account(raw), Raw: raw, base: tokens, slot: -1}
+	k := &Stake{Validator: v, Delegator: c.Words.Account(raw), Raw: raw, base: tokens, slot: -1}
 	if moves {
 		k.slot = int64(v.moving) //nolint:gosec // it is small
 		v.moving++
@@ -140,7 +140,7 @@ func (v *Validator) Delegators() (all []string) {
 
 // A State is the chain after one block.
 type State struct {
-	*Chain
+	Chain  *Chain
 	Height int64
 	Forks  int64 // number of rollbacks to below the height
 }
@@ -157,12 +157,12 @@ func (s State) Age() uint64 { return uint64(s.Height + s.Forks*forkAge) } //noli
 
 // events returns the number of events of a validator so far.
 func (s State) events(v *Validator) uint64 {
-	if s.Age() < s.First || v.turns == 0 {
+	if s.Age() < s.Chain.First || v.turns == 0 {
 		return 0
 	}
-	all, round := (s.Age()-s.First)/s.Pace+1, uint64(len(s.Turns))
+	all, round := (s.Age()-s.Chain.First)/s.Chain.Pace+1, uint64(len(s.Chain.Turns))
 	n := all / round * v.turns
-	for _, other := range s.Turns[:all%round] {
+	for _, other := range s.Chain.Turns[:all%round] {
 		if other == v {
 			n++
 		}
@@ -181,7 +181,7 @@ func (s State) Added(k *Stake) uint64 {
 
 // AddedTo returns the number of events that have added to the stakes of an account.
 func (s State) AddedTo(raw string) (n uint64) {
-	for _, k := range s.staked[raw] {
+	for _, k := range s.Chain.staked[raw] {
 		n += s.Added(k)
 	}
 	return n
@@ -207,13 +207,15 @@ func (s State) written(v *Validator, delegator string) (tokens uint64) {
 }
 
 func (s State) amount(k *Stake) uint64 {
-	return k.base + s.Added(k)*s.Step + s.written(k.Validator, k.Delegator)
+	return k.base + s.Added(k)*s.Chain.Step + s.written(k.Validator, k.Delegator)
 }
-func (s State) tokens(v *Validator) uint64 { return v.base + s.events(v)*s.Step + s.written(v, "") }
+func (s State) tokens(v *Validator) uint64 {
+	return v.base + s.events(v)*s.Chain.Step + s.written(v, "")
+}
 
 // Staked returns the tokens of the validators with a status, and of the others.
 func (s State) Staked(status string) (in, others uint64) {
-	for _, v := range s.Validators {
+	for _, v := range s.Chain.Validators {
 		if v.Status == status {
 			in += s.tokens(v)
 		} else {

@@ -110,7 +110,7 @@ func List[T any](q *Query, name string, all []T, key, item func(T) string) (stri
 	if len(some) == 0 {
 		list = q.none(name)
 	}
-	return `{"` + name + `":` + list + `,"pagination":` + q.Pagination(next, total) + "}", nil
+	return `{"` + name + `":` + list + `,"pagination":` + q.Chain.Words.Pagination(next, total) + "}", nil
 }
 
 // paginate cuts a page out of a list that is ordered by key, as the SDK does. next is "" after the last page, and total

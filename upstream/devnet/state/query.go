@@ -65,7 +65,7 @@ type Query struct {
 func (q *Query) Value(name string) string {
 	switch name {
 	case "chain":
-		return q.ID
+		return q.Chain.ID
 	case "height":
 		return fmt.Sprint(q.Height)
 	case "age":
@@ -123,7 +123,7 @@ func (q *Query) about(item string) func(*Stake) string {
 			case "validator":
 				return k.Validator.Operator
 			case "bech32":
-				return Bech32(q.Prefixes[1], k.Validator.Raw)
+				return Bech32(q.Chain.Words.Prefixes[1], k.Validator.Raw)
 			case "reward":
 				return q.reward(k)
 			}
@@ -142,7 +142,7 @@ func (q *Query) reward(k *Stake) string {
 
 // none returns the JSON of a list without items.
 func (q *Query) none(name string) string {
-	if none, given := q.None[name]; given {
+	if none, given := q.Chain.Words.None[name]; given {
 		return none
 	}
 	return "[]"
@@ -150,7 +150,7 @@ func (q *Query) none(name string) string {
 
 // stake returns the delegation of the delegator to the validator, or nil.
 func (q *Query) stake() *Stake {
-	stakes := q.staked[q.Delegator]
+	stakes := q.Chain.staked[q.Delegator]
 	if i := slices.IndexFunc(stakes, func(k *Stake) bool { return k.Validator.Raw == q.Operator }); i >= 0 {
 		return stakes[i]
 	}
@@ -164,40 +164,40 @@ func validators(q *Query) (string, error) {
 	if q.Status != "" && !slices.Contains(bondStates[1:], q.Status) {
 		return "", status.Errorf(codes.InvalidArgument, "invalid validator status %s", q.Status)
 	}
-	some := slices.DeleteFunc(slices.Clone(q.Validators), func(v *Validator) bool { return q.Status != "" && v.Status != q.Status })
+	some := slices.DeleteFunc(slices.Clone(q.Chain.Validators), func(v *Validator) bool { return q.Status != "" && v.Status != q.Status })
 	return List(q, "validators", some, (*Validator).key, q.validator)
 }
 
 func validatorOf(q *Query) (string, error) {
-	v := q.operated[q.Operator]
+	v := q.Chain.operated[q.Operator]
 	if v == nil {
-		return "", status.Errorf(codes.NotFound, "validator %s not found", Bech32(q.Prefixes[1], q.Operator))
+		return "", status.Errorf(codes.NotFound, "validator %s not found", Bech32(q.Chain.Words.Prefixes[1], q.Operator))
 	}
 	return `{"validator":` + q.validator(v) + `}`, nil
 }
 
 func validatorDelegations(q *Query) (string, error) {
 	var stakes []*Stake
-	if v := q.operated[q.Operator]; v != nil {
+	if v := q.Chain.operated[q.Operator]; v != nil {
 		stakes = v.stakes
 	}
-	return List(q, "delegation_responses", stakes, func(k *Stake) string { return k.Raw }, q.about(q.Delegation))
+	return List(q, "delegation_responses", stakes, func(k *Stake) string { return k.Raw }, q.about(q.Chain.Words.Delegation))
 }
 
 func delegations(q *Query) (string, error) {
-	return List(q, "delegation_responses", q.staked[q.Delegator], operator, q.about(q.Delegation))
+	return List(q, "delegation_responses", q.Chain.staked[q.Delegator], operator, q.about(q.Chain.Words.Delegation))
 }
 
 func delegationOf(q *Query) (string, error) {
 	k := q.stake()
 	if k == nil {
-		return "", status.Errorf(codes.NotFound, "delegation with delegator %s not found for validator %s", Bech32(q.Prefixes[0], q.Delegator), Bech32(q.Prefixes[1], q.Operator))
+		return "", status.Errorf(codes.NotFound, "delegation with delegator %s not found for validator %s", Bech32(q.Chain.Words.Prefixes[0], q.Delegator), Bech32(q.Chain.Words.Prefixes[1], q.Operator))
 	}
-	return `{"delegation_response":` + q.about(q.Delegation)(k) + `}`, nil
+	return `{"delegation_response":` + q.about(q.Chain.Words.Delegation)(k) + `}`, nil
 }
 
 func delegatorValidators(q *Query) (string, error) {
-	return List(q, "validators", q.staked[q.Delegator], operator, func(k *Stake) string { return q.validator(k.Validator) })
+	return List(q, "validators", q.Chain.staked[q.Delegator], operator, func(k *Stake) string { return q.validator(k.Validator) })
 }
 
 func delegatorValidator(q *Query) (string, error) {
@@ -214,13 +214,13 @@ func pool(q *Query) (string, error) {
 }
 
 func rewards(q *Query) (string, error) {
-	stakes := q.staked[q.Delegator]
+	stakes := q.Chain.staked[q.Delegator]
 	if len(stakes) == 0 {
 		return `{"rewards":` + q.none("rewards") + `,"total":[]}`, nil
 	}
 	texts := make([]string, len(stakes))
 	for i, k := range stakes {
-		texts[i] = q.about(q.Reward)(k)
+		texts[i] = q.about(q.Chain.Words.Reward)(k)
 	}
 	return `{"rewards":[` + strings.Join(texts, ",") + `],"total":` + q.reward(stakes[0]) + "}", nil
 }
@@ -235,7 +235,7 @@ func rewardsAt(q *Query) (string, error) {
 
 func rewardedValidators(q *Query) (string, error) {
 	var names []string
-	for _, k := range q.staked[q.Delegator] {
+	for _, k := range q.Chain.staked[q.Delegator] {
 		names = append(names, `"`+k.Validator.Operator+`"`)
 	}
 	return `{"validators":[` + strings.Join(names, ",") + "]}", nil
