@@ -150,7 +150,7 @@ func (v *router) readMember(b *batch, path string) (*blocks.Read, error) {
 	if err != nil {
 		return nil, err
 	}
-	if named, err := (blocks.HeightRules{EVM: true}).Read(r); err != nil || named != (blocks.Heights{}) {
+	if named, err := (web.HeightRules{EVM: true}).Read(r); err != nil || named != (web.Heights{}) {
 		return nil, failure.BadInput("path %q names a block, but a batch names one block for all paths", web.Short(path))
 	}
 	_, fixed := v.fixed[r.URL.Path]

@@ -72,7 +72,7 @@ func New(o Options) (*Server, error) {
 	o.Mounts = o.mounts()
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts), fallbacks: make([]*fallback.Service, len(o.Mounts))}
 	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache.Account(), o.Chain.Patience
-	s.handler = s.stack.Handler(s.enter)
+	s.handler = s.stack.Handler(s.enter, s.passesHealth)
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
 		s.list = collections.New(*o.Collections, s.stack, o.Cache)
@@ -205,7 +205,7 @@ type chainAPI interface {
 	// Endpoint returns the endpoint of a request's path; nil for none.
 	Endpoint(r *web.Request) *dialect.Endpoint
 	// ReadHeights reads the blocks that a request names.
-	ReadHeights(r *web.Request) (blocks.Heights, error)
+	ReadHeights(r *web.Request) (web.Heights, error)
 	SelectRoute(name string) (cache.Selection, error)
 	SelectAddress(address string) (cache.Selection, error)
 }

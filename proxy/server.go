@@ -28,6 +28,16 @@
 //
 // A request that fails becomes a [failure.Failure], which the route renders.
 //
+// On its way a reader meets these indirections:
+//
+//   - Gin calls the middleware, and that the [web.Handler] of the route: (*dialect.Endpoint).serve;
+//   - the cache calls its [cache.Loader]: the loader of package blocks (blocks/load.go);
+//   - the loader calls its [blocks.Source]: for Story the origin (story/origin.go), for paths without a row story/unknown.go, for the SDK
+//     cosmos/origin.go, for RPC rpc/origin.go, for values of the state state/origin.go;
+//   - the source calls [blocks.Nodes]: the node.Pool, or story/shared.go in front of it if the mounts have both shapes;
+//   - the cache calls its store: package cache/redis, or nothing;
+//   - the fast lane calls the record.Replayer of a request: blocks/replay.go, rpc/replay.go or grpc/replay.go.
+//
 // mount.go creates the interfaces and the routes of each base path, for the dialect of the nodes. Package fallback
 // passes requests to another service. live.go streams one or more paths. batch.go returns several paths in one
 // response, at one block. readahead.go starts the reads ahead at each block. explain.go describes the response that a
@@ -74,17 +84,10 @@ type Server struct {
 }
 
 // ServeHTTP implements [http.Handler].
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.passesHealth(r.URL.Path) || !s.stack.ServeHealth(w, r) {
-		s.handler.ServeHTTP(w, r)
-	}
-}
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// passesHealth reports whether a fallback at the root always answers the path of a health check.
+// passesHealth reports whether a fallback at the root always answers a path of the health checks.
 func (s *Server) passesHealth(path string) bool {
-	if !web.IsHealthPath(path) {
-		return false
-	}
 	v := s.mounts[len(s.mounts)-1]
 	return v.base == "" && v.passes(path)
 }
@@ -147,7 +150,7 @@ func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
 	case waits:
 		return v.streams.Wait(rt)
 	case rt.Feed != nil && r.Options[stream.SinceParameter] != nil:
-		return v.streams.Poll(rt, blocks.RestorePinned)
+		return v.streams.Poll(rt, web.RestorePinned)
 	}
 	return rt
 }
@@ -166,7 +169,7 @@ func (v *router) serveGRPCWeb(r *web.Request) (served bool) {
 // node of the SDK it is another path, which stays unchanged.
 func (v *router) tidy(r *web.Request) {
 	if 0 < len(r.URL.RawQuery) && len(r.URL.RawQuery) <= web.MaxURL { // a longer one is refused
-		r.RemoveParameters(stream.FilterOption, blocks.FilterHeight)
+		r.RemoveParameters(stream.FilterOption, web.FilterHeight)
 	}
 	path := tidyPath(r.URL.Path)
 	if path != r.URL.Path && (!v.exact || strings.HasPrefix(path, collections.Prefix)) {

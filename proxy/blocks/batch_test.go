@@ -30,7 +30,7 @@ func (s callbackRead) Ask(ctx context.Context, q *blocks.Read, r node.Request, b
 }
 
 // readBatch reads three parts at one block and returns their bodies.
-func (d *frontend) readBatch(t *testing.T, hs blocks.Heights, during func()) outcome {
+func (d *frontend) readBatch(t *testing.T, hs web.Heights, during func()) outcome {
 	t.Helper()
 	b := &blocks.Batch{Compose: func(height int64, parts []*cache.Entry) *cache.Content {
 		var bodies []string
@@ -55,19 +55,19 @@ func (d *frontend) readBatch(t *testing.T, hs blocks.Heights, during func()) out
 
 func TestBatchPartsAreReadAtOneBlock(t *testing.T) {
 	for name, tt := range map[string]struct {
-		hs      blocks.Heights
+		hs      web.Heights
 		prepare func(t *testing.T, d *frontend)
 		during  func(d *frontend)
 		want    outcome
 	}{
 		"the newest block":                     {want: outcome{100, "100 100 100"}},
-		"a height":                             {hs: blocks.Heights{Pinned: 90}, want: outcome{90, "90 90 90"}},
-		"a height that no node has":            {hs: blocks.Heights{Pinned: 90}, prepare: func(_ *testing.T, d *frontend) { d.nodes.pruned = 95 }, want: outcome{0, "  "}},
-		"the first height":                     {hs: blocks.Heights{Pinned: 1}, want: outcome{1, "1 1 1"}},
+		"a height":                             {hs: web.Heights{Pinned: 90}, want: outcome{90, "90 90 90"}},
+		"a height that no node has":            {hs: web.Heights{Pinned: 90}, prepare: func(_ *testing.T, d *frontend) { d.nodes.pruned = 95 }, want: outcome{0, "  "}},
+		"the first height":                     {hs: web.Heights{Pinned: 1}, want: outcome{1, "1 1 1"}},
 		"a block arrives while a part is read": {during: func(d *frontend) { d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
 		"a part was read at an earlier block":  {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.readPart(t); d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
 		"a part was read at a later block":     {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.nodes.grow(1); d.readPart(t); d.nodes.grow(-1) }, want: outcome{100, "100 100 100"}},
-		"a minimum block":                      {hs: blocks.Heights{Min: 100}, want: outcome{100, "100 100 100"}},
+		"a minimum block":                      {hs: web.Heights{Min: 100}, want: outcome{100, "100 100 100"}},
 		"a rollback while it is read":          {during: func(d *frontend) { d.nodes.mu.Lock(); d.nodes.tip.Epoch++; d.nodes.mu.Unlock() }, want: outcome{0, "the answers cannot be read at one block at present"}},
 		"a part fails":                         {prepare: func(_ *testing.T, d *frontend) { d.nodes.fails = true }, want: outcome{0, "internal error"}},
 	} {
@@ -97,13 +97,13 @@ func (d *frontend) readPart(t *testing.T) {
 
 func TestBatchIsCached(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
-		d.readBatch(t, blocks.Heights{}, nil)
+		d.readBatch(t, web.Heights{}, nil)
 		before := len(d.nodes.requests)
-		if got := d.readBatch(t, blocks.Heights{}, nil); got.Height != 100 || len(d.nodes.requests) != before {
+		if got := d.readBatch(t, web.Heights{}, nil); got.Height != 100 || len(d.nodes.requests) != before {
 			t.Errorf("second batch = %v with %d requests to the nodes, want block 100 with none", got, len(d.nodes.requests)-before)
 		}
 		d.nodes.grow(1)
-		expect.Equal(t, d.readBatch(t, blocks.Heights{}, nil), outcome{101, "101 101 101"}, "outcome at the next block")
+		expect.Equal(t, d.readBatch(t, web.Heights{}, nil), outcome{101, "101 101 101"}, "outcome at the next block")
 	})
 }
 
@@ -115,7 +115,7 @@ func TestBatchDoesNotWaitWhileTipIsUnknown(t *testing.T) {
 			d.readPart(t) // like another replica at a later block
 			d.nodes.grow(-1)
 			start := time.Now()
-			d.readBatch(t, blocks.Heights{}, nil)
+			d.readBatch(t, web.Heights{}, nil)
 			if waited := time.Since(start); d.nodes.raised != want || !known && waited > 0 {
 				t.Errorf("tip known %t: raised to %d after %v, want %d, without waiting if unknown", known, d.nodes.raised, waited, want)
 			}
@@ -126,7 +126,7 @@ func TestBatchDoesNotWaitWhileTipIsUnknown(t *testing.T) {
 func TestOnlyTheFirstBatchHasStaleParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newFrontend(t, cache.Options{}, web.Options{})
-		part := d.query(blocks.Heights{}, blocks.Snapshot{})()
+		part := d.query(web.Heights{}, blocks.Snapshot{})()
 		// A caller with a stale entry waits for 500 ms, and one with an entry that is kept for errors for 1 s.
 		part.Source = callbackRead{read{d.nodes}, func() { time.Sleep(750 * time.Millisecond) }}
 		get := func() outcome {
@@ -153,23 +153,23 @@ func (d *frontend) batchOf(parts ...*blocks.Read) *blocks.Read {
 
 func TestFailureOfAPartIsTheFailureOfItsBatch(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
-		batch := func(hs blocks.Heights) (blocks.Result, error) {
-			q := d.batchOf(d.query(blocks.Heights{}, blocks.Snapshot{})())
+		batch := func(hs web.Heights) (blocks.Result, error) {
+			q := d.batchOf(d.query(web.Heights{}, blocks.Snapshot{})())
 			q.Heights = hs
 			return d.answer(t, q)
 		}
 		d.nodes.fails = true
-		for _, hs := range []blocks.Heights{{}, {Pinned: 90}} {
+		for _, hs := range []web.Heights{{}, {Pinned: 90}} {
 			if _, err := batch(hs); !errors.Is(err, errGone) {
 				t.Errorf("error of a batch at %+v = %v, want the node's", hs, err)
 			}
 		}
 		d.nodes.fails, d.nodes.age = false, 3*time.Second
-		first := expect.Value(batch(blocks.Heights{}))(t)
+		first := expect.Value(batch(web.Heights{}))(t)
 		expect.Equal(t, time.Since(first.Entry.ReadAt), 3*time.Second, "age of the batch")
 		d.nodes.grow(10)
 		d.nodes.fails = true
-		if again, err := batch(blocks.Heights{}); err != nil || again.Entry != first.Entry || again.Outcome != cache.StaleError || !errors.Is(again.Err, errGone) {
+		if again, err := batch(web.Heights{}); err != nil || again.Entry != first.Entry || again.Outcome != cache.StaleError || !errors.Is(again.Err, errGone) {
 			t.Errorf("batch while the node fails = %v of block %d, %v, %v; want the earlier one and the node's error", again.Outcome, again.Entry.Height, again.Err, err)
 		}
 	})
@@ -179,7 +179,7 @@ func TestBatchExpiresWithItsFirstPart(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.kind = d.Add(&blocks.Kind{Name: "index", Class: blocks.Latest})
 		search := &blocks.Read{Key: "test/search", Kind: d.kind, Source: searchRead{read{d.nodes}, true, false}} // expires after 50 ms
-		batch := d.batchOf(d.query(blocks.Heights{}, blocks.Snapshot{})(), search)
+		batch := d.batchOf(d.query(web.Heights{}, blocks.Snapshot{})(), search)
 		for i, want := range []string{"miss", "hit", "miss"} {
 			a := expect.Value(d.answer(t, batch))(t)
 			expect.Equal(t, a.Outcome.String(), want, "outcome after %d ms", i*30)

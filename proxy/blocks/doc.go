@@ -16,8 +16,8 @@
 //
 // Some reads need more:
 //
-//   - heights.go reads the blocks and the session that a request names. wait.go waits for them, for the newest block
-//     that the client has seen (session.go), or for a block of the execution chain;
+//   - wait.go waits for the block that a request names, for the newest block that its client has seen (session.go), or for a block
+//     of the execution chain;
 //   - walk.go reads a later page of a list at the block of the previous page;
 //   - batch.go reads several parts at one block;
 //   - feed.go serves streams and explains reads; replay.go serves repeated requests in the fast lane (package lane);

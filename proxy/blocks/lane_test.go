@@ -46,7 +46,7 @@ func (d *frontend) serve(t *testing.T, l *lane, q func() *blocks.Read) *httptest
 	return w
 }
 
-func (d *frontend) query(hs blocks.Heights, walk blocks.Snapshot) func() *blocks.Read {
+func (d *frontend) query(hs web.Heights, walk blocks.Snapshot) func() *blocks.Read {
 	return func() *blocks.Read {
 		return &blocks.Read{Key: "test/pool", Kind: d.kind, Source: read{d.nodes}, Heights: hs, Walk: walk}
 	}
@@ -56,17 +56,17 @@ func (d *frontend) query(hs blocks.Heights, walk blocks.Snapshot) func() *blocks
 // which is read at the block of the previous page.
 func TestLaneRemembersNoPagesOfWalks(t *testing.T) {
 	for name, tt := range map[string]struct {
-		hs   blocks.Heights
+		hs   web.Heights
 		walk blocks.Snapshot
 		want bool
 	}{
 		"at the newest block":         {want: true},
-		"at a height":                 {hs: blocks.Heights{Pinned: 90}, want: true},
-		"a minimum block":             {hs: blocks.Heights{Min: 100}, want: true},
+		"at a height":                 {hs: web.Heights{Pinned: 90}, want: true},
+		"a minimum block":             {hs: web.Heights{Min: 100}, want: true},
 		"a later page of a walk":      {walk: blocks.Snapshot{Height: 97, Epoch: 1}},
 		"a walk of an earlier epoch":  {walk: blocks.Snapshot{Height: 97}},
 		"a walk at the newest block":  {walk: blocks.Snapshot{Height: 100, Epoch: 1}},
-		"a walk that names its block": {hs: blocks.Heights{Pinned: 97}, walk: blocks.Snapshot{Height: 97, Epoch: 1}},
+		"a walk that names its block": {hs: web.Heights{Pinned: 97}, walk: blocks.Snapshot{Height: 97, Epoch: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lane{}
@@ -89,21 +89,21 @@ func TestLaneRemembersNoPagesOfWalks(t *testing.T) {
 
 func TestReplayEqualsHandlerOrDeclines(t *testing.T) {
 	for name, tt := range map[string]struct {
-		hs      blocks.Heights
+		hs      web.Heights
 		session session.Token
 		between func(d *frontend)
 		of      func(*cache.Entry) bool
 		want    string // outcome; "" if it is not replayed
 	}{
 		"nothing has happened":                      {want: "hit"},
-		"a height, after a new block":               {hs: blocks.Heights{Pinned: 90}, between: func(d *frontend) { d.nodes.grow(1) }, want: "hit"},
+		"a height, after a new block":               {hs: web.Heights{Pinned: 90}, between: func(d *frontend) { d.nodes.grow(1) }, want: "hit"},
 		"a new block":                               {between: func(d *frontend) { d.nodes.grow(1) }},
 		"the client has seen this block":            {session: session.Token{Height: 100}, want: "hit"},
 		"the client has seen the next block":        {session: session.Token{Height: 101}},
 		"the client names a block beyond the limit": {session: session.Token{Height: 1000}, want: "stale"},
 		"the client has seen a rolled back block":   {session: session.Token{Height: 101, Hash: "A1A1A1A1"}, between: func(d *frontend) { d.nodes.rolledBack = "A1A1A1A1" }, want: "hit"},
 		"the interface rejects the entry":           {of: func(*cache.Entry) bool { return false }},
-		"the height is above the tip, which fell":   {hs: blocks.Heights{Pinned: 100}, between: func(d *frontend) { d.nodes.grow(-1) }},
+		"the height is above the tip, which fell":   {hs: web.Heights{Pinned: 100}, between: func(d *frontend) { d.nodes.grow(-1) }},
 		"the tip is unconfirmed":                    {between: func(d *frontend) { d.nodes.tip.Unconfirmed = true }, want: "hit"},
 		"the tip is unknown":                        {between: func(d *frontend) { d.nodes.tip.Known = false }, want: "hit"},
 	} {

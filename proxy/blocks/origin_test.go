@@ -86,7 +86,7 @@ func TestAnswerThatSpeaksOfTheNodeIsNotKept(t *testing.T) {
 			expect.Equal(t, blocks.Lasts(&limit), false, "Lasts")
 			origin := &answerRead{read{d.nodes}, limit}
 			q := func() *blocks.Read {
-				return &blocks.Read{Key: "test/limit", Kind: d.kind, Source: origin, Heights: blocks.Heights{Pinned: pinned}}
+				return &blocks.Read{Key: "test/limit", Kind: d.kind, Source: origin, Heights: web.Heights{Pinned: pinned}}
 			}
 			for range 2 {
 				a := expect.Value(d.answer(t, q()))(t)
@@ -109,10 +109,10 @@ func TestOnlyStateOutlastsFailures(t *testing.T) {
 	for class, want := range map[blocks.Class]string{blocks.Params: "stale_error", blocks.Live: "stale_error", blocks.Unknown: ""} {
 		withFrontend(t, func(t *testing.T, d *frontend) {
 			d.kind = d.Add(&blocks.Kind{Name: "other", Class: class})
-			d.get(t, blocks.Heights{}, blocks.Snapshot{})
+			d.get(t, web.Heights{}, blocks.Snapshot{})
 			d.nodes.grow(1000)
 			d.nodes.fails = true
-			a, _ := d.answer(t, d.query(blocks.Heights{}, blocks.Snapshot{})())
+			a, _ := d.answer(t, d.query(web.Heights{}, blocks.Snapshot{})())
 			got := ""
 			if a.Entry != nil {
 				got = a.Outcome.String()
@@ -124,13 +124,13 @@ func TestOnlyStateOutlastsFailures(t *testing.T) {
 
 func TestForecastNamesTheBlockOfTheRead(t *testing.T) {
 	for name, tt := range map[string]struct {
-		hs     blocks.Heights
+		hs     web.Heights
 		walk   blocks.Snapshot
 		class  string
 		pinned int64
 	}{
 		"the newest block":           {class: "live"},
-		"a height":                   {hs: blocks.Heights{Pinned: 90}, class: "pinned", pinned: 90},
+		"a height":                   {hs: web.Heights{Pinned: 90}, class: "pinned", pinned: 90},
 		"a later page of a walk":     {walk: blocks.Snapshot{Height: 97, Epoch: 1}, class: "pinned", pinned: 97},
 		"a walk of an earlier epoch": {walk: blocks.Snapshot{Height: 97}, class: "live"},
 	} {
@@ -140,7 +140,7 @@ func TestForecastNamesTheBlockOfTheRead(t *testing.T) {
 			if err != nil || p.Route != "pool" || p.Class != tt.class || pinned != tt.pinned || p.Query.Policy.Immutable != (pinned > 0) {
 				t.Errorf("%s: Forecast = %+v at %d, %v; want class %s at %d", name, p, pinned, err, tt.class, tt.pinned)
 			}
-			if _, _, err := d.Forecast(r, d.query(blocks.Heights{Pinned: 101}, blocks.Snapshot{})(), p); err == nil {
+			if _, _, err := d.Forecast(r, d.query(web.Heights{Pinned: 101}, blocks.Snapshot{})(), p); err == nil {
 				t.Error("Forecast of a future block returned no error")
 			}
 		})
@@ -154,7 +154,7 @@ func TestTyposAreReportedAndKeepTheRequestOutOfTheLane(t *testing.T) {
 			r := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			rec := &r.Record
 			rec.LaneSlot, rec.Start = &lane{}, time.Now()
-			q := d.query(blocks.Heights{}, blocks.Snapshot{})()
+			q := d.query(web.Heights{}, blocks.Snapshot{})()
 			q.Typos = typos
 			expect.NoError(t, d.Serve(r, q))
 			if got := w.Header().Get("X-Unknown-Parameters"); got != typos || w.Body.String() != "100" || (rec.LaneSlot == nil) != (typos != "") {

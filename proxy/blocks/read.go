@@ -6,6 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -35,7 +36,7 @@ type Read struct {
 	Kind   *Kind        // kind of reads that it belongs to
 	Source Source       // asks the nodes
 	Ask    node.Request // what Source asks; the height and the client are added
-	Heights
+	web.Heights
 	Walk  Snapshot // block at which the walk over pages began; zero for none
 	Batch *Batch   // read in place of Source; nil for a single read
 	With  []*Read  // other reads of the same request, served at the same tip

@@ -195,7 +195,7 @@ func (d *frontend) read(r *web.Request, q *blocks.Read) (blocks.Result, error) {
 }
 
 // get answers a query of the key test/pool and returns the outcome.
-func (d *frontend) get(t *testing.T, hs blocks.Heights, walk blocks.Snapshot) outcome {
+func (d *frontend) get(t *testing.T, hs web.Heights, walk blocks.Snapshot) outcome {
 	t.Helper()
 	a, err := d.answer(t, d.query(hs, walk)())
 	if err != nil {
@@ -208,26 +208,26 @@ func TestQueryIsReadAtRequestedBlock(t *testing.T) {
 	never := blocks.Snapshot{}
 	walk := blocks.Snapshot{Height: 97, Epoch: 1}
 	for name, tt := range map[string]struct {
-		hs    blocks.Heights
+		hs    web.Heights
 		walk  blocks.Snapshot
 		want  outcome
 		reads []int64 // heights read from the nodes
 	}{
-		"no height":                  {blocks.Heights{}, never, outcome{100, "miss"}, []int64{node.AtTip}},
-		"pinned":                     {blocks.Heights{Pinned: 90}, never, outcome{90, "miss"}, []int64{90}},
-		"minimum, arrived":           {blocks.Heights{Min: 100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
-		"minimum, does not arrive":   {blocks.Heights{Min: 103}, never, outcome{0, "block 103 has not arrived; the newest is 101"}, nil},
-		"minimum, arrives":           {blocks.Heights{Min: 101}, never, outcome{101, "miss"}, []int64{node.AtTip}},
-		"pinned, arrives":            {blocks.Heights{Pinned: 101}, never, outcome{101, "miss"}, []int64{101}},
-		"pinned, does not arrive":    {blocks.Heights{Pinned: 102}, never, outcome{0, "block 102 is in the future; the newest is 101"}, nil},
-		"pinned, far in the future":  {blocks.Heights{Pinned: 103}, never, outcome{0, "block 103 is in the future; the newest is 100"}, nil},
-		"execution block, included":  {blocks.Heights{EVM: 1100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
-		"execution block, arrives":   {blocks.Heights{EVM: 1101}, never, outcome{101, "miss"}, []int64{node.AtTip}},
-		"execution block and pinned": {blocks.Heights{Pinned: 90, EVM: 1091}, never, outcome{0, "block 1091 of the execution client is not included at block 90; the newest included is 1090"}, nil},
-		"walk":                       {blocks.Heights{}, walk, outcome{97, "miss"}, []int64{97}},
-		"walk before the minimum":    {blocks.Heights{Min: 98}, walk, outcome{100, "miss"}, []int64{node.AtTip}},
-		"walk of another epoch":      {blocks.Heights{}, blocks.Snapshot{Height: 97}, outcome{100, "miss"}, []int64{node.AtTip}},
-		"walk at a pruned block":     {blocks.Heights{}, blocks.Snapshot{Height: 50, Epoch: 1}, outcome{100, "miss"}, []int64{50, node.AtTip}},
+		"no height":                  {web.Heights{}, never, outcome{100, "miss"}, []int64{node.AtTip}},
+		"pinned":                     {web.Heights{Pinned: 90}, never, outcome{90, "miss"}, []int64{90}},
+		"minimum, arrived":           {web.Heights{Min: 100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
+		"minimum, does not arrive":   {web.Heights{Min: 103}, never, outcome{0, "block 103 has not arrived; the newest is 101"}, nil},
+		"minimum, arrives":           {web.Heights{Min: 101}, never, outcome{101, "miss"}, []int64{node.AtTip}},
+		"pinned, arrives":            {web.Heights{Pinned: 101}, never, outcome{101, "miss"}, []int64{101}},
+		"pinned, does not arrive":    {web.Heights{Pinned: 102}, never, outcome{0, "block 102 is in the future; the newest is 101"}, nil},
+		"pinned, far in the future":  {web.Heights{Pinned: 103}, never, outcome{0, "block 103 is in the future; the newest is 100"}, nil},
+		"execution block, included":  {web.Heights{EVM: 1100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
+		"execution block, arrives":   {web.Heights{EVM: 1101}, never, outcome{101, "miss"}, []int64{node.AtTip}},
+		"execution block and pinned": {web.Heights{Pinned: 90, EVM: 1091}, never, outcome{0, "block 1091 of the execution client is not included at block 90; the newest included is 1090"}, nil},
+		"walk":                       {web.Heights{}, walk, outcome{97, "miss"}, []int64{97}},
+		"walk before the minimum":    {web.Heights{Min: 98}, walk, outcome{100, "miss"}, []int64{node.AtTip}},
+		"walk of another epoch":      {web.Heights{}, blocks.Snapshot{Height: 97}, outcome{100, "miss"}, []int64{node.AtTip}},
+		"walk at a pruned block":     {web.Heights{}, blocks.Snapshot{Height: 50, Epoch: 1}, outcome{100, "miss"}, []int64{50, node.AtTip}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withFrontend(t, func(t *testing.T, d *frontend) {
@@ -251,7 +251,7 @@ func TestExecutionBlockIsAwaitedOverBlocksWithoutOne(t *testing.T) {
 		for _, after := range []time.Duration{2 * time.Second, 4 * time.Second} {
 			defer time.AfterFunc(after, func() { d.nodes.grow(1) }).Stop()
 		}
-		expect.Equal(t, d.get(t, blocks.Heights{EVM: 1101}, blocks.Snapshot{}), outcome{102, "miss"}, "outcome")
+		expect.Equal(t, d.get(t, web.Heights{EVM: 1101}, blocks.Snapshot{}), outcome{102, "miss"}, "outcome")
 	})
 }
 
@@ -260,16 +260,16 @@ func TestNodesAreReadOncePerBlock(t *testing.T) {
 		for _, step := range []struct {
 			name   string
 			change func()
-			hs     blocks.Heights
+			hs     web.Heights
 			want   outcome
 		}{
-			{"first read", func() {}, blocks.Heights{}, outcome{100, "miss"}},
-			{"second read", func() {}, blocks.Heights{}, outcome{100, "hit"}},
-			{"after the next block", func() { d.nodes.grow(1) }, blocks.Heights{}, outcome{101, "miss"}},
-			{"first read of a past block", func() {}, blocks.Heights{Pinned: 90}, outcome{90, "miss"}},
-			{"second read of a past block", func() { d.nodes.grow(1000) }, blocks.Heights{Pinned: 90}, outcome{90, "hit"}},
-			{"while the node fails", func() { d.nodes.fails = true }, blocks.Heights{}, outcome{101, "stale_error"}},
-			{"with a later minimum block while the node fails", func() {}, blocks.Heights{Min: 102}, outcome{0, "internal error"}},
+			{"first read", func() {}, web.Heights{}, outcome{100, "miss"}},
+			{"second read", func() {}, web.Heights{}, outcome{100, "hit"}},
+			{"after the next block", func() { d.nodes.grow(1) }, web.Heights{}, outcome{101, "miss"}},
+			{"first read of a past block", func() {}, web.Heights{Pinned: 90}, outcome{90, "miss"}},
+			{"second read of a past block", func() { d.nodes.grow(1000) }, web.Heights{Pinned: 90}, outcome{90, "hit"}},
+			{"while the node fails", func() { d.nodes.fails = true }, web.Heights{}, outcome{101, "stale_error"}},
+			{"with a later minimum block while the node fails", func() {}, web.Heights{Min: 102}, outcome{0, "internal error"}},
 		} {
 			step.change()
 			expect.Equal(t, d.get(t, step.hs, blocks.Snapshot{}), step.want, "outcome of %s", step.name)
@@ -280,9 +280,9 @@ func TestNodesAreReadOncePerBlock(t *testing.T) {
 func TestImmutableEntryIsServedBelowMinimumBlock(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.kind = d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
-		d.get(t, blocks.Heights{}, blocks.Snapshot{})
+		d.get(t, web.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(5)
-		expect.Equal(t, d.get(t, blocks.Heights{Min: 105}, blocks.Snapshot{}), outcome{100, "hit"}, "outcome")
+		expect.Equal(t, d.get(t, web.Heights{Min: 105}, blocks.Snapshot{}), outcome{100, "hit"}, "outcome")
 	})
 }
 
@@ -301,7 +301,7 @@ func TestMissingItemIsReadAgainForMinimumBlock(t *testing.T) {
 		kind := d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
 		expect.NoError(t, d.SetClasses(blocks.Classes{Live: cache.Policy{FreshBlocks: 2, Keep: time.Minute}}, nil))
 		get := func(origin blocks.Source, minHeight int64) outcome {
-			q := &blocks.Read{Key: "test/tx", Kind: kind, Source: origin, Heights: blocks.Heights{Min: minHeight}}
+			q := &blocks.Read{Key: "test/tx", Kind: kind, Source: origin, Heights: web.Heights{Min: minHeight}}
 			a := expect.Value(d.answer(t, q))(t)
 			return outcome{a.Entry.Height, a.Outcome.String()}
 		}
@@ -315,21 +315,21 @@ func TestMissingItemIsReadAgainForMinimumBlock(t *testing.T) {
 // Another replica may have read at a block that this one has not seen yet.
 func TestEntryFromLaterBlockEndsWait(t *testing.T) {
 	for name, tt := range map[string]struct {
-		hs     blocks.Heights
+		hs     web.Heights
 		want   outcome
 		waited time.Duration
 	}{
-		"session":                               {blocks.Heights{Session: session.Token{Height: 102}}, outcome{102, "hit"}, 0},
-		"session at an earlier block":           {blocks.Heights{Session: session.Token{Height: 101}}, outcome{102, "hit"}, 0},
-		"session at a later block":              {blocks.Heights{Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
-		"minimum":                               {blocks.Heights{Min: 102}, outcome{102, "hit"}, 0},
-		"later minimum":                         {blocks.Heights{Min: 103}, outcome{0, "block 103 has not arrived; the newest is 100"}, 10 * time.Second},
-		"minimum, and session at a later block": {blocks.Heights{Min: 101, Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
+		"session":                               {web.Heights{Session: session.Token{Height: 102}}, outcome{102, "hit"}, 0},
+		"session at an earlier block":           {web.Heights{Session: session.Token{Height: 101}}, outcome{102, "hit"}, 0},
+		"session at a later block":              {web.Heights{Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
+		"minimum":                               {web.Heights{Min: 102}, outcome{102, "hit"}, 0},
+		"later minimum":                         {web.Heights{Min: 103}, outcome{0, "block 103 has not arrived; the newest is 100"}, 10 * time.Second},
+		"minimum, and session at a later block": {web.Heights{Min: 101, Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.nodes.grow(2)
-				d.get(t, blocks.Heights{}, blocks.Snapshot{})
+				d.get(t, web.Heights{}, blocks.Snapshot{})
 				d.nodes.grow(-2)
 				began := time.Now()
 				got := d.get(t, tt.hs, blocks.Snapshot{})
@@ -380,11 +380,11 @@ func TestIndexedAnswersExpireWithTheIndex(t *testing.T) {
 
 func TestClassesCanBeReplacedWhileServing(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
-		d.get(t, blocks.Heights{}, blocks.Snapshot{})
+		d.get(t, web.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(1)
 		lasting := map[string]cache.Policy{"pool": {FreshBlocks: 5, StaleBlocks: 5, ErrorBlocks: 5}}
 		expect.NoError(t, d.SetClasses(blocks.Classes{}, lasting))
-		expect.Equal(t, d.get(t, blocks.Heights{}, blocks.Snapshot{}), outcome{100, "hit"}, "outcome with the new policy")
+		expect.Equal(t, d.get(t, web.Heights{}, blocks.Snapshot{}), outcome{100, "hit"}, "outcome with the new policy")
 		if d.SetClasses(blocks.Classes{}, map[string]cache.Policy{"nope": {}}) == nil {
 			t.Error("SetClasses with a policy of an unknown kind: error = nil, want one")
 		}
@@ -412,16 +412,16 @@ func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 	never := blocks.Snapshot{}
 	for name, read := range map[string]func(*testing.T, *frontend){
 		"session": func(t *testing.T, d *frontend) {
-			d.get(t, blocks.Heights{Session: session.Token{Height: d.nodes.Tip().Height}}, never)
+			d.get(t, web.Heights{Session: session.Token{Height: d.nodes.Tip().Height}}, never)
 		},
 		"batch": func(t *testing.T, d *frontend) {
 			compose := func(_ int64, parts []*cache.Entry) *cache.Content { return parts[0].Content }
-			b := &blocks.Batch{Parts: []*blocks.Read{d.query(blocks.Heights{}, never)()}, Compose: compose}
+			b := &blocks.Batch{Parts: []*blocks.Read{d.query(web.Heights{}, never)()}, Compose: compose}
 			expect.Value(d.answer(t, &blocks.Read{Key: "test/batch", Kind: d.kind, Batch: b}))(t)
 		},
 		"stream with block events": func(t *testing.T, d *frontend) {
 			r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-			feed := expect.Value(d.Feed(r, d.query(blocks.Heights{}, never)()))(t)
+			feed := expect.Value(d.Feed(r, d.query(web.Heights{}, never)()))(t)
 			_, _, err := feed.Reader.Read(t.Context(), "", true)
 			expect.NoError(t, err)
 		},
@@ -435,8 +435,8 @@ func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 					d.cache.ReadAhead(t.Context(), ahead.Block{Height: d.nodes.Tip().Height, Time: time.Second, Room: func() bool { return true }})
 				}
 				request := func() {
-					d.get(t, blocks.Heights{}, never)
-					d.get(t, blocks.Heights{}, never)
+					d.get(t, web.Heights{}, never)
+					d.get(t, web.Heights{}, never)
 				}
 				nextBlock()
 				request()
@@ -456,7 +456,7 @@ func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 func TestFeedUsesMemoryBelowItsMinimumBlockAfterRollback(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-		feed := expect.Value(d.Feed(r, d.query(blocks.Heights{Min: 100}, blocks.Snapshot{})()))(t)
+		feed := expect.Value(d.Feed(r, d.query(web.Heights{Min: 100}, blocks.Snapshot{})()))(t)
 		read := func() outcome {
 			res, _, err := feed.Reader.Read(t.Context(), "", false)
 			expect.NoError(t, err)
@@ -473,7 +473,7 @@ func TestFeedUsesMemoryBelowItsMinimumBlockAfterRollback(t *testing.T) {
 func TestFeedOfWalkIsPinnedUntilRollback(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-		feed := expect.Value(d.Feed(r, d.query(blocks.Heights{}, blocks.Snapshot{Height: 97, Epoch: 1})()))(t)
+		feed := expect.Value(d.Feed(r, d.query(web.Heights{}, blocks.Snapshot{Height: 97, Epoch: 1})()))(t)
 		check := func(when string, wantHeight, wantPinned int64) {
 			t.Helper()
 			res, pinned, err := feed.Reader.Read(t.Context(), "", false)
@@ -492,11 +492,11 @@ func TestFeedOfWalkIsPinnedUntilRollback(t *testing.T) {
 
 // Queries served by the same tip wait for the block unless memory has entries from it for all of them.
 func TestQueriesOfOneRequestShareTheWait(t *testing.T) {
-	for name, hs := range map[string]blocks.Heights{"a height": {Min: 102}, "a session": {Session: session.Token{Height: 102}}} {
+	for name, hs := range map[string]web.Heights{"a height": {Min: 102}, "a session": {Session: session.Token{Height: 102}}} {
 		t.Run(name, func(t *testing.T) {
 			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.nodes.grow(2)
-				d.get(t, blocks.Heights{}, blocks.Snapshot{}) // memory has the first entry
+				d.get(t, web.Heights{}, blocks.Snapshot{}) // memory has the first entry
 				d.nodes.grow(-2)
 				go func() { time.Sleep(100 * time.Millisecond); d.nodes.grow(2) }()
 				r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil))
@@ -527,7 +527,7 @@ func testNotifiedBlock(t *testing.T, proxies netip.Prefix, wait time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newFrontend(t, cache.Options{Patience: 500 * time.Millisecond}, web.Options{})
 		d.Stack.Admission.Limits.Store(&limits.Limits{TrustedProxies: []netip.Prefix{proxies}})
-		d.get(t, blocks.Heights{}, blocks.Snapshot{})
+		d.get(t, web.Heights{}, blocks.Snapshot{})
 		client := d.Stack.Listen(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		defer client.Close()
 		d.nodes.hangs.Store(true)
@@ -535,7 +535,7 @@ func testNotifiedBlock(t *testing.T, proxies netip.Prefix, wait time.Duration) {
 		client.Announce(1, 101)
 		for i, want := range []time.Duration{wait, 0} {
 			began := time.Now()
-			if got := d.get(t, blocks.Heights{}, blocks.Snapshot{}); got.Height != 100 || got.Outcome != "stale" {
+			if got := d.get(t, web.Heights{}, blocks.Snapshot{}); got.Height != 100 || got.Outcome != "stale" {
 				t.Errorf("read %d = %v, want a stale entry from block 100", i, got)
 			}
 			if took := time.Since(began); took < want || took > want+time.Second {
@@ -555,7 +555,7 @@ func TestBlockSeenOnConnectionIsAwaitedOnce(t *testing.T) {
 		for i, want := range []time.Duration{500 * time.Millisecond, 0} {
 			began, r := time.Now(), web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			r.Record.Session.Arrive(&on)
-			expect.Value(d.read(r, d.query(blocks.Heights{}, blocks.Snapshot{})()))(t)
+			expect.Value(d.read(r, d.query(web.Heights{}, blocks.Snapshot{})()))(t)
 			expect.Equal(t, time.Since(began), want, "wait of read %d", i)
 		}
 	})
@@ -596,7 +596,7 @@ func TestNewEntryWithoutReadableHeightGetsTip(t *testing.T) {
 func TestAgeOfNodeResponseIsAgeOfEntry(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.nodes.age = time.Minute
-		a := expect.Value(d.answer(t, d.query(blocks.Heights{}, blocks.Snapshot{})()))(t)
+		a := expect.Value(d.answer(t, d.query(web.Heights{}, blocks.Snapshot{})()))(t)
 		expect.Equal(t, time.Since(a.Entry.ReadAt), time.Minute, "age of the entry")
 	})
 }

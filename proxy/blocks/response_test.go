@@ -15,7 +15,7 @@ import (
 )
 
 // respond answers a query over HTTP, for a client with a session.
-func (d *frontend) respond(t *testing.T, hs blocks.Heights, walk blocks.Snapshot, from *http.Request) http.Header {
+func (d *frontend) respond(t *testing.T, hs web.Heights, walk blocks.Snapshot, from *http.Request) http.Header {
 	t.Helper()
 	w := httptest.NewRecorder()
 	r := web.NewExchange(w, from)
@@ -27,45 +27,45 @@ func (d *frontend) respond(t *testing.T, hs blocks.Heights, walk blocks.Snapshot
 func TestHeadersDescribeLifetime(t *testing.T) {
 	const vary = "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding"
 	for name, tt := range map[string]struct {
-		hs      blocks.Heights
+		hs      web.Heights
 		class   blocks.Class
 		prepare func(d *frontend) // after the first answer is in memory
 		want    map[string]string
 	}{
-		"the newest block": {blocks.Heights{}, blocks.Live, nil, map[string]string{
+		"the newest block": {web.Heights{}, blocks.Live, nil, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=2, s-maxage=2", "Cache-Status": `tipcache; hit; ttl=2; detail="memory"`, "Vary": vary + ", X-Session",
 		}},
-		"within its block": {blocks.Heights{}, blocks.Live, func(*frontend) { time.Sleep(500 * time.Millisecond) }, map[string]string{
+		"within its block": {web.Heights{}, blocks.Live, func(*frontend) { time.Sleep(500 * time.Millisecond) }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=1, s-maxage=1", "Cache-Status": `tipcache; hit; ttl=1; detail="memory"`, "Vary": vary + ", X-Session",
 		}},
-		"a block that a source claims again": {blocks.Heights{}, blocks.Live, func(d *frontend) { time.Sleep(1500 * time.Millisecond); d.nodes.tip.Seen = time.Now() }, map[string]string{
+		"a block that a source claims again": {web.Heights{}, blocks.Live, func(d *frontend) { time.Sleep(1500 * time.Millisecond); d.nodes.tip.Seen = time.Now() }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "1", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=0; detail="memory"`, "Vary": vary + ", X-Session",
 		}},
-		"a block that is late": {blocks.Heights{}, blocks.Live, func(*frontend) { time.Sleep(2500 * time.Millisecond) }, map[string]string{
+		"a block that is late": {web.Heights{}, blocks.Live, func(*frontend) { time.Sleep(2500 * time.Millisecond) }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "2", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=0; detail="memory"`, "Vary": vary + ", X-Session",
 		}},
-		"a height in a header": {blocks.Heights{Pinned: 90}, blocks.Live, nil, map[string]string{
+		"a height in a header": {web.Heights{Pinned: 90}, blocks.Live, nil, map[string]string{
 			"X-Block-Height": "90", "Age": "0", "Cache-Control": "private, max-age=86400", "Cache-Status": `tipcache; hit; detail="memory"`, "Vary": vary,
 		}},
-		"a height in the URL": {blocks.Heights{Pinned: 90, InURL: true}, blocks.Live, nil, map[string]string{
+		"a height in the URL": {web.Heights{Pinned: 90, InURL: true}, blocks.Live, nil, map[string]string{
 			"X-Block-Height": "90", "Age": "0", "Cache-Control": "public, max-age=86400, immutable", "Cache-Status": `tipcache; hit; detail="memory"`, "Vary": vary,
 		}},
-		"a fixed answer": {blocks.Heights{}, blocks.Found, nil, map[string]string{
+		"a fixed answer": {web.Heights{}, blocks.Found, nil, map[string]string{
 			"X-Block-Height": "100", "Age": "0", "Cache-Control": "public, max-age=86400, immutable", "Cache-Status": `tipcache; hit; detail="memory"`, "Vary": vary,
 		}},
-		"nodes that are behind": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.CatchingUp = true }, map[string]string{
+		"nodes that are behind": {web.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.CatchingUp = true }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=0; detail="memory catching-up"`, "Vary": vary + ", X-Session",
 		}},
-		"an unconfirmed tip": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
+		"an unconfirmed tip": {web.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=2; detail="memory unconfirmed"`, "Vary": vary + ", X-Session",
 		}},
-		"a height in the URL with an unconfirmed tip": {blocks.Heights{Pinned: 90, InURL: true}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
+		"a height in the URL with an unconfirmed tip": {web.Heights{Pinned: 90, InURL: true}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
 			"X-Block-Height": "90", "Age": "0", "Cache-Control": "public, max-age=0", "Cache-Status": `tipcache; hit; detail="memory unconfirmed"`, "Vary": vary,
 		}},
-		"no tip": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Known = false }, map[string]string{
+		"no tip": {web.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Known = false }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=2, s-maxage=1", "Cache-Status": `tipcache; hit; ttl=2; detail="memory seconds"`, "Vary": vary + ", X-Session",
 		}},
-		"a node that fails": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.grow(10); d.nodes.fails = true }, map[string]string{
+		"a node that fails": {web.Heights{}, blocks.Live, func(d *frontend) { d.nodes.grow(10); d.nodes.fails = true }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; fwd=stale; ttl=-18; detail="memory stale-if-error"`, "Vary": vary + ", X-Session",
 		}},
 	} {
@@ -106,8 +106,8 @@ func TestSessionContinuesUnlessItsBlockWasRolledBack(t *testing.T) {
 			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.nodes.hash, d.nodes.rolledBack = "C3C3C3C3C3C3D4D4", tt.rolledBack
 				from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-				d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
-				h := d.respond(t, blocks.Heights{Session: tt.token}, blocks.Snapshot{}, from)
+				d.respond(t, web.Heights{}, blocks.Snapshot{}, from)
+				h := d.respond(t, web.Heights{Session: tt.token}, blocks.Snapshot{}, from)
 				got := [3]string{h.Get(session.Header), h.Get(session.ResetHeader), h.Get("Cache-Control")}
 				expect.Equal(t, got, tt.want, "X-Session, X-Session-Reset and Cache-Control")
 			})
@@ -137,7 +137,7 @@ func TestSessionCookieIsSetForNewBlock(t *testing.T) {
 					from.AddCookie(&http.Cookie{Name: "tipcache-session-test-1", Value: tt.cookie})
 				}
 				began := time.Now()
-				h := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
+				h := d.respond(t, web.Heights{}, blocks.Snapshot{}, from)
 				expect.Equal(t, time.Since(began), tt.waited, "wait")
 				set := ""
 				if tt.set != "" {
@@ -153,10 +153,10 @@ func TestSessionCookieIsSetForNewBlock(t *testing.T) {
 func TestAnswerFromLaterBlockRaisesTip(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		d.nodes.grow(2)
-		d.get(t, blocks.Heights{}, blocks.Snapshot{})
+		d.get(t, web.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(-2)
 		from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		if got := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from).Get("X-Block-Height"); got != "102" || d.nodes.raised != 102 {
+		if got := d.respond(t, web.Heights{}, blocks.Snapshot{}, from).Get("X-Block-Height"); got != "102" || d.nodes.raised != 102 {
 			t.Errorf("served block %s, tip raised to %d; want 102 for both", got, d.nodes.raised)
 		}
 	})
@@ -168,7 +168,7 @@ func TestKindAddsItsOwnHeaders(t *testing.T) {
 			return blocks.ResponseHeaders{Vary: "X-Other", Extra: []respond.ExtraHeader{{Name: "Grpc-Metadata-X-Cosmos-Block-Height"}, {Name: "X-Fixed", Value: "yes"}}}
 		}})
 		from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		h := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
+		h := d.respond(t, web.Heights{}, blocks.Snapshot{}, from)
 		got := [3]string{h.Get("Grpc-Metadata-X-Cosmos-Block-Height"), h.Get("X-Fixed"), h.Get("Vary")}
 		expect.Equal(t, got, [3]string{"100", "yes", "X-Other, Accept-Encoding, X-Session"}, "headers")
 	})
@@ -176,13 +176,13 @@ func TestKindAddsItsOwnHeaders(t *testing.T) {
 
 func TestFixedAnswersAreNotMeasuredAsStale(t *testing.T) {
 	for name, tt := range map[string]struct {
-		hs    blocks.Heights
+		hs    web.Heights
 		class blocks.Class
 		want  bool
 	}{
-		"the newest block": {blocks.Heights{}, blocks.Live, false},
-		"a named block":    {blocks.Heights{Pinned: 90}, blocks.Live, true},
-		"a fixed answer":   {blocks.Heights{}, blocks.Found, true},
+		"the newest block": {web.Heights{}, blocks.Live, false},
+		"a named block":    {web.Heights{Pinned: 90}, blocks.Live, true},
+		"a fixed answer":   {web.Heights{}, blocks.Found, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withFrontend(t, func(t *testing.T, d *frontend) {

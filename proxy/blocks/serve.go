@@ -10,7 +10,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -32,7 +31,7 @@ func (r *Reader) Serve(from *web.Request, q *Read) error {
 		from.ResponseHeader.Set(respond.UnknownHeader, q.Typos)
 		rec.KeepOutOfLane()
 	}
-	ctx := r.Deadline(from)
+	ctx := r.Stack.WithDeadline(from)
 	defer ctx.Release()
 
 	// The block: the newest, or a later one that the request names or its client has seen, which may have to arrive.
@@ -66,7 +65,7 @@ func (r *Reader) Serve(from *web.Request, q *Read) error {
 func (r *Reader) AwaitBlock(ctx context.Context, from *web.Request, q *Read) (tip node.Tip, err error) {
 	rec := &from.Record
 	tip = r.Nodes.Tip()
-	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {
+	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (web.Heights{}) || r.Stack.SessionCookies() {
 		tip, err = r.await(ctx, from, q)
 	}
 	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
@@ -138,11 +137,6 @@ func (r *Reader) AdmitCall(from *web.Request) error {
 // OnRevoked is [conn.Revocations.OnRevoked] for clients that AdmitCall has admitted.
 func (r *Reader) OnRevoked(from *web.Request, operation func() string, end func(error)) (release func(), err error) {
 	return r.Stack.OnRevoked(from.Request, r.o.Auth, operation, end)
-}
-
-// Deadline returns a context with the deadline of a request. The caller must call Release.
-func (r *Reader) Deadline(from *web.Request) *upstream.LazyDeadline {
-	return upstream.WithLazyDeadline(from.Context(), r.Stack.Deadline(from.Record.Start))
 }
 
 // maxNotifiedWait is the longest wait for an entry from a block that the client was notified about, if an older entry could be

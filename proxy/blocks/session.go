@@ -16,11 +16,11 @@ import (
 // rolledBack returns the failure of a request that requires a block which was rolled back, because the write that
 // it waits for may be lost. It returns nil if no rollback is known.
 func (r *Reader) rolledBack(q *Read) error {
-	if !q.required.Replaced(r.Nodes) {
+	if !q.Required.Replaced(r.Nodes) {
 		return nil
 	}
 	return &failure.Failure{Status: http.StatusConflict, Expected: true,
-		Public: fmt.Sprintf("block %d was rolled back, so a transaction in it may be lost: look for it, and repeat the request without this block", q.required.Height)}
+		Public: fmt.Sprintf("block %d was rolled back, so a transaction in it may be lost: look for it, and repeat the request without this block", q.Required.Height)}
 }
 
 // awaitSeen waits briefly for the newest block that the client has seen, by its session or on its connection,

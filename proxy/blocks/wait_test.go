@@ -43,7 +43,7 @@ func (d *frontend) startWaiting(t *testing.T, n int, address string, query func(
 func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		ofNextBlock := func() *blocks.Read {
-			return d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})()
+			return d.query(web.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})()
 		}
 		for _, step := range []struct {
 			n       int
@@ -62,7 +62,7 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 			}
 		}
 		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-		page := d.query(blocks.Heights{}, blocks.Snapshot{Height: 101, Epoch: 1})()
+		page := d.query(web.Heights{}, blocks.Snapshot{Height: 101, Epoch: 1})()
 		began := time.Now()
 		a, err := d.read(r, page)
 		if err != nil || a.Entry.Height != 100 || time.Since(began) > 0 {
@@ -81,12 +81,12 @@ func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 // An alert on slow requests must not fire because clients wait for blocks, but must fire because nodes are slow.
 func TestDurationExcludesTheWaitForABlock(t *testing.T) {
 	for name, tt := range map[string]struct {
-		heights blocks.Heights
+		heights web.Heights
 		walk    blocks.Snapshot
 		want    float64
 	}{
-		"a block":                           {heights: blocks.Heights{Min: 101}, want: 1},
-		"a block of the execution client":   {heights: blocks.Heights{EVM: 1101}, want: 5}, // and two reads of nodes
+		"a block":                           {heights: web.Heights{Min: 101}, want: 1},
+		"a block of the execution client":   {heights: web.Heights{EVM: 1101}, want: 5}, // and two reads of nodes
 		"a block of a page on this replica": {walk: blocks.Snapshot{Height: 101, Epoch: 1}, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestRequestsOfOneClientLeaveThePlacesOfTheCacheToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newFrontend(t, cache.Options{MaxWaiters: 20}, web.Options{})
 		d.nodes.hangs.Store(true)
-		page := d.query(blocks.Heights{}, blocks.Snapshot{})
+		page := d.query(web.Heights{}, blocks.Snapshot{})
 		batch := func() *blocks.Read {
 			return &blocks.Read{Key: "test/batch", Kind: d.kind, Batch: &blocks.Batch{Parts: []*blocks.Read{page()}}}
 		}
@@ -154,7 +154,7 @@ func TestBackgroundReadOfABatchUsesNoPlacesOfItsClient(t *testing.T) {
 		}
 		expect.Equal(t, get(), outcome{100, "miss"}, "first batch")
 		d.nodes.hangs.Store(true)
-		expect.Equal(t, d.startWaiting(t, 11, "192.0.2.1", d.query(blocks.Heights{}, blocks.Snapshot{})), "waits", "other requests")
+		expect.Equal(t, d.startWaiting(t, 11, "192.0.2.1", d.query(web.Heights{}, blocks.Snapshot{})), "waits", "other requests")
 		d.nodes.grow(1)
 		working.grow(1)
 		expect.Equal(t, get(), outcome{100, "stale"}, "batch of a client that uses its share")

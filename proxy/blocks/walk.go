@@ -51,6 +51,6 @@ func isOutOfReach(res cache.Result) bool { return res.Entry.Height == 0 }
 // at returns the query pinned to another block.
 func (q *Read) at(height int64) *Read {
 	pinned := *q
-	pinned.Heights = Heights{Pinned: height}
+	pinned.Heights = web.Heights{Pinned: height}
 	return &pinned
 }

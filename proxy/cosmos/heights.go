@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -17,7 +16,7 @@ const (
 )
 
 // heights reads the blocks that requests name.
-var heights = blocks.HeightRules{Pinned: readPinned}
+var heights = web.HeightRules{Pinned: readPinned}
 
 // readPinned reads the headers of the height to read at. It refuses several values, even equal ones, for which the node would
 // silently read the latest state.
@@ -31,7 +30,7 @@ func readPinned(h http.Header) (height int64, err error) {
 	case len(ours) == 1:
 		return web.ReadBlock(respond.HeightHeader, ours)
 	}
-	height, refusal := blocks.ReadNodeHeight(theirs[0])
+	height, refusal := web.ReadNodeHeight(theirs[0])
 	if refusal != "" {
 		return 0, &failure.Failure{Status: http.StatusInternalServerError, Public: refusal, Expected: true}
 	}

@@ -48,11 +48,11 @@ func (p *post) serve(from *web.Request) error {
 		return failure.OfBody(err)
 	}
 	client := from.Record.Client.Name()
-	ctx := p.h.Reader.Deadline(from)
+	ctx := p.h.Reader.Stack.WithDeadline(from)
 	defer ctx.Release()
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client, OneNode: !p.reads,
 		Post: &node.Post{Body: body, Type: respond.JSON, Reads: p.path != broadcastPath}}
-	var hs blocks.Heights
+	var hs web.Heights
 	if p.path != broadcastPath {
 		if hs, err = p.h.ReadHeights(from); err != nil {
 			return err

@@ -90,7 +90,7 @@ func setKey(q *blocks.Read, prefix string, v Values) {
 
 // Pass serves a request that was admitted and parsed, without the cache.
 func (ep *Endpoint) Pass(r *web.Request, q *blocks.Read) error {
-	ctx := ep.table.Reader.Deadline(r)
+	ctx := ep.table.Reader.Stack.WithDeadline(r)
 	defer ctx.Release()
 	if _, err := ep.table.Reader.AwaitBlock(ctx, r, q); err != nil {
 		return err

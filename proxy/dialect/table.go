@@ -16,7 +16,7 @@ type Options struct {
 	Manner  Manner // how nodes read a query
 	NoBody  bool   // refuse requests with a body
 	Methods []string
-	Heights blocks.HeightRules
+	Heights web.HeightRules
 	Render  web.Renderer // renders failures
 }
 
@@ -132,7 +132,7 @@ func split(parts []string, path string) []string {
 }
 
 // ReadHeights reads the blocks that a request names.
-func (t *Table) ReadHeights(r *web.Request) (blocks.Heights, error) { return t.Options.Heights.Read(r) }
+func (t *Table) ReadHeights(r *web.Request) (web.Heights, error) { return t.Options.Heights.Read(r) }
 
 // SelectRoute selects the keys of one row, including those at a height.
 func (t *Table) SelectRoute(name string) (cache.Selection, error) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -97,9 +96,9 @@ func chainHeaders(o Options) []string {
 // urlHeights returns the query parameters of all chain queries.
 func urlHeights(o Options) []string {
 	if o.Cosmos != nil {
-		return []string{blocks.HeightParameter, blocks.MinHeightParameter}
+		return []string{web.HeightParameter, web.MinHeightParameter}
 	}
-	return []string{blocks.HeightParameter, blocks.MinHeightParameter, web.MinEVMParameter}
+	return []string{web.HeightParameter, web.MinHeightParameter, web.MinEVMParameter}
 }
 
 // addSharedParameters adds the parameters that many operations have.

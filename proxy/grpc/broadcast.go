@@ -15,13 +15,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 // broadcast sends a transaction to one node, once: by gRPC, or, if no node offers that, by the RPC with the same
 // effect.
-func (k *call) broadcast(message []byte, hs blocks.Heights) (size int, err error) {
+func (k *call) broadcast(message []byte, hs web.Heights) (size int, err error) {
 	return k.readNode(message, hs, true, func(ctx context.Context, r node.Request) (int, error) {
 		r.Height, r.Unpinned, r.Cost = node.AtTip, true, node.Page
 		if !k.o.State.GRPC {

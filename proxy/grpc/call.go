@@ -49,8 +49,8 @@ type call struct {
 	sent       node.Sent         // by the lane; To is the call's stream, nil if the connection was not accepted by our listener
 }
 
-func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
-	limit := k.reader.Deadline(k.from)
+func (k *call) value(message []byte, hs web.Heights) (size int, err error) {
+	limit := k.reader.Stack.WithDeadline(k.from)
 	defer limit.Release()
 	q := k.values.Read(state.Request{Method: k.name, Message: message}, hs)
 	tip, err := k.reader.AwaitBlock(limit, k.from, q)
@@ -75,7 +75,7 @@ func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
 
 // found answers with an item that never changes once found. If the client names a height, the call is passed to a
 // node.
-func (k *call) found(message []byte, hs blocks.Heights) (size int, err error) {
+func (k *call) found(message []byte, hs web.Heights) (size int, err error) {
 	if len(k.from.Header[HeightHeader]) > 0 || !k.o.State.IsFixed(k.name, message) {
 		return k.service(message, hs)
 	}
@@ -84,7 +84,7 @@ func (k *call) found(message []byte, hs blocks.Heights) (size int, err error) {
 
 // service answers with what a node returns now, or at the height that the client names. The access rules also apply to the path
 // in the message of ABCIQuery.
-func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) {
+func (k *call) service(message []byte, hs web.Heights) (size int, err error) {
 	if err := state.AdmitInner(k.reader.Stack, k.from, k.name, message); err != nil {
 		return 0, err
 	}
@@ -99,8 +99,8 @@ func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) 
 
 // readNode calls a node for a method that ignores heights, after waiting for the block that the client requires,
 // and, for a transaction (posts), for the client's turn.
-func (k *call) readNode(message []byte, hs blocks.Heights, posts bool, read func(context.Context, node.Request) (size int, err error)) (size int, err error) {
-	limit := k.reader.Deadline(k.from)
+func (k *call) readNode(message []byte, hs web.Heights, posts bool, read func(context.Context, node.Request) (size int, err error)) (size int, err error) {
+	limit := k.reader.Stack.WithDeadline(k.from)
 	defer limit.Release()
 	if _, err := k.reader.AwaitBlock(limit, k.from, &blocks.Read{Kind: k.never, Heights: hs}); err != nil {
 		return 0, err
@@ -127,7 +127,7 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 }
 
 // serveUnary receives the only message and the heights of a call, and answers them.
-func (k *call) serveUnary(answer func(k *call, message []byte, hs blocks.Heights) (size int, err error)) (size int, err error) {
+func (k *call) serveUnary(answer func(k *call, message []byte, hs web.Heights) (size int, err error)) (size int, err error) {
 	message, ok, err := k.receive()
 	if !ok {
 		return 0, err
@@ -141,7 +141,7 @@ func (k *call) serveUnary(answer func(k *call, message []byte, hs blocks.Heights
 
 // heights returns the heights that the call names. Like nodes, it parses the height to read at. It returns false,
 // with the status in k.st, if the call is refused.
-func (k *call) heights() (hs blocks.Heights, ok bool) {
+func (k *call) heights() (hs web.Heights, ok bool) {
 	var err error
 	if hs.Min, err = web.ReadBlock(strings.ToLower(respond.MinHeightHeader), k.from.Header[respond.MinHeightHeader]); err != nil {
 		k.st = status.New(codes.InvalidArgument, failure.Of(err).Public)
@@ -152,7 +152,7 @@ func (k *call) heights() (hs blocks.Heights, ok bool) {
 		return hs, true
 	}
 	var refusal string
-	hs.Pinned, refusal = blocks.ReadNodeHeight(named[0])
+	hs.Pinned, refusal = web.ReadNodeHeight(named[0])
 	switch {
 	case len(named) > 1:
 		k.st = status.Newf(codes.InvalidArgument, "%s comes %d times, so that it is not clear which height is meant", heightKey, len(named))

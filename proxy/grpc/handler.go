@@ -67,9 +67,9 @@ func New(o Options, r *blocks.Reader) *Handler {
 func (d *Handler) Drain() { d.end() }
 
 type method struct {
-	route  string                                                                 // name in metrics, where names chosen by clients must not appear
-	unary  func(k *call, message []byte, hs blocks.Heights) (size int, err error) // nil if the call is forwarded as a stream
-	inLane bool                                                                   // the lane may answer repeated calls
+	route  string                                                              // name in metrics, where names chosen by clients must not appear
+	unary  func(k *call, message []byte, hs web.Heights) (size int, err error) // nil if the call is forwarded as a stream
+	inLane bool                                                                // the lane may answer repeated calls
 }
 
 // The kinds of methods. Values of the state are cached per block, transactions and data of fixed blocks forever once

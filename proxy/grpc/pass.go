@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -41,7 +42,7 @@ func (k *call) pass() (size int, err error) {
 		return 0, err
 	}
 	defer releaseMemory()
-	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, &blocks.Read{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
+	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, &blocks.Read{Kind: k.never, Heights: web.Heights{Min: hs.Min}}); err != nil {
 		return 0, err
 	}
 	leave, err := k.streams.Enter(&k.from.Record.Client, time.Second)

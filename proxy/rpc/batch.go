@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
@@ -14,7 +13,7 @@ import (
 )
 
 // answerCalls answers a batch in which several calls have an id.
-func (d *Handler) answerCalls(r *web.Request, calls []jsonrpc.Call, hs blocks.Heights) error {
+func (d *Handler) answerCalls(r *web.Request, calls []jsonrpc.Call, hs web.Heights) error {
 	done, err := d.reader.Stack.HoldStream(int64(len(calls)-1) * callCost)
 	if err != nil {
 		return err

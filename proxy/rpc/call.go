@@ -30,7 +30,7 @@ type call struct {
 	a         arguments
 	target    string          // request target of a URI that the node may parse differently, sent as it is; "" for none
 	rawParams json.RawMessage // parameters that the node may parse differently, sent as they are; nil for none
-	heights   blocks.Heights  // from the headers of the request
+	heights   web.Heights     // from the headers of the request
 	fromState bool            // the member is composed of a value of the state
 
 	class blocks.Class // set by makeQuery

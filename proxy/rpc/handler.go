@@ -77,11 +77,7 @@ func New(o Options, r *blocks.Reader) *Handler {
 const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader
 
 // ServeHTTP answers a request.
-func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !d.reader.Stack.ServeHealth(w, r) {
-		d.handler.ServeHTTP(w, r)
-	}
-}
+func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
 
 // serve answers the calls of a request. A URI may have a body, too: a form.
 func (d *Handler) serve(r *web.Request) error {
@@ -109,7 +105,7 @@ func (d *Handler) serve(r *web.Request) error {
 }
 
 // parse returns the call to answer, or nil if parameters are missing.
-func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) *pendingCall {
+func (d *Handler) parse(c jsonrpc.Call, hs web.Heights) *pendingCall {
 	m := d.methods[c.Method]
 	if m == nil {
 		d.logRefusal(c.Method)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -31,7 +30,7 @@ func (d *Handler) servePost(r *web.Request, body []byte) error {
 		r.Writer.WriteHeader(http.StatusOK)
 		return nil
 	}
-	hs, err := blocks.HeightRules{}.Read(r)
+	hs, err := web.HeightRules{}.Read(r)
 	if err != nil {
 		return failed(run[0], err)
 	}
@@ -58,7 +57,7 @@ func (d *Handler) routeOf(method string) string {
 }
 
 // answerCall answers a request in which only one call has an id. The answer is an object even if the request is a batch.
-func (d *Handler) answerCall(r *web.Request, body []byte, call jsonrpc.Call, hs blocks.Heights) error {
+func (d *Handler) answerCall(r *web.Request, body []byte, call jsonrpc.Call, hs web.Heights) error {
 	k := d.parse(call, hs)
 	switch {
 	case k == nil:

@@ -25,7 +25,7 @@ func (d *Handler) run(from *web.Request, pending []*pendingCall, held *conn.Held
 	} else {
 		defer release()
 	}
-	ctx := d.reader.Deadline(from)
+	ctx := d.reader.Stack.WithDeadline(from)
 	defer ctx.Release()
 	first := makeQueries(pending)
 	if first == nil {

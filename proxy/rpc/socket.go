@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
@@ -30,7 +29,7 @@ func (d *Handler) NewSocket(o socket.Options) *socket.Handler {
 
 // Call counts, limits and answers a call that arrived over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
-	k := cmp.Or(refuseWait(d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})), &pendingCall{})
+	k := cmp.Or(refuseWait(d.parse(jsonrpc.Call{Method: name, Params: params}, web.Heights{})), &pendingCall{})
 	serve := func(r *web.Request) (int, error) {
 		a.Height = 0 // of an earlier answer
 		if d.run(r, []*pendingCall{k}, nil); k.answer != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -81,7 +80,7 @@ func (d *Handler) serveURI(r *web.Request, name string) error {
 		return nil
 	}
 	r.Record.Route = d.routeOf(name)
-	hs, err := blocks.HeightRules{}.Read(r)
+	hs, err := web.HeightRules{}.Read(r)
 	if err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func (d *Handler) serveURI(r *web.Request, name string) error {
 	return k.send(r, jsonrpc.NoID, status, k.tag)
 }
 
-func (d *Handler) parseURI(m *method, r *web.Request, hs blocks.Heights) *pendingCall {
+func (d *Handler) parseURI(m *method, r *web.Request, hs web.Heights) *pendingCall {
 	k := &pendingCall{call: &call{d: d, m: m, heights: hs}}
 	if m.cost == node.Unknown {
 		k.call.target = "/" + m.name + "?" + strings.ReplaceAll(r.URL.RawQuery, " ", "%20") // HTTP/2 permits spaces

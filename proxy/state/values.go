@@ -36,7 +36,7 @@ func New(o Options, r *blocks.Reader, kind, found *blocks.Kind, by Transport) *V
 }
 
 // Read returns the read of the value of a request. A value that is fixed is read without a height.
-func (v *Values) Read(q Request, hs blocks.Heights) *blocks.Read {
+func (v *Values) Read(q Request, hs web.Heights) *blocks.Read {
 	kind, via := v.kind, RPC
 	if v.o.IsFixed(q.Method, q.Message) {
 		kind, hs.Pinned = v.found, 0

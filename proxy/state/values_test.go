@@ -64,7 +64,7 @@ func values(t *testing.T, n *nodes, o state.Options, by state.Transport) (v *sta
 	v = state.New(o, reader, kind, found, by)
 	return v, func() (blocks.Result, error) {
 		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-		q := v.Read(state.Request{Method: method, Message: []byte{0x0a, 0xff}}, blocks.Heights{})
+		q := v.Read(state.Request{Method: method, Message: []byte{0x0a, 0xff}}, web.Heights{})
 		return v.Lookup(t.Context(), r, q, n.Tip())
 	}
 }
@@ -185,7 +185,7 @@ func TestQueryOfFixedAnswerHasNoHeight(t *testing.T) {
 	const tx = "/cosmos.tx.v1beta1.Service/GetTx"
 	v, _ := values(t, &nodes{}, state.Options{Rows: map[string]dialect.Row{tx: {Class: blocks.Found}}}, state.RPC)
 	for name, want := range map[string]struct{ pinned, height int64 }{tx: {0, 100}, method: {7, 7}} {
-		q := v.Read(state.Request{Method: name, Message: []byte("a")}, blocks.Heights{Pinned: 7})
+		q := v.Read(state.Request{Method: name, Message: []byte("a")}, web.Heights{Pinned: 7})
 		a := &blocks.Result{Result: cache.Result{Entry: &cache.Entry{Height: 7}}, Tip: node.Tip{Height: 100}}
 		if q.Pinned != want.pinned || v.Height(q, a) != want.height || q.Key != "state"+name+"?61" {
 			t.Errorf("query of %s = %s at %d with height %d, want %d, %d", name, q.Key, q.Pinned, v.Height(q, a), want.pinned, want.height)
@@ -194,13 +194,13 @@ func TestQueryOfFixedAnswerHasNoHeight(t *testing.T) {
 			t.Errorf("MethodIn(%s) = %s, %t; want %s", q.Key, got, ok, name)
 		}
 	}
-	failed := expect.Value(v.Entry(v.Read(state.Request{Method: tx}, blocks.Heights{}), &node.Answer{Reason: node.Other, Type: node.StatusType}, nil))(t)
+	failed := expect.Value(v.Entry(v.Read(state.Request{Method: tx}, web.Heights{}), &node.Answer{Reason: node.Other, Type: node.StatusType}, nil))(t)
 	expect.Equal(t, failed.Expires.Sub(failed.ReadAt), blocks.BrokenLife, "lifetime of a failure")
 	if _, ok := state.MethodIn("other/a.Query/B?61"); ok {
 		t.Error("MethodIn of a key that is not state's = true, want false")
 	}
-	long := v.Read(state.Request{Method: method, Message: make([]byte, 257)}, blocks.Heights{}).Key
-	if most := v.Read(state.Request{Method: method, Message: make([]byte, 256)}, blocks.Heights{}).Key; len(most) != len("state/a.Query/B?")+512 || !strings.HasPrefix(long, "state/a.Query/B?sha256:") {
+	long := v.Read(state.Request{Method: method, Message: make([]byte, 257)}, web.Heights{}).Key
+	if most := v.Read(state.Request{Method: method, Message: make([]byte, 256)}, web.Heights{}).Key; len(most) != len("state/a.Query/B?")+512 || !strings.HasPrefix(long, "state/a.Query/B?sha256:") {
 		t.Errorf("keys of messages with 256 and 257 bytes = %s, %s; want the message in hex, and its hash", most, long)
 	}
 	for name, want := range map[string]cache.Selection{"": {Prefix: "state"}, method: {Prefix: "state", Path: "*/a.Query/B"}} {
@@ -220,7 +220,7 @@ func TestLongRequestsAreNotReadAhead(t *testing.T) {
 		reader := expect.Value(blocks.New(blocks.Options{Nodes: n}, web.New(web.Options{}, c), c))(t)
 		kind := reader.Add(&blocks.Kind{Name: "state", Class: blocks.Live})
 		v := state.New(state.Options{GRPC: true}, reader, kind, kind, state.GRPC)
-		q := v.Read(state.Request{Method: method, Message: make([]byte, size)}, blocks.Heights{})
+		q := v.Read(state.Request{Method: method, Message: make([]byte, size)}, web.Heights{})
 		for ; height <= 101; height++ {
 			c.ReadAhead(t.Context(), ahead.Block{Height: height})
 			for range ahead.Often {
@@ -250,7 +250,7 @@ func TestMemoryIsReservedWhileALongRequestIsRead(t *testing.T) {
 	kind := reader.Add(&blocks.Kind{Name: "state", Class: blocks.Live})
 	v := state.New(state.Options{GRPC: true}, reader, kind, kind, state.GRPC)
 	lookup := func(message []byte) error {
-		q := v.Read(state.Request{Method: method, Message: message}, blocks.Heights{})
+		q := v.Read(state.Request{Method: method, Message: message}, web.Heights{})
 		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		_, err := v.Lookup(t.Context(), r, q, n.Tip())
 		return err
@@ -280,7 +280,7 @@ func TestLongestRequestIsReadWithinTheShareOfItsClient(t *testing.T) {
 		held := stack.HoldBody(&r.Record.Client)
 		defer held.Release()
 		expect.NoError(t, held.Take(len(message)))
-		q := v.Read(state.Request{Method: method, Message: message}, blocks.Heights{})
+		q := v.Read(state.Request{Method: method, Message: message}, web.Heights{})
 		_, err := v.Lookup(t.Context(), r, q, n.Tip())
 		return err
 	}

@@ -85,7 +85,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 	}
 	table := dialect.Options{
 		Prefix: string(o.Shape), // so that shapes share no entries
-		NoBody: true, Methods: []string{http.MethodGet, http.MethodHead}, Heights: blocks.HeightRules{EVM: true}, Render: RenderFailure,
+		NoBody: true, Methods: []string{http.MethodGet, http.MethodHead}, Heights: web.HeightRules{EVM: true}, Render: RenderFailure,
 	}
 	h := &Handler{o: o, asSent: o.Shape == Node, seed: maphash.MakeSeed()}
 	if h.asSent {

@@ -59,32 +59,35 @@ func (e *Engine) handlers(find func(*Request) Route) []gin.HandlerFunc {
 }
 
 // Handler returns the handler of a listener whose requests all pass the engine.
-func (e *Engine) Handler() http.Handler { return e.stack.Handler(func(*Request) *Engine { return e }) }
+func (e *Engine) Handler() http.Handler {
+	return e.stack.Handler(func(*Request) *Engine { return e }, nil)
+}
 
 // serve passes a request through the engine.
-func (e *Engine) serve(r *Request) { e.gin.ServeHTTP(&r.passage, r.Request) }
+func (e *Engine) serve(r *Request) { e.gin.ServeHTTP(&r.writer, r.Request) }
 
-// A passage carries a Request through Gin, which creates its contexts itself. Gin's own values would cost a map.
-type passage struct {
+// A ginWriter is the writer that Gin gets. It has the Request, because Gin makes its contexts itself, and its own values would cost a
+// map.
+type ginWriter struct {
 	http.ResponseWriter
 	request *Request
 }
 
 // Unwrap supports [http.ResponseController].
-func (p *passage) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *ginWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // Flush implements [http.Flusher], which Gin requires.
-func (p *passage) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() } // fails only if the client has disconnected
+func (p *ginWriter) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() } // fails only if the client has disconnected
 
 // Hijack implements [http.Hijacker], which Gin requires.
-func (p *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (p *ginWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(p.ResponseWriter).Hijack()
 }
 
 // requestOf returns the request that serve has passed to Gin.
 func requestOf(c *gin.Context) *Request {
 	w := c.Writer.(interface{ Unwrap() http.ResponseWriter }) //nolint:forcetypeassert // Gin's writer
-	return w.Unwrap().(*passage).request                      //nolint:forcetypeassert // serve has set it
+	return w.Unwrap().(*ginWriter).request                    //nolint:forcetypeassert // serve has set it
 }
 
 // abort ends the chain of handlers. renderFailures sends the error.

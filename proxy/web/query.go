@@ -4,11 +4,9 @@ import (
 	"encoding/hex"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // EditQuery returns a query in which the pairs for which replace returns found are replaced, or removed if instead is "". Names
@@ -68,44 +66,4 @@ func OneValue(name string, values []string) error {
 		}
 	}
 	return nil
-}
-
-// ReadBlock returns the block that a header names, 0 for none. A malformed one, for which nodes read the latest, is BadInput.
-func ReadBlock(name string, values []string) (int64, error) {
-	if values = Given(values); len(values) == 0 {
-		return 0, nil
-	}
-	if err := OneValue(name, values); err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseUint(values[0], 10, 63)
-	if err != nil || n == 0 {
-		return 0, failure.BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
-	}
-	return int64(n), nil
-}
-
-// MinEVMParameter is the query parameter with the meaning of X-Min-Evm-Block.
-const MinEVMParameter = "x-min-evm-block"
-
-// ReadMinEVM returns the execution chain's block that a response must include; 0 for none. The error is BadInput.
-func ReadMinEVM(r *Request) (block int64, err error) {
-	return ReadEither(r, respond.MinEVMHeader, MinEVMParameter, ReadBlock)
-}
-
-// ReadEither reads a header or the parameter with the same meaning, which a [ParameterFilter] has removed. It returns
-// BadInput if they differ. read returns the zero value if there is none.
-func ReadEither[T comparable](r *Request, header, parameter string, read func(name string, values []string) (T, error)) (value T, err error) {
-	if value, err = read(header, r.Header[header]); err != nil {
-		return value, err
-	}
-	inURL, err := read(parameter, r.Options[parameter])
-	var none T
-	if err != nil || value == none {
-		return inURL, err
-	}
-	if inURL != none && inURL != value {
-		err = failure.BadInput("%s is %v and %s is %v: they must be equal", header, value, parameter, inURL)
-	}
-	return value, err
 }

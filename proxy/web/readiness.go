@@ -90,12 +90,14 @@ const (
 // IsHealthPath reports whether a path, relative to the root of the host, is one of the health checks.
 func IsHealthPath(path string) bool { return path == ReadyPath || path == HealthPath }
 
-// ServeHealth answers the health checks of balancers on a client listener, and reports whether it has answered the request. Health
-// checks need no key, are neither limited, counted nor logged, and read nothing but the Readiness.
-func (s *Stack) ServeHealth(w http.ResponseWriter, r *http.Request) (answered bool) {
-	if !IsHealthPath(r.URL.Path) || r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return false
-	}
+// isHealthCheck reports whether a request is one of the health checks.
+func isHealthCheck(r *http.Request) bool {
+	return IsHealthPath(r.URL.Path) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
+
+// serveHealth answers a health check of a balancer on a client listener. Health checks need no key, are neither limited, counted nor
+// logged, and read nothing but the Readiness.
+func (s *Stack) serveHealth(w http.ResponseWriter, r *http.Request) {
 	if s.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
@@ -104,7 +106,6 @@ func (s *Stack) ServeHealth(w http.ResponseWriter, r *http.Request) (answered bo
 	} else {
 		s.sendHealth(w, r)
 	}
-	return true
 }
 
 func (s *Stack) sendHealth(w http.ResponseWriter, r *http.Request) {

@@ -15,12 +15,10 @@ import (
 
 func TestHealthFollowsReadiness(t *testing.T) {
 	ready := web.NewReadiness()
-	s, _ := newServer(web.Options{Readiness: ready}, &strings.Builder{})
+	_, handler := newServer(web.Options{Readiness: ready}, &strings.Builder{})
 	get := func(target string) (int, string) {
 		w := httptest.NewRecorder()
-		if !s.ServeHealth(w, httptest.NewRequest(http.MethodGet, target, nil)) {
-			t.Fatalf("ServeHealth did not answer %s", target)
-		}
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
 		return w.Code, w.Body.String()
 	}
 	check := func(when string, want map[string]int) {
@@ -59,7 +57,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 
 func TestHealthIsAnsweredWithoutRulesRatesAndRecords(t *testing.T) {
 	lines := &strings.Builder{}
-	s, _ := newServer(web.Options{
+	_, handler := newServer(web.Options{
 		SessionCookie: true,
 		Limits: limits.Limits{
 			Address: limits.Rate{Requests: 1, Burst: 1, Per: 1 << 40}, Access: []limits.Rule{{Deny: true, Patterns: []string{"*"}}},
@@ -68,7 +66,7 @@ func TestHealthIsAnsweredWithoutRulesRatesAndRecords(t *testing.T) {
 	}, lines)
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodGet, http.MethodGet} {
 		w := httptest.NewRecorder()
-		expect.Equal(t, s.ServeHealth(w, httptest.NewRequest(method, "/readyz", nil)), true, "answered")
+		handler.ServeHTTP(w, httptest.NewRequest(method, "/readyz", nil))
 		expect.Equal(t, w.Code, http.StatusOK, "status of %s", method)
 		expect.NoDiff(t, w.Result().Header, http.Header{
 			"Content-Type": {"text/plain; charset=utf-8"}, "Content-Length": {"6"}, "Cache-Control": {"no-store"},
@@ -76,23 +74,34 @@ func TestHealthIsAnsweredWithoutRulesRatesAndRecords(t *testing.T) {
 		expect.Equal(t, w.Body.String(), map[string]string{http.MethodGet: "ready\n"}[method], "body of %s", method)
 	}
 	expect.Equal(t, lines.String(), "", "access log")
-	for _, target := range []string{"/readyz/", "/ready", "/api/readyz", "/"} {
-		if s.ServeHealth(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, target, nil)) {
-			t.Errorf("%s was answered as a health check", target)
+	for target, method := range map[string]string{"/readyz/": http.MethodGet, "/ready": http.MethodGet, "/api/readyz": http.MethodGet, "/": http.MethodGet, "/readyz": http.MethodPost} {
+		w := httptest.NewRecorder()
+		if handler.ServeHTTP(w, httptest.NewRequest(method, target, nil)); w.Header().Get("X-Request-Id") == "" {
+			t.Errorf("%s %s was answered as a health check", method, target)
 		}
 	}
-	if s.ServeHealth(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/readyz", nil)) {
-		t.Error("a POST was answered as a health check")
+}
+
+func TestHealthIsLeftToAPathOfTheEngine(t *testing.T) {
+	s := web.New(web.Options{}, nil)
+	engine := s.NewEngine(func(*web.Request) web.Route {
+		return web.Route{Serve: func(r *web.Request) error { r.Send(299, "text/plain", nil); return nil }}
+	}, nil)
+	handler := s.Handler(func(*web.Request) *web.Engine { return engine }, func(path string) bool { return path == web.ReadyPath })
+	for path, want := range map[string]int{web.ReadyPath: 299, web.HealthPath: http.StatusOK} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		expect.Equal(t, w.Code, want, "status of %s", path)
 	}
 }
 
 func TestHealthAllocatesConstantMemory(t *testing.T) {
 	ready := web.NewReadiness()
 	ready.Set(true, map[string]error{"node": nil})
-	s, _ := newServer(web.Options{Readiness: ready}, &strings.Builder{})
+	_, handler := newServer(web.Options{Readiness: ready}, &strings.Builder{})
 	allocations := func(target string) float64 {
 		r := httptest.NewRequest(http.MethodGet, target, nil)
-		return testing.AllocsPerRun(100, func() { s.ServeHealth(httptest.NewRecorder(), r) })
+		return testing.AllocsPerRun(100, func() { handler.ServeHTTP(httptest.NewRecorder(), r) })
 	}
 	short, long := allocations("/readyz"), allocations("/readyz?"+strings.Repeat("require=node&", 5000))
 	expect.Equal(t, long, short, "allocations for a long query")

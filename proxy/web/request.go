@@ -33,7 +33,7 @@ type Request struct {
 	route   Route
 	sent    response // Gin's view of Writer; nil for a call
 	refused bool     // there is no memory for its stream
-	passage passage
+	writer  ginWriter
 }
 
 // A response knows what has been sent of it. Gin's writer implements it.

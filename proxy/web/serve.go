@@ -14,20 +14,28 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream"
 )
 
-// Handler returns the handler of a listener. enter returns the engine of a request that the fast lane does not answer, and may
-// edit the request.
-func (s *Stack) Handler(enter func(*Request) *Engine) http.Handler { return &door{s, enter} }
+// Handler returns the handler of a listener. enter returns the engine of a request that neither the health checks nor the fast lane
+// answer, and may edit the request. hasPath reports whether the engines answer a path of the health checks themselves; nil means none.
+func (s *Stack) Handler(enter func(*Request) *Engine, hasPath func(path string) bool) http.Handler {
+	return &door{s, enter, hasPath}
+}
 
 // A door makes a [Request] of each HTTP request.
 type door struct {
-	Stack *Stack
-	enter func(*Request) *Engine
+	Stack   *Stack
+	enter   func(*Request) *Engine
+	hasPath func(path string) bool
 }
 
 // ServeHTTP implements [http.Handler]. While the process drains, responses close their connection.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if isHealthCheck(r) && (d.hasPath == nil || !d.hasPath(r.URL.Path)) {
+		d.Stack.serveHealth(w, r)
+		return
+	}
 	c := conn.Of(r)
 	if d.Stack.leaving.Load() {
 		w.Header().Set("Connection", "close")
@@ -61,7 +69,7 @@ func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Reques
 // pass makes a Request, and passes it through its engine.
 func (d *door) pass(w http.ResponseWriter, from *http.Request, sampling record.Sampling, refused bool) {
 	r := NewExchange(w, from)
-	r.refused, r.Record.Sampling, r.passage = refused, sampling, passage{w, r}
+	r.refused, r.Record.Sampling, r.writer = refused, sampling, ginWriter{w, r}
 	d.enter(r).serve(r)
 }
 
@@ -72,6 +80,11 @@ func (s *Stack) Sample(peer netip.Addr, parent string) record.Sampling {
 
 // Deadline returns the deadline of a request that began at start.
 func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }
+
+// WithDeadline returns the context of a request with its deadline. The caller must call Release.
+func (s *Stack) WithDeadline(r *Request) *upstream.LazyDeadline {
+	return upstream.WithLazyDeadline(r.Context(), s.Deadline(r.Record.Start))
+}
 
 // Drain makes all further responses ask clients to close their connections. To close them here could lose requests.
 func (s *Stack) Drain() { s.leaving.Store(true) }

@@ -1,18 +1,19 @@
-// Package web has the middleware that the requests of all public APIs pass: records, limits, API keys, CORS and failures.
+// Package web is the door of all public APIs: it makes a [Request] of each HTTP request, and passes it through the middleware to the
+// function that serves its route.
 //
 // A request passes, in this order:
 //
 //  1. package conn wraps the client's connection;
-//  2. engine.go sets CORS headers, creates the record, applies limits, API keys and access rules, and sends failures;
-//  3. the API's handler may reserve memory for a body, and create a deadline whose timer starts only when a caller waits
-//     for it (upstream.LazyDeadline);
-//  4. package respond writes the response;
-//  5. package failure turns an error into a status and a public text, which the API renders in its own form;
-//  6. package record counts and logs the request.
+//  2. serve.go answers health checks, lets the fast lane answer (lane.go), and makes a Request (request.go);
+//  3. engine.go passes it through Gin and the middleware: CORS, the record, limits, API keys, access rules, failures;
+//  4. the API's function reads what the request names: the blocks by heights.go, and its own parameters. It may reserve memory for a
+//     body, and create a deadline whose timer starts only when a caller waits for it (upstream.LazyDeadline);
+//  5. package respond writes the response;
+//  6. package failure turns an error into a status and a public text, which the API renders in its own form;
+//  7. package record counts and logs the request.
 //
 // admission.go applies keys and limits, also to events of streams. exchange.go does the same as the middleware for
-// protocols other than HTTP. lane.go is the interface to the fast lane, which serves requests before the middleware.
-// route.go has the routes that APIs pass to package proxy, which mounts them.
+// protocols other than HTTP. route.go has the routes that APIs pass to package proxy, which mounts them.
 package web
 
 import (

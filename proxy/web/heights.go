@@ -1,4 +1,4 @@
-package blocks
+package web
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Query parameters with the meaning of the headers, for caches that use only the URL as key.
 const (
 	HeightParameter    = "x-block-height"
 	MinHeightParameter = "x-min-block-height"
+	MinEVMParameter    = "x-min-evm-block"
 )
 
 // Heights are the blocks that a request names: one to read at, the lowest block and the block of the execution chain
@@ -27,13 +27,13 @@ type Heights struct {
 	InURL       bool          // Pinned is from the URL
 	Session     session.Token // the client's session; zero for none
 
-	required session.Token // Min as the request named it; an execution block may raise Min
+	Required session.Token // Min as the request named it; an execution block may raise Min
 }
 
-// FilterHeight is a [web.ParameterFilter] of the parameters that name blocks, in any letter case. HeightRules.Read still
+// FilterHeight is a [ParameterFilter] of the parameters that name blocks, in any letter case. HeightRules.Read still
 // finds them.
 func FilterHeight(name, _ string) (as, _ string) {
-	for _, parameter := range [...]string{HeightParameter, MinHeightParameter, web.MinEVMParameter} {
+	for _, parameter := range [...]string{HeightParameter, MinHeightParameter, MinEVMParameter} {
 		if strings.EqualFold(name, parameter) {
 			return parameter, ""
 		}
@@ -42,15 +42,15 @@ func FilterHeight(name, _ string) (as, _ string) {
 }
 
 // RestoreHeights returns the request's query including the parameters removed by FilterHeight, for a redirect.
-func RestoreHeights(r *web.Request) string {
-	return restored(r, HeightParameter, MinHeightParameter, web.MinEVMParameter)
+func RestoreHeights(r *Request) string {
+	return restored(r, HeightParameter, MinHeightParameter, MinEVMParameter)
 }
 
 // RestorePinned returns the request's query including the height to read at, for a client that has already seen
 // the minimum block.
-func RestorePinned(r *web.Request) string { return restored(r, HeightParameter) }
+func RestorePinned(r *Request) string { return restored(r, HeightParameter) }
 
-func restored(r *web.Request, names ...string) string {
+func restored(r *Request, names ...string) string {
 	query, parameters := r.URL.RawQuery, url.Values{}
 	for _, name := range names {
 		if values := r.Options[name]; values != nil {
@@ -72,29 +72,29 @@ type HeightRules struct {
 }
 
 // Read reads the headers and parameters of a request that name blocks. The error is BadInput.
-func (rules HeightRules) Read(r *web.Request) (h Heights, err error) {
-	h.required, err = web.ReadEither(r, respond.MinHeightHeader, MinHeightParameter, readToken)
+func (rules HeightRules) Read(r *Request) (h Heights, err error) {
+	h.Required, err = readEither(r, respond.MinHeightHeader, MinHeightParameter, readToken)
 	if err == nil {
 		h.Session, err = readSession(r.Header[session.Header])
 	}
 	if err == nil && rules.EVM {
-		h.EVM, err = web.ReadMinEVM(r)
+		h.EVM, err = ReadMinEVM(r)
 	}
 	pinned := respond.HeightHeader
-	readPinned := web.ReadBlock
+	readPinned := ReadBlock
 	if rules.Pinned != nil {
 		pinned = "the height to read at"
 		readPinned = func(name string, values []string) (int64, error) {
 			if name == respond.HeightHeader {
 				return rules.Pinned(r.Header)
 			}
-			return web.ReadBlock(name, values)
+			return ReadBlock(name, values)
 		}
 	}
 	if err == nil {
-		h.Pinned, err = web.ReadEither(r, respond.HeightHeader, HeightParameter, readPinned)
+		h.Pinned, err = readEither(r, respond.HeightHeader, HeightParameter, readPinned)
 	}
-	h.Min, h.InURL = h.required.Height, len(web.Given(r.Options[HeightParameter])) > 0
+	h.Min, h.InURL = h.Required.Height, len(Given(r.Options[HeightParameter])) > 0
 	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
 		err = failure.BadInput("%s is above %s: no block satisfies both", respond.MinHeightHeader, pinned)
 	}
@@ -117,22 +117,59 @@ func ReadNodeHeight(value string) (height int64, refusal string) {
 
 // readToken reads a height or a session token; zero if there is none.
 func readToken(name string, values []string) (t session.Token, err error) {
-	if values = web.Given(values); len(values) == 0 {
+	if values = Given(values); len(values) == 0 {
 		return t, nil
 	}
-	if err := web.OneValue(name, values); err != nil {
+	if err := OneValue(name, values); err != nil {
 		return t, err
 	}
 	t, ok := session.ParseToken(values[0])
 	if !ok {
-		err = failure.BadInput("%s is %q; expected a positive integer, or the %s of an answer", name, web.Short(values[0]), session.Header)
+		err = failure.BadInput("%s is %q; expected a positive integer, or the %s of an answer", name, Short(values[0]), session.Header)
 	}
 	return t, err
 }
 
 func readSession(values []string) (session.Token, error) {
-	if n := len(web.Given(values)); n > 1 {
+	if n := len(Given(values)); n > 1 {
 		return session.Token{}, failure.BadInput("%s is given %d times: send only the greatest", session.Header, n)
 	}
 	return readToken(session.Header, values)
+}
+
+// ReadBlock returns the block that a header names, 0 for none. A malformed one, for which nodes read the latest, is BadInput.
+func ReadBlock(name string, values []string) (int64, error) {
+	if values = Given(values); len(values) == 0 {
+		return 0, nil
+	}
+	if err := OneValue(name, values); err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(values[0], 10, 63)
+	if err != nil || n == 0 {
+		return 0, failure.BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
+	}
+	return int64(n), nil
+}
+
+// ReadMinEVM returns the execution chain's block that a response must include; 0 for none. The error is BadInput.
+func ReadMinEVM(r *Request) (block int64, err error) {
+	return readEither(r, respond.MinEVMHeader, MinEVMParameter, ReadBlock)
+}
+
+// readEither reads a header or the parameter with the same meaning, which a [ParameterFilter] has removed. It returns
+// BadInput if they differ. read returns the zero value if there is none.
+func readEither[T comparable](r *Request, header, parameter string, read func(name string, values []string) (T, error)) (value T, err error) {
+	if value, err = read(header, r.Header[header]); err != nil {
+		return value, err
+	}
+	inURL, err := read(parameter, r.Options[parameter])
+	var none T
+	if err != nil || value == none {
+		return inURL, err
+	}
+	if inURL != none && inURL != value {
+		err = failure.BadInput("%s is %v and %s is %v: they must be equal", header, value, parameter, inURL)
+	}
+	return value, err
 }
