@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"proxy/grpc":             {"proxy/record", "proxy/respond", "proxy/conn", "proxy/lane", "proxy/failure", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/account", "upstream/heights", "upstream/node", "upstream/protofield"},
 	"proxy/rpc":              {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/rpc/jsonrpc", "proxy/rpc/socket", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/rpc/socket":       {"proxy/rpc/jsonrpc", "proxy/failure", "proxy/session", "proxy/web", "upstream/events"},
-	"proxy/web":              {"proxy/respond", "proxy/conn", "proxy/session", "proxy/failure", "proxy/limits", "proxy/record", "cache", "upstream/account"},
+	"proxy/web":              {"proxy/respond", "proxy/conn", "proxy/session", "proxy/failure", "proxy/limits", "proxy/record", "cache", "upstream", "upstream/account"},
 	"proxy/respond":          {"proxy/conn", "proxy/session", "proxy/limits", "cache", "cache/codings"},
 	"proxy/conn":             {"proxy/session", "proxy/limits", "proxy/failure", "upstream/account"},
 	"proxy/session":          {"proxy/limits", "upstream/node"},
