@@ -52,7 +52,7 @@ func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *
 	if row.Class == blocks.Never { // it cannot be streamed
 		delete(op.Responses, strconv.Itoa(http.StatusNoContent))
 	} else {
-		op.Parameters = append(op.Parameters, referred(stream.SinceParameter)...)
+		op.Parameters = append(op.Parameters, d.referred(stream.SinceParameter)...)
 	}
 	if row.Class == blocks.Found {
 		op.Parameters = append(op.Parameters, d.parts.Parameters[stream.WaitParameter])
@@ -78,20 +78,20 @@ func (d *description) parameters(row dialect.Row) (all []*huma.Param) {
 	for _, word := range strings.Fields(row.Query) {
 		switch name, _, _ := strings.Cut(word, ":"); name {
 		case dialect.Pagination:
-			all = append(all, referred(dialect.PageNames[:]...)...)
+			all = append(all, d.referred(dialect.PageNames[:]...)...)
 		case "*":
 		default:
 			all = append(all, d.parameter(name, "query", examples))
 		}
 	}
-	return append(append(all, referred(urlHeights(d.o)...)...), referred(chainHeaders(d.o)...)...)
+	return append(append(all, d.referred(urlHeights(d.o)...)...), d.referred(chainHeaders(d.o)...)...)
 }
 
 // referred returns references to shared parameters.
-func referred(names ...string) []*huma.Param {
+func (d *description) referred(names ...string) []*huma.Param {
 	all := make([]*huma.Param, len(names))
 	for i, name := range names {
-		all[i] = &huma.Param{Ref: parameterRefs + name}
+		all[i] = &huma.Param{Ref: parameterRefs + parameterComponent(d.parts.Parameters[name])}
 	}
 	return all
 }
