@@ -249,31 +249,6 @@ func TestDocumentAndManualCanBeCachedAndCompressed(t *testing.T) {
 	}
 }
 
-// Generators make identifiers of names, which drop punctuation and case.
-func TestNamesOfTheDocumentDifferAsIdentifiers(t *testing.T) {
-	for dialect, h := range map[string]http.Handler{
-		"Story":   startList(t, listing.Options{}).Config.Handler,
-		"the SDK": newSDK(t, devnet.Options{}, nil).proxy,
-	} {
-		d := readContract(t, h)
-		for kind, components := range d.at(d.doc, "components").(map[string]any) {
-			seen := map[string]string{}
-			for name := range components.(map[string]any) {
-				identifier := strings.ToLower(strings.NewReplacer("-", "", ".", "", "_", "").Replace(name))
-				if other := seen[identifier]; other != "" {
-					t.Errorf("%s: %s %s and %s are the same identifier", dialect, kind, other, name)
-				}
-				seen[identifier] = name
-			}
-		}
-		for _, op := range d.operations() {
-			if op.id == "params" || op.id == "options" { // a generated function has arguments of these names
-				t.Errorf("%s: operation id %s hides an argument of generated functions", dialect, op.id)
-			}
-		}
-	}
-}
-
 // TestDocumentsAreWrittenForLinter writes documents of different options to a directory.
 func TestDocumentsAreWrittenForLinter(t *testing.T) {
 	dir := os.Getenv("TIPCACHE_TEST_OPENAPI")

@@ -24,6 +24,7 @@ func (d *description) addChain() {
 	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "The response in the node's own shape."})
 	schemas["Refusal"] = refusal(d.o.Chain.Shape)
 	d.addRefusals()
+	d.messages = storyMessages()
 	for _, rt := range story.Table(d.o.Chain.Rows) {
 		op := d.parts.Operations[rt.Name]
 		if op == nil { // a row of the operator
@@ -128,7 +129,7 @@ func (d *description) chainAnswer(rt story.Route) *huma.Response {
 	shaped := rt.Msg != nil && d.o.Chain.Shape == story.Documented
 	if shaped {
 		content.Schema = successOf(d.schema(rt.Msg))
-	} else if msg := d.examples[rt.Name].msgSchema(); rt.Msg == nil && msg != nil {
+	} else if msg, ok := d.messages[rt.Name]; ok {
 		content.Schema = successOf(msg)
 	}
 	if example := d.examples[rt.Name].Answer; example != nil && (shaped || rt.Msg == nil) {
