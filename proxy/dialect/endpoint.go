@@ -150,6 +150,7 @@ func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	if q.Ask.Query != "" {
 		plan.Asks += "?" + q.Ask.Query
 	}
+	plan.Ignored = ep.ignored(r.URL.RawQuery)
 	if pinned > 0 {
 		plan.Asks = fmt.Sprintf("%s at block %d", plan.Asks, pinned)
 	}
