@@ -58,7 +58,7 @@ type Chain struct {
 	Comet         []string      `yaml:"comet" flag:"comet" secret:"true" reload:"true" doc:"CometBFT RPC addresses, in the order of chain.nodes. none for a node without one, whose height then comes from its REST API."`
 	GRPC          []string      `yaml:"grpc" flag:"grpc" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. tipcache then reads the state for RPC and gRPC clients by gRPC, which does not block the consensus of a node. If empty, it uses abci_query of chain.comet, which does."`
 	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"Format of Story responses. documented: as in the documented API. node: the node's own bytes."`
-	Timeout       time.Duration `yaml:"timeout" doc:"Timeout of one node request. A client request may take three times as long, and at least 15s."`
+	Timeout       time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one node request. A client request may take three times as long, and at least 15s."`
 	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"Maximum number of concurrent requests to a node. Only one of them may read a whole set. 0 adapts the maximum to latency and block times: 4 lists at first, then 2 to 32, or twice as many single items."`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"A node is not ready if its newest block is older than this."`
 	RollbackAfter time.Duration `yaml:"-"` // see node.Options

@@ -180,10 +180,25 @@ var removed = map[string]string{
 	"TIPCACHE_AUDIT_SHARE": "was removed: tipcache no longer reads responses twice",
 }
 
-// noSuchSetting returns the problem with a path or variable that names no setting. It suggests one of names.
+// noSuchSetting returns the problem with a path or variable that names no setting. It suggests one of names, preferably those
+// that end in it, because sections are easily forgotten.
 func noSuchSetting(name string, names []string) string {
 	if text, ok := removed[name]; ok {
 		return text
+	}
+	if slices.Contains(names, name) { // written in one line, with its dots
+		sections := strings.Split(name, ".")
+		return "YAML does not nest names by dots: write " + strings.Join(sections, ": {") + ": VALUE" + strings.Repeat("}", len(sections)-1)
+	}
+	last := strings.TrimPrefix(name, envPrefix)
+	var longer []string
+	for _, n := range names {
+		if strings.HasSuffix(n, "."+last) || strings.HasSuffix(n, "_"+last) {
+			longer = append(longer, n)
+		}
+	}
+	if len(longer) > 0 {
+		return "no such setting; did you mean " + strings.Join(longer, " or ") + "?"
 	}
 	return "no such setting" + web.DidYouMean(name, names)
 }

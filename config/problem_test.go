@@ -92,6 +92,45 @@ routes:
 	expect.NoDiff(t, slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)), "problems")
 }
 
+func TestUnknownSettingsAreExplained(t *testing.T) {
+	for line, want := range map[string]string{
+		"chain.id: x":                   "tipcache.yaml:1: chain.id: YAML does not nest names by dots: write chain: {id: VALUE}",
+		"http.tls: {cert: x}":           "tipcache.yaml:1: http.tls.cert: YAML does not nest names by dots: write http: {tls: {cert: VALUE}}",
+		"routes.pool.fresh_blocks: 1":   "write routes: {pool: {fresh_blocks: VALUE}}",
+		"nodes: [http://10.0.0.1:1317]": "tipcache.yaml:1: nodes: no such setting; did you mean chain.nodes?",
+	} {
+		wantProblem(t, line, want)
+	}
+	got := problems(t, config.Sources{Environ: []string{"TIPCACHE_NODES=http://10.0.0.1", "TIPCACHE_RATE=1/s"}})
+	expect.NoDiff(t, got, []string{
+		"TIPCACHE_NODES: no such setting; did you mean TIPCACHE_CHAIN_NODES?",
+		"TIPCACHE_RATE: no such setting; did you mean TIPCACHE_CHAIN_POST_RATE or TIPCACHE_COLLECTIONS_RATE or TIPCACHE_HTTP_RATE?",
+	}, "problems")
+}
+
+func TestCommaBetweenAddressesIsExplained(t *testing.T) {
+	const problem = "has a comma: repeat the flag, or write a list in the file, with one address each"
+	for flag, tt := range map[string]struct{ value, want string }{
+		"node":  {"http://10.0.0.1:1317,http://10.0.0.2:1317", "--node: chain.nodes[0]: " + problem},
+		"comet": {"http://10.0.0.1,http://10.0.0.2", "--comet: chain.comet[0]: " + problem},
+		"grpc":  {"10.0.0.1:9090,10.0.0.2:9090", "--grpc: chain.grpc[0]: " + problem},
+		"evm":   {"http://10.0.0.1/v1,http://10.0.0.2", "--evm: index.evm[0]: " + problem},
+	} {
+		flags := map[string][]string{"node": {"http://10.0.0.1"}, "comet": {"none"}, "index": {"true"}, "network": {"story"}}
+		flags[flag] = []string{tt.value}
+		expect.NoDiff(t, problems(t, config.Sources{Flags: flags}), []string{tt.want}, "problems of --%s", flag)
+	}
+	for _, node := range []string{"http://user:a,b@10.0.0.1", "http://10.0.0.1/a,b", "http://10.0.0.1 header Accept=a,b"} {
+		_, err := config.Load(config.Sources{Flags: map[string][]string{"node": {node}, "comet": {"none"}}})
+		wantError(t, err, "")
+	}
+}
+
+func TestTimeoutOfNodeIsPositive(t *testing.T) {
+	wantProblem(t, "chain: {timeout: 0s}", "tipcache.yaml:1: chain.timeout: 0s is not positive")
+	wantProblem(t, "chain: {timeout: 100ms}", "redis.timeout: 100ms must be shorter than chain.timeout (100ms)")
+}
+
 func TestMalformedFilesAreRefused(t *testing.T) {
 	tests := []struct{ name, file, want string }{
 		{"not YAML", "chain:\n\tid: x", "tipcache.yaml:2: indented with a tab: YAML takes spaces only"},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +39,7 @@ func (c Config) Validate() error {
 	if c.Index.Enabled {
 		v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own store")
 		v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
-		each("index.evm", c.Index.EVM, v.httpURL)
+		v.addresses("index.evm", c.Index.EVM, v.httpURL)
 	}
 	_, err = parseShare(c.Log.Access)
 	v.check(err == nil, "log.access", "%v", err)
@@ -98,6 +99,20 @@ func each(key string, list []string, check func(key, item string)) {
 	for i, item := range list {
 		check(fmt.Sprintf("%s[%d]", key, i), item)
 	}
+}
+
+// severalAddresses matches addresses with a comma between them. A user, a password, a path or a header may have a comma, too.
+var severalAddresses = regexp.MustCompile(`^(\w+://)?[^\s/?#@,]*,[^\s/?#@]*([\s/?#]|$)|^\S*,https?://`)
+
+// addresses calls check for every address of a list, as each does. Only variables separate addresses by commas.
+func (v *validation) addresses(key string, list []string, check func(key, item string)) {
+	each(key, list, func(key, item string) {
+		if severalAddresses.MatchString(item) {
+			v.check(false, key, "has a comma: repeat the flag, or write a list in the file, with one address each")
+			return
+		}
+		check(key, item)
+	})
 }
 
 func (v *validation) address(key, addr string) {
@@ -184,7 +199,7 @@ func shown(value string) string {
 
 func (v *validation) chain(c Chain) {
 	seen := map[string]bool{}
-	each("chain.nodes", c.Nodes, func(key, line string) {
+	v.addresses("chain.nodes", c.Nodes, func(key, line string) {
 		e, err := parseNode(line)
 		if v.check(err == nil, key, "%v", err); err == nil {
 			v.baseURL(key, e.REST)
@@ -198,13 +213,13 @@ func (v *validation) chain(c Chain) {
 	} else {
 		v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d addresses for %d nodes: list one for each node, or none for a node without one", len(c.Comet), len(c.Nodes))
 	}
-	each("chain.comet", c.Comet, func(key, address string) {
+	v.addresses("chain.comet", c.Comet, func(key, address string) {
 		if isNamed(address) {
 			v.baseURL(key, address)
 		}
 	})
 	v.check(len(c.GRPC) == 0 || len(c.GRPC) == len(c.Nodes), "chain.grpc", "%d addresses for %d nodes: list one for each node, or none for a node without one", len(c.GRPC), len(c.Nodes))
-	each("chain.grpc", c.GRPC, func(key, address string) {
+	v.addresses("chain.grpc", c.GRPC, func(key, address string) {
 		if u, err := node.ParseTarget(address); isNamed(address) {
 			v.check(err == nil, key, "%v", err)
 			v.check(err != nil || isPort(u.Port()), key, "the port is not from 0 to 65535")
@@ -225,7 +240,7 @@ func (v *validation) class(key string, c Class) {
 
 func (v *validation) redis(c Config) {
 	v.check(c.Redis.SealKey == "" || len(c.Redis.SealKey) >= minSecret, "redis.seal_key", "expected at least %d characters", minSecret)
-	v.check(c.Redis.Timeout < c.Chain.Timeout, "redis.timeout", "%v must be shorter than chain.timeout (%v)", c.Redis.Timeout, c.Chain.Timeout)
+	v.check(c.Redis.Timeout < c.Chain.Timeout || c.Chain.Timeout <= 0, "redis.timeout", "%v must be shorter than chain.timeout (%v)", c.Redis.Timeout, c.Chain.Timeout)
 	lease := redis.Options{}.WithDefaults().Lease
 	v.check(c.Redis.Timeout < lease, "redis.timeout", "%v must be shorter than the lease of a read (%v)", c.Redis.Timeout, lease)
 	if c.Redis.URL == "none" {

@@ -33,6 +33,8 @@ type Explanation struct {
 	Refusal *Refusal `json:"refusal,omitempty"` // nil if the request is valid
 	Access  string   `json:"access,omitempty"`  // access rule that applies
 
+	Ignored string `json:"ignored,omitempty"` // parameters of the query that the route does not take
+
 	Route  string          `json:"route,omitempty"`
 	Class  string          `json:"class,omitempty"` // live, params, pinned or collections
 	Asks   string          `json:"asks,omitempty"`  // what a miss requests from the upstream
@@ -205,7 +207,7 @@ func (v *router) explain(r *web.Request, rt web.Route, e *Explanation) error {
 func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	q := p.Query
 	found, now := s.o.Cache.Inspect(ctx, q, p.Loader), time.Now()
-	e.Route, e.Class, e.Asks = p.Route, p.Class, p.Asks
+	e.Route, e.Class, e.Asks, e.Ignored = p.Route, p.Class, p.Asks, p.Ignored
 	e.Key, e.Chain, e.Tip = q.Key, found.Namespace, q.Tip
 	e.Policy = &ExplainedClass{
 		FreshBlocks: q.Policy.FreshBlocks, StaleBlocks: q.Policy.StaleBlocks, ErrorBlocks: q.Policy.ErrorBlocks,

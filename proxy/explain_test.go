@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -77,6 +78,22 @@ func TestExplanationOfABatchNamesItsPaths(t *testing.T) {
 	}
 	if e := explain(t, s.proxy, proxy.Inquiry{URL: batchOf("/docs")}); e.Refusal == nil || !strings.Contains(e.Refusal.Body, "is not about the state of the chain") {
 		t.Errorf("explanation of a path that is not state = %+v, want a refusal", e)
+	}
+}
+
+func TestExplanationNamesIgnoredParameters(t *testing.T) {
+	for target, want := range map[string]string{
+		"/staking/validators?status=3&pagination.limit=2&x-block-height=9&since=0": "",
+		"/staking/validators?statuss=3&foo=1&foo=2&&%0A=":                          `statuss (did you mean status?), foo, "\n"`,
+	} {
+		expect.Equal(t, explain(t, startChain(t, proxy.Options{}).proxy, proxy.Inquiry{URL: target}).Ignored, want, "ignored parameters of %s", target)
+	}
+	sdk := newSDK(t, devnet.Options{}, nil).proxy
+	for target, want := range map[string]string{
+		"/cosmos/staking/v1beta1/validators?pagination.limit=2&statuss=BOND_STATUS_BONDED": "statuss (did you mean status?)",
+		"/cosmos/staking/v1beta1/validators?status.x=1&statuss=BOND_STATUS_BONDED":         "", // the node reads the query itself
+	} {
+		expect.Equal(t, explain(t, sdk, proxy.Inquiry{URL: target}).Ignored, want, "ignored parameters of %s", target)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -43,6 +44,14 @@ func TestUnknownPathsAndMethodsAreRefusedInTheEnvelope(t *testing.T) {
 	}
 	s.get(t, anyPath+"?"+strings.Repeat("x", web.MaxURL)).expectRefusal(t, 414, `{"code":414,"msg":{},"error":"the request target is longer than 8192 bytes"}`+"\n")
 	expect.Equal(t, s.chain.calls(), 0, "node requests")
+}
+
+func TestPostToTheRootSaysWhereJSONRPCIs(t *testing.T) {
+	for name, h := range map[string]http.Handler{"Story": startChain(t, proxy.Options{}).Config.Handler, "the SDK": newSDK(t, devnet.Options{}, nil).proxy} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}`)))
+		expect.Contains(t, w.Body.String(), "the method POST is not served here: this address has the REST API, CometBFT's JSON-RPC has an address of its own", "response of %s", name)
+	}
 }
 
 func TestRootRedirectsToTheManual(t *testing.T) {

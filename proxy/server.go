@@ -218,9 +218,17 @@ func (v *router) route(r *web.Request) web.Route {
 	case !ok:
 		return v.miss(r, v.noSuchPath(r))
 	case rt.Methods != nil && !slices.Contains(rt.Methods, r.Method):
-		return v.miss(r, &failure.Failure{Status: http.StatusMethodNotAllowed, Public: "the method " + web.Short(r.Method) + " is not served here"}, rt.Methods...)
+		return v.miss(r, &failure.Failure{Status: http.StatusMethodNotAllowed, Public: "the method " + web.Short(r.Method) + " is not served here" + hintOfMethod(r)}, rt.Methods...)
 	}
 	return rt
+}
+
+// hintOfMethod says where JSON-RPC is served to a client that posts to the root.
+func hintOfMethod(r *http.Request) string {
+	if r.Method != http.MethodPost || r.URL.Path != "/" {
+		return ""
+	}
+	return ": this address has the REST API, CometBFT's JSON-RPC has an address of its own, and that of execution clients is not served"
 }
 
 // routeOf returns the route of a request's path. Patterns that always go to the fallback come first, then fixed paths,

@@ -57,6 +57,7 @@ func TestExplainDescribesOutcomeOfRequest(t *testing.T) {
 	}
 	expect.Contains(t, explain(t, r, "--admin", r.Addresses.Admin, "--height", "900", "/staking/pool"), "documented/staking/pool@900", "explanation at block 900")
 	expect.Contains(t, explain(t, r, "/staking/validators?status=9"), "refused  400 {", "explanation of an invalid request")
+	expect.Contains(t, explain(t, r, "/staking/pool?a=1&b=2"), "ignored    a, b\n", "explanation of parameters that the path does not take")
 	if text := explain(t, r, "--body", `{"pagination":{"limit":3}}`, "/api/v4/collections"); !strings.Contains(text, "3 collections from 0 on") || strings.Contains(text, "9223372036854775807") {
 		t.Errorf("explanation of a listing = %s, want 3 collections without a block", text)
 	}

@@ -142,6 +142,7 @@ func (ep *Endpoint) plan(r *web.Request) (p web.Plan, err error) {
 	if q.Ask.Query != "" {
 		plan.Asks += "?" + q.Ask.Query
 	}
+	plan.Ignored = ep.ignored(r.URL.RawQuery)
 	if pinned > 0 {
 		plan.Asks = fmt.Sprintf("%s at block %d", plan.Asks, pinned)
 	}

@@ -3,6 +3,7 @@ package dialect
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -38,6 +39,32 @@ func (p *Parser) typos(rawQuery string) string {
 		}
 	}
 	return strings.Join(found, ", ")
+}
+
+// ignored names the parameters of a query that the row does not take, each once, with the parameter that it probably means.
+// A query that the node reads itself has none.
+func (p *Parser) ignored(rawQuery string) string {
+	if _, unknown, err := p.ReadQuery(rawQuery); err != nil || !unknown {
+		return ""
+	}
+	var all []string
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		rawName, _, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(rawName)
+		if i, _ := p.find(name, nil); err != nil || i >= 0 || pair == "" {
+			continue
+		}
+		text := name
+		if !isParameterName(name) {
+			text = strconv.Quote(name)
+		} else if known := p.nearest(name); known != "" {
+			text += " (did you mean " + known + "?)"
+		}
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // nearest returns the parameter that a misspelled name probably means, or "". It compares the whole name and the part after the

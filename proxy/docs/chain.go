@@ -24,6 +24,7 @@ func (d *description) addChain() {
 	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "The response in the node's own shape."})
 	schemas["Refusal"] = refusal(d.o.Chain.Shape)
 	d.addRefusals()
+	d.messages = storyMessages()
 	for _, rt := range story.Table(d.o.Chain.Rows) {
 		op := d.parts.Operations[rt.Name]
 		if op == nil { // a row of the operator
@@ -52,7 +53,7 @@ func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *
 	if row.Class == blocks.Never { // it cannot be streamed
 		delete(op.Responses, strconv.Itoa(http.StatusNoContent))
 	} else {
-		op.Parameters = append(op.Parameters, referred(stream.SinceParameter)...)
+		op.Parameters = append(op.Parameters, d.referred(stream.SinceParameter)...)
 	}
 	if row.Class == blocks.Found {
 		op.Parameters = append(op.Parameters, d.parts.Parameters[stream.WaitParameter])
@@ -78,20 +79,20 @@ func (d *description) parameters(row dialect.Row) (all []*huma.Param) {
 	for _, word := range strings.Fields(row.Query) {
 		switch name, _, _ := strings.Cut(word, ":"); name {
 		case dialect.Pagination:
-			all = append(all, referred(dialect.PageNames[:]...)...)
+			all = append(all, d.referred(dialect.PageNames[:]...)...)
 		case "*":
 		default:
 			all = append(all, d.parameter(name, "query", examples))
 		}
 	}
-	return append(append(all, referred(urlHeights(d.o)...)...), referred(chainHeaders(d.o)...)...)
+	return append(append(all, d.referred(urlHeights(d.o)...)...), d.referred(chainHeaders(d.o)...)...)
 }
 
 // referred returns references to shared parameters.
-func referred(names ...string) []*huma.Param {
+func (d *description) referred(names ...string) []*huma.Param {
 	all := make([]*huma.Param, len(names))
 	for i, name := range names {
-		all[i] = &huma.Param{Ref: parameterRefs + name}
+		all[i] = &huma.Param{Ref: parameterRefs + parameterComponent(d.parts.Parameters[name])}
 	}
 	return all
 }
@@ -128,7 +129,7 @@ func (d *description) chainAnswer(rt story.Route) *huma.Response {
 	shaped := rt.Msg != nil && d.o.Chain.Shape == story.Documented
 	if shaped {
 		content.Schema = successOf(d.schema(rt.Msg))
-	} else if msg := d.examples[rt.Name].msgSchema(); rt.Msg == nil && msg != nil {
+	} else if msg, ok := d.messages[rt.Name]; ok {
 		content.Schema = successOf(msg)
 	}
 	if example := d.examples[rt.Name].Answer; example != nil && (shaped || rt.Msg == nil) {

@@ -19,9 +19,10 @@ type description struct {
 	*huma.OpenAPI
 	o          Options
 	parts      parts
-	examples   map[string]example // by operation id
-	sdk        sdkExamples        // of a Cosmos SDK chain
-	operations []*huma.Operation  // in the order of the route table
+	examples   map[string]example      // by operation id
+	sdk        sdkExamples             // of a Cosmos SDK chain
+	messages   map[string]*huma.Schema // msg by row of Story, for rows without a documented shape
+	operations []*huma.Operation       // in the order of the route table
 }
 
 // Prefixes of references to components.

@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/danielgtaylor/huma/v2"
 )
 
 // exampleFiles has for each operation, by its id, a request and the response made from a recorded answer of a node. Those
@@ -68,53 +66,4 @@ func parametersOf(pattern string, target *url.URL) (names []string, values map[s
 		names, values[name] = append(names, name), query.Get(name)
 	}
 	return names, values
-}
-
-// msgSchema returns the schema of the example's msg in the node's own shape, or nil if the example has none or an empty
-// one. No member is required, because a node omits zero values, and every list may be null.
-func (e example) msgSchema() *huma.Schema {
-	var answer struct{ Msg map[string]any }
-	if json.Unmarshal(e.Answer, &answer) != nil || len(answer.Msg) == 0 {
-		return nil
-	}
-	return schemaOf(answer.Msg)
-}
-
-func schemaOf(value any) *huma.Schema {
-	switch v := value.(type) {
-	case string:
-		return &huma.Schema{Type: huma.TypeString}
-	case float64: // larger integers are strings
-		return &huma.Schema{Type: huma.TypeInteger}
-	case bool:
-		return &huma.Schema{Type: huma.TypeBoolean}
-	case []any:
-		s := &huma.Schema{Type: huma.TypeArray, Nullable: true, Items: &huma.Schema{}}
-		for _, item := range v {
-			merge(s.Items, schemaOf(item))
-		}
-		return s
-	case map[string]any:
-		s := &huma.Schema{Type: huma.TypeObject, Properties: map[string]*huma.Schema{}}
-		for name, member := range v {
-			s.Properties[name] = schemaOf(member)
-		}
-		return s
-	default:
-		return &huma.Schema{}
-	}
-}
-
-// merge adds the members of another item of a list.
-func merge(into, other *huma.Schema) {
-	if into.Type == "" {
-		*into = *other
-	}
-	for name, member := range other.Properties {
-		if into.Properties[name] == nil {
-			into.Properties[name] = member
-		} else {
-			merge(into.Properties[name], member)
-		}
-	}
 }

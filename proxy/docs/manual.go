@@ -80,7 +80,7 @@ func (m manual) Common() []*huma.Param { return m.shared(chainHeaders(m.o)) }
 
 func (m manual) shared(names []string) (all []*huma.Param) {
 	for _, name := range names {
-		all = append(all, m.Components.Parameters[name])
+		all = append(all, m.parts.Parameters[name])
 	}
 	return all
 }

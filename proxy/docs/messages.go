@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/story/documented"
 )
 
 // messagesText is the output of cmd/schemas, whose doc comments describe it.
@@ -64,6 +66,10 @@ func scalarSchema(typ string) *huma.Schema {
 		return &huma.Schema{Type: typ}
 	case "bytes":
 		return &huma.Schema{Type: huma.TypeString, ContentEncoding: "base64", Nullable: true} // null means absent
+	case "amount":
+		return &huma.Schema{Type: huma.TypeString, Pattern: documented.AmountPattern}
+	case "decimal":
+		return &huma.Schema{Type: huma.TypeString, Pattern: documented.DecimalPattern}
 	case "time":
 		return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 	case "duration":

@@ -101,15 +101,23 @@ func urlHeights(o Options) []string {
 	return []string{web.HeightParameter, web.MinHeightParameter, web.MinEVMParameter}
 }
 
+// parameterComponent returns the name of a shared parameter's component.
+func parameterComponent(p *huma.Param) string {
+	if name, ok := p.Extensions["x-go-name"].(string); ok {
+		return name
+	}
+	return p.Name
+}
+
 // addSharedParameters adds the parameters that many operations have.
 func (d *description) addSharedParameters() {
 	names := slices.Concat(urlHeights(d.o), dialect.PageNames[:], []string{stream.SinceParameter}, chainHeaders(d.o))
 	if d.o.Collections != nil {
 		names = append(names, respond.MinEVMHeader)
 	}
-	all := d.Components.Parameters
+	all := d.parts.Parameters
 	for _, name := range names {
-		all[name] = d.parts.Parameters[name]
+		d.Components.Parameters[parameterComponent(all[name])] = all[name]
 	}
 	switch {
 	case d.o.Cosmos != nil:

@@ -39,7 +39,7 @@ func (d *description) addLive() {
 func (d *description) addBatch() {
 	op := d.operation("batch", blocks.BatchPath, d.o.Chain.Auth)
 	op.Parameters[0].Example = []string{d.examplePath(), d.otherPath()}
-	op.Parameters = append(append(op.Parameters, referred(urlHeights(d.o)...)...), referred(chainHeaders(d.o)...)...)
+	op.Parameters = append(append(op.Parameters, d.referred(urlHeights(d.o)...)...), d.referred(chainHeaders(d.o)...)...)
 	answer := op.Responses["200"]
 	answer.Headers = d.answer().Headers
 	if e := d.examples["batch"].Answer; e != nil {

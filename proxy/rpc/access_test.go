@@ -15,6 +15,18 @@ import (
 )
 
 // denyRules replaces the access rules of a handler by one that denies patterns.
+func TestCallOfExecutionClientSaysWhatIsServed(t *testing.T) {
+	const hint = `"error":{"code":-32601,"message":"Method not found","data":"eth_blockNumber is a method of execution clients, and this address has the RPC of CometBFT"}}`
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
+	for body, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}`: `{"jsonrpc":"2.0","id":1,` + hint,
+		`[{"id":1,"method":"eth_blockNumber"},{"id":2,"method":"nope"}]`:  `[{"jsonrpc":"2.0","id":1,` + hint + `,{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"Method not found"}}]`,
+	} {
+		_, got := post(t, server.URL, body)
+		expect.Equal(t, got, want, "response to %s", body)
+	}
+}
+
 func denyRules(patterns ...string) func(*web.Options) {
 	return func(o *web.Options) { o.Limits = limits.Limits{Access: []limits.Rule{limits.NewDeny(patterns...)}} }
 }

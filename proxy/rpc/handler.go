@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -104,12 +105,23 @@ func (d *Handler) serve(r *web.Request) error {
 	}
 }
 
+// evmMethod matches the methods of execution clients, whose address clients confuse with this one.
+var evmMethod = regexp.MustCompile(`^(eth|net|web3|debug|trace|txpool)_`)
+
+// noMethod returns the answer to a call of an unknown method.
+func noMethod(name string) []byte {
+	if evmMethod.MatchString(name) {
+		return jsonrpc.Error(jsonrpc.NoMethod, web.Short(name)+" is a method of execution clients, and this address has the RPC of CometBFT")
+	}
+	return jsonrpc.MethodNotFound
+}
+
 // parse returns the call to answer, or nil if parameters are missing.
 func (d *Handler) parse(c jsonrpc.Call, hs web.Heights) *pendingCall {
 	m := d.methods[c.Method]
 	if m == nil {
 		d.logRefusal(c.Method)
-		return &pendingCall{member: jsonrpc.MethodNotFound}
+		return &pendingCall{member: noMethod(c.Method)}
 	}
 	k := &pendingCall{call: &call{d: d, m: m, heights: hs}}
 	switch {

@@ -67,6 +67,8 @@ type Plan struct {
 	Query  cache.Query
 	Loader cache.Loader // reads the origin; nil if that is usually fast
 	NoLane string       // why the fast lane never answers it; "" if it may
+
+	Ignored string // parameters of the query that the route does not take; "" for none
 }
 
 // maxEcho bounds how much client input a response repeats, in bytes.

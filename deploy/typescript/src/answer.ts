@@ -1,9 +1,9 @@
 // Responses and errors of the server.
 
-export interface Answer<M> {
+export interface Answer<M, H extends number | undefined = number | undefined> {
   msg: M
-  /** The block at which the answer was read; undefined if unknown. */
-  height: number | undefined
+  /** The block at which the answer was read: 0 while the server does not know the newest block, undefined if the path was passed on to a node that names none. */
+  height: H
   etag: string
   response: Response
 }

@@ -5,7 +5,7 @@ import { maxPaths } from './connection.js'
 import { Follower, type Live, type LiveListener } from './live.js'
 import { pause } from './pause.js'
 import { Session } from './session.js'
-import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg, OfParts, Part, Parts } from './types.js'
+import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Height, Msg, OfParts, Part, Parts } from './types.js'
 
 // Milliseconds.
 const firstWait = 1_000 // pause before a failed attempt is repeated
@@ -57,8 +57,14 @@ export class Client<D extends Dialect> {
   }
 
   /** Reads a path. Throws a TipcacheError if the server refuses, fails or cannot be reached. */
-  async get<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): Promise<Answer<Msg<P, D>>> {
-    return this.read(target(path, options?.params), options)
+  async get<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): Promise<Answer<Msg<P, D>, Height<P, D>>> {
+    return this.#get(path, options?.params, options)
+  }
+
+  async #get<P extends GetPath<D>>(path: P, params: object | undefined, options: ReadOptions | undefined): Promise<Answer<Msg<P, D>, Height<P, D>>> {
+    const answer = await this.read<Msg<P, D>>(target(path, params), options)
+    const passedOn = /tipcache; fwd=bypass/.test(answer.response.headers.get('Cache-Status') ?? '')
+    return { ...answer, height: (answer.height ?? (passedOn ? undefined : 0)) as Height<P, D> }
   }
 
   /**
@@ -78,11 +84,11 @@ export class Client<D extends Dialect> {
    * pages are from a newer block, as their height shows. With `chain.shape: node`, nodes without piplabs/story#827
    * read page keys in another form, and return an empty second page.
    */
-  async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>>, void, undefined> {
+  async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>, Height<P, D>>, void, undefined> {
     const params: Record<string, unknown> = { ...options?.params }
     let pinned: { height: number; signal?: AbortSignal } | undefined
     for (;;) {
-      const read = (at: ReadOptions | undefined) => this.read<Msg<P, D>>(target(path, params), at)
+      const read = (at: ReadOptions | undefined) => this.#get(path, params, at)
       const page = await read(pinned ?? options).catch((err: TipcacheError) => {
         if (!pinned || ![400, 404, 500].includes(err.status)) throw err
         return read({ ...options, minHeight: pinned.height }) // the block is pruned, or has not arrived at this replica
@@ -92,7 +98,7 @@ export class Client<D extends Dialect> {
       if (key === undefined) return
       params['pagination.key'] = key
       delete params['pagination.offset']
-      if (options?.height === undefined && page.height !== undefined) pinned = { height: page.height, ...options?.signal && { signal: options.signal } }
+      if (options?.height === undefined && page.height) pinned = { height: page.height, ...options?.signal && { signal: options.signal } }
     }
   }
 

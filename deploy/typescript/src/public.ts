@@ -3,4 +3,4 @@
 export { TipcacheError, type Answer, type Violation } from './answer.js'
 export type { Batch, ClientOptions, ReadOptions, Receipt } from './client.js'
 export type { Failure, Live, LiveAnswer, LiveListener } from './live.js'
-export type { BatchAnswer, CollectionsPage, CollectionsRequest, Dialect, FrameAnswer, GetPath, Msg, Parameters, Part } from './types.js'
+export type { BatchAnswer, CollectionsPage, CollectionsRequest, Dialect, FrameAnswer, GetPath, Height, Msg, Parameters, Part } from './types.js'

@@ -22,6 +22,9 @@ type Described<T> = [T] extends [Record<string, never>] ? Record<string, any> : 
 export type Msg<P extends GetPath<D>, D extends Dialect = Dialect> =
   BodyOf<Paths<D>[P]> extends { msg: infer M } ? Described<M> : Described<BodyOf<Paths<D>[P]>>
 
+/** The height of an answer. Paths that can be polled are read at a block; the others are passed on to a node. */
+export type Height<P extends GetPath<D>, D extends Dialect = Dialect> = InQuery<Paths<D>[P]> extends { since?: unknown } ? number : number | undefined
+
 type Given<Item> = Item extends { get: { parameters: infer G } } ? G : never
 type InPath<Item> = Given<Item> extends { path: infer G } ? G : {}
 type InQuery<Item> = Given<Item> extends { query?: infer G } ? ([NonNullable<G>] extends [never] ? {} : NonNullable<G>) : {}

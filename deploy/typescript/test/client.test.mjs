@@ -13,6 +13,12 @@ test('an answer comes with its block', { skip }, async () => {
   assert.ok(height > 0 && etag.length > 2 && msg.pool.bonded_tokens)
 })
 
+test('the height is 0 while the newest block is unknown, and undefined for a path that was passed on', async () => {
+  const heightOf = status => new SDK('http://127.0.0.1', { fetch: async () => new Response('{}', { headers: { 'Cache-Status': status } }) }).get('/cosmos/staking/v1beta1/pool').then(a => a.height)
+  assert.equal(await heightOf('tipcache; hit; ttl=1; detail="memory, seconds"'), 0)
+  assert.equal(await heightOf('tipcache; fwd=bypass, edge; fwd=miss'), undefined)
+})
+
 test('a refusal is thrown with what the server says', { skip }, async () => {
   const read = new Tipcache(url).get('/staking/validators/{validator_addr}', { params: { validator_addr: 'nope' } })
   await assert.rejects(read, err => err instanceof TipcacheError && err.status === 400 && /validator_addr/.test(err.message))

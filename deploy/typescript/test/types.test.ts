@@ -12,7 +12,10 @@ export async function story(validator_addr: string): Promise<void> {
   const moniker: string = one.msg.validator.description.moniker
   const rewards = await chain.get('/distribution/delegators/{delegator_address}/rewards', { params: { delegator_address: '0x' } })
   const total: { denom: string; amount: string }[] | null = rewards.msg.total
-  await chain.get('/staking/pool')
+  const bonded: string = (await chain.get('/staking/pool')).msg.pool.bonded_tokens
+  const { msg: queued } = await chain.get('/evmstaking/withdrawal_queue')
+  const amount: string | undefined = queued.withdrawals?.[0]?.amount
+  console.log(bonded, amount, height + 1)
   chain.live('/staking/pool', { answer: ({ msg, height }) => console.log(msg, height + 1) })
   chain.live('/staking/validators/{validator_addr}', { answer: a => console.log(a.msg.validator.tokens) }, { params: { validator_addr } })
   for await (const page of chain.pages('/staking/delegations/{delegator_addr}', { params: { delegator_addr: '0x', 'pagination.limit': 5n } })) console.log(page.msg.delegation_responses.length)
@@ -54,10 +57,10 @@ export async function story(validator_addr: string): Promise<void> {
   chain.pages('/staking/delegations/{delegator_addr}')
   // @ts-expect-error no such member
   console.log(one.msg.validator.token)
-  const supply = await chain.get('/staking/pool')
-  console.log(supply.msg.pool?.bonded_tokens)
   // @ts-expect-error no such member
-  console.log(supply.msg.pol.bondedTokens)
+  console.log((await chain.get('/staking/pool')).msg.pol.bondedTokens)
+  // @ts-expect-error a path that is not in the table may be passed on
+  console.log((await chain.read('/staking/pool')).height + 1)
 }
 
 export async function collections(): Promise<void> {
@@ -72,7 +75,10 @@ export async function collections(): Promise<void> {
 export async function cosmos(): Promise<void> {
   const path: GetPath<'cosmos'> = '/cosmos/bank/v1beta1/balances/{address}'
   const { msg } = await sdk.get(path, { params: { address: 'cosmos1', 'pagination.limit': 2 } })
-  console.log(msg.balances[0]?.denom, msg.pagination?.next_key)
+  const next: number = (await sdk.get('/cosmos/staking/v1beta1/pool')).height + 1
+  console.log(msg.balances[0]?.denom, msg.pagination?.next_key, next)
+  // @ts-expect-error the path is passed on
+  console.log((await sdk.get('/cosmos/base/{path}', { params: { path: 'node/v1beta1/status' } })).height + 1)
   sdk.live('/cosmos/staking/v1beta1/pool', { answer: ({ msg }) => console.log(msg.pool.bonded_tokens) })
   console.log((await sdk.read<{ pools: string[] }>('/osmosis/gamm/v1beta1/pools')).msg.pools.length)
   // @ts-expect-error no such member
