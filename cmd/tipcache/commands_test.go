@@ -148,8 +148,8 @@ func TestCheckDescribesUpstreams(t *testing.T) {
 		}
 	}
 	out := expect.Value(checkConnect(t, all(d.NodeURL())...))(t)
-	expect.Equal(t, strings.Count(out, "  ok: "), 7, "parts that are ok in %s", out)
-	for _, want := range []string{"chain " + d.ChainID() + ", block ", "a new file", "answered in ", "chain 1315, block "} {
+	expect.Equal(t, strings.Count(out, "  ok: "), 8, "parts that are ok in %s", out)
+	for _, want := range []string{"chain " + d.ChainID() + ", block ", ", CometBFT 0.38.", "a new file", "it answers", "chain 1315, block ", "it would be ready"} {
 		expect.Contains(t, out, want, "output")
 	}
 	for _, dialect := range []devnet.Dialect{devnet.Story, devnet.Cosmos} {
@@ -158,8 +158,8 @@ func TestCheckDescribesUpstreams(t *testing.T) {
 		expect.Contains(t, out, "speaks "+string(dialect), "output")
 	}
 	out, err := checkConnect(t, append(all(down), "--metadata", "alchemy:"+down+"/nft/v3/hunter2", "--evm", down+"/hunter2")...)
-	if err == nil || !strings.Contains(err.Error(), "3 of 8") || strings.Count(out, "FAILED: ") != 3 || strings.Contains(out, "hunter2") {
-		t.Errorf("check with 3 servers down = %v, want 3 of 8 failed, and no keys:\n%s", err, out)
+	if err == nil || !strings.Contains(err.Error(), "3 of 9") || strings.Count(out, "FAILED: ") != 3 || strings.Contains(out, "hunter2") {
+		t.Errorf("check with 3 servers down = %v, want 3 of 9 failed, and no keys:\n%s", err, out)
 	}
 	out, err = checkConnect(t, "--node", d.NodeURL(), "--comet", down)
 	if err == nil || !strings.Contains(out, "comet ") || !strings.Contains(out, "FAILED: ") {
@@ -216,8 +216,8 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 		{"no CometBFT", "comet", "FAILED: status: status 404", comet(start(http.NotFound))},
 		{"silent CometBFT", "comet", "FAILED: no answer in time", comet(silent)},
 		{"CometBFT without an envelope for URIs", "comet", "ok: chain " + d.ChainID(), comet(withoutEnvelope)},
-		{"CometBFT of another chain", "comet", `FAILED: it serves chain "devnet-1" instead of "other-1"`, append(comet(d.CometURL()), "--chain-id", "other-1")},
-		{"nodes of two chains", "comet", "FAILED: it serves chain ", append(comet(d.CometURL()), "--node", other.NodeURL(), "--comet", other.CometURL())},
+		{"CometBFT of another chain", "node", `FAILED: serves chain "devnet-1" instead of "other-1"`, append(comet(d.CometURL()), "--chain-id", "other-1")},
+		{"nodes of two chains", "node", "FAILED: serves chain ", append(comet(d.CometURL()), "--node", other.NodeURL(), "--comet", other.CometURL())},
 		{"slow node without CometBFT", "node", "ok: chain unknown, block ", []string{"--node", slow.NodeURL(), "--comet", "none"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -232,6 +232,77 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 		})
 	}
 }
+
+// An address that another server of the chain listens at is a common mistake.
+func TestCheckExplainsMisplacedAddresses(t *testing.T) {
+	t.Parallel()
+	story, cosmos := newDevnet(t, devnet.Options{}), newDevnet(t, devnet.Options{Dialect: devnet.Cosmos})
+	https := func(url string) string { return strings.Replace(url, "http:", "https:", 1) }
+	nodes := func(node, comet string, more ...string) []string {
+		return append([]string{"--node", node, "--comet", comet}, more...)
+	}
+	index := func(evm string) []string {
+		return nodes(story.NodeURL(), "none", "--index", "--evm", evm, "--network", "aeneid", "--store", "sqlite::memory:", "--collections-auth", "none")
+	}
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	const (
+		needsREST  = ": chain.nodes needs the REST API of a node, usually at port 1317"
+		needsComet = ": chain.comet needs the RPC of CometBFT, usually at port 26657"
+		needsEVM   = ": index.evm needs the JSON-RPC of an execution client, usually at port 8545"
+		noTLS      = "it does not speak TLS: write http:// in place of https:// in "
+	)
+	for name, tt := range map[string]struct {
+		args []string
+		want map[string]string // by part
+	}{
+		"REST and RPC of Story swapped": {nodes(story.CometURL(), story.NodeURL()), map[string]string{
+			"node":  "it speaks the RPC of CometBFT, which belongs in chain.comet" + needsREST,
+			"comet": "it speaks the REST API of Story, which belongs in chain.nodes" + needsComet,
+		}},
+		"REST and RPC of Cosmos swapped, with the dialect": {nodes(cosmos.CometURL(), cosmos.NodeURL(), "--dialect", "cosmos"), map[string]string{
+			"node":  "it speaks the RPC of CometBFT, which belongs in chain.comet" + needsREST,
+			"comet": "it speaks the REST API of the Cosmos SDK, which belongs in chain.nodes" + needsComet,
+		}},
+		"https for http": {nodes(https(story.NodeURL()), https(story.CometURL())), map[string]string{"node": noTLS + "chain.nodes", "comet": noTLS + "chain.comet"}},
+		"http for https": {nodes(strings.Replace(secure.URL, "https:", "http:", 1), "none"), map[string]string{"node": "it speaks TLS: write https:// in place of http:// in chain.nodes"}},
+		"dialect of Cosmos for Story": {nodes(story.NodeURL(), story.CometURL(), "--dialect", "cosmos"), map[string]string{
+			"node": "it speaks story, and chain.dialect is cosmos: set chain.dialect to story, or leave it empty",
+		}},
+		"dialect of Story for Cosmos": {nodes(cosmos.NodeURL(), "none", "--dialect", "story"), map[string]string{
+			"node": "it speaks cosmos, and chain.dialect is story: set chain.dialect to cosmos, or leave it empty",
+		}},
+		"nodes of two dialects": {nodes(story.NodeURL(), story.CometURL(), nodes(cosmos.NodeURL(), cosmos.CometURL())...), map[string]string{
+			"node": "it speaks cosmos, and the nodes before it story: chain.nodes must be nodes of one chain",
+		}},
+		"execution client as node": {nodes(story.EVMURL(), story.EVMURL()), map[string]string{
+			"node":  "it speaks the JSON-RPC of an execution client, which belongs in index.evm" + needsREST,
+			"comet": "it speaks the JSON-RPC of an execution client, which belongs in index.evm" + needsComet,
+		}},
+		"gRPC as node":  {nodes("http://"+cosmos.Node().GRPCAddr(), "none"), map[string]string{"node": "it speaks gRPC, which belongs in chain.grpc" + needsREST}},
+		"REST as gRPC":  {nodes(cosmos.NodeURL(), cosmos.CometURL(), "--grpc", host(cosmos.NodeURL())), map[string]string{"grpc": "it speaks the REST API of the Cosmos SDK, which belongs in chain.nodes: chain.grpc needs the gRPC of a node, usually at port 9090"}},
+		"TLS for gRPC":  {nodes(cosmos.NodeURL(), cosmos.CometURL(), "--grpc", "https://"+cosmos.Node().GRPCAddr()), map[string]string{"grpc": noTLS + "chain.grpc"}},
+		"REST as EVM":   {index(story.NodeURL()), map[string]string{"execution": "it speaks the REST API of Story, which belongs in chain.nodes" + needsEVM}},
+		"RPC as EVM":    {index(story.CometURL()), map[string]string{"execution": "it speaks the RPC of CometBFT, which belongs in chain.comet" + needsEVM}},
+		"other website": {nodes(usedURL(t), "none"), map[string]string{"node": "it does not respond in a known dialect" + needsREST}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := checkConnect(t, tt.args...)
+			for part, want := range tt.want {
+				found := false
+				for line := range strings.Lines(out) {
+					found = found || strings.HasPrefix(line, "  "+part+" ") && strings.HasSuffix(line, "  FAILED: "+want+"\n")
+				}
+				if err == nil || !found {
+					t.Errorf("check = %v, want a line for %s with %q:\n%s", err, part, want, out)
+				}
+			}
+		})
+	}
+}
+
+func usedURL(t *testing.T) string { return "http://" + usedAddress(t) }
 
 func TestCheckNamesAddressesWithoutContract(t *testing.T) {
 	t.Parallel()

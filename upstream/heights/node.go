@@ -82,6 +82,7 @@ type State struct {
 	Connected  bool      // block headers are streamed
 	Lost       int64     // number of ended subscriptions to headers; the node may have been restarted each time
 	TxIndex    string    // on or off: whether CometBFT indexes transactions; "" if unknown
+	Version    string    // of CometBFT; "" if unknown
 	NoEvents   error     // why CometBFT provides no usable events; nil if it does, or before it has responded
 	Distrusted bool      // claims of CometBFT or of the REST server are ignored until a read proves one
 	Late       bool      // there are blocks that CometBFT has not announced

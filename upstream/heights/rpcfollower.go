@@ -276,7 +276,8 @@ func (f *rpcFollower) accept(ctx context.Context, p pollResult) error {
 		err = errWrongChain
 	} else if p.status.ChainID != "" {
 		f.node.update(func(v *State) {
-			v.CatchingUp, v.BlockTime, v.TxIndex, v.NoEvents = p.status.CatchingUp, p.status.Time, p.status.TxIndex, p.status.NoEvents
+			v.CatchingUp, v.BlockTime = p.status.CatchingUp, p.status.Time
+			v.TxIndex, v.Version, v.NoEvents = p.status.TxIndex, p.status.Version, p.status.NoEvents
 		})
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -210,6 +211,17 @@ func (p *Pool) CometBFT() (all []CometBFT) {
 
 // Name returns the name of the endpoint.
 func (c CometBFT) Name() string { return c.endpoint.name }
+
+var methodLinks = regexp.MustCompile(`<a href="//[^"/]*/([a-z][a-z0-9_]*)`)
+
+// Methods returns the methods that CometBFT lists. A gateway may not have the list.
+func (c CometBFT) Methods(ctx context.Context) (names []string) {
+	_, _, page, _ := c.Get(ctx, "/", c.endpoint.client.maxBody)
+	for _, m := range methodLinks.FindAllSubmatch(page, -1) {
+		names = append(names, string(m[1]))
+	}
+	return names
+}
 
 // NoEvents returns why the endpoint provides no usable events, or nil if it does.
 func (c CometBFT) NoEvents() error { return c.endpoint.snapshot().NoEvents }

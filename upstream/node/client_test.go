@@ -203,7 +203,7 @@ func TestCanceledRequestIsNotANodeFailure(t *testing.T) {
 }
 
 // A server or its proxy may echo the request.
-func TestCheckCometHidesCredentials(t *testing.T) {
+func TestStatusHidesCredentials(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	for name, answer := range map[string]func(w http.ResponseWriter, echo string){
 		"in the chain id": func(w http.ResponseWriter, echo string) {
@@ -227,10 +227,11 @@ func TestCheckCometHidesCredentials(t *testing.T) {
 			user, password, _ := r.BasicAuth()
 			answer(w, r.URL.Path+" "+user+":"+password)
 		}))
-		s, _, err := CheckComet(t.Context(), Endpoint{Comet: strings.Replace(server.URL, "://", "://user:"+secret+"@", 1) + "/" + secret + "/"})
+		p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL, Comet: strings.Replace(server.URL, "://", "://user:"+secret+"@", 1) + "/" + secret + "/"}}})
+		s, err := p.CometBFT()[0].Status(t.Context())
 		server.Close()
 		if got := fmt.Sprint(s, err); strings.Contains(got, secret) || !strings.Contains(got, "***") && name != "in text" && name != "in a redirect" {
-			t.Errorf("CheckComet with the secret %s = %s, want *** in its place", name, got)
+			t.Errorf("Status with the secret %s = %s, want *** in its place", name, got)
 		}
 	}
 }

@@ -181,8 +181,10 @@ func TestDetectReturnsTheNodesDialect(t *testing.T) {
 		if got, err := Detect(t.Context(), []Endpoint{silent, {REST: d.NodeURL()}}); got != want || err != nil {
 			t.Errorf("Detect = %s, %v; want %s", got, err, want)
 		}
-		if got, err := Detect(t.Context(), []Endpoint{{REST: d.CometURL()}}); err == nil {
-			t.Errorf("Detect = %s for CometBFT's API, want an error", got)
+		for url, speaks := range map[string]API{d.CometURL(): CometRPC, d.EVMURL(): ExecutionJSON} {
+			if got, err := Detect(t.Context(), []Endpoint{{REST: url}}); err == nil || !strings.HasSuffix(err.Error(), "it speaks "+string(speaks)) {
+				t.Errorf("Detect = %s, %v; want an error because it speaks %s", got, err, speaks)
+			}
 		}
 		d.Node().Restart()
 		if got, err := Detect(t.Context(), []Endpoint{{REST: d.NodeURL()}}); got != want || err != nil {

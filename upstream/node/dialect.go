@@ -1,12 +1,9 @@
 package node
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 )
 
 // A Dialect is the kind of REST API that the nodes of a chain serve.
@@ -63,43 +60,4 @@ func (d Dialect) ReadResponse(r *http.Response, body []byte, asked int64) (a *An
 		a.Height = statedHeight(slices.Concat(r.Header.Values(parentHeader), r.Header.Values(metadataHeader), r.Header.Values(heightHeader))...)
 	}
 	return a, ok
-}
-
-// detectTimeout limits the detection of the dialect at one node.
-const detectTimeout = 3 * time.Second
-
-// Detect returns the dialect of the first node that responds.
-func Detect(ctx context.Context, endpoints []Endpoint) (Dialect, error) {
-	err := errors.New("no chain node is configured")
-	for _, e := range endpoints {
-		var found Dialect
-		if found, err = detect(ctx, e); err == nil {
-			return found, nil
-		}
-	}
-	return "", err
-}
-
-// detect sends each dialect's probe to a node. In the wrong dialect the response does not look like a node's.
-func detect(ctx context.Context, e Endpoint) (Dialect, error) {
-	base, err := parseBase(e.REST)
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
-	defer cancel()
-	o := Options{}.WithDefaults()
-	for _, d := range []Dialect{Story, Cosmos} {
-		p, _ := d.protocol()
-		c := newClient(base, e.Headers, o, p)
-		a, err := c.get(ctx, Request{Path: p.probe}, 0)
-		c.http.CloseIdleConnections()
-		switch {
-		case err == nil && a.NodeStatus != http.StatusNotFound:
-			return d, nil
-		case err != nil && isDialError(err):
-			return "", err
-		}
-	}
-	return "", fmt.Errorf("%s does not respond in a known dialect", base.Host)
 }

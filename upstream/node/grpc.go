@@ -156,13 +156,3 @@ const (
 func (c *grpcClient) maySoonBeKnown(patience time.Duration) bool {
 	return time.Since(time.Unix(0, c.unknownSince.Load())) < patience
 }
-
-// CheckGRPC reads the chain of an endpoint's gRPC server.
-func CheckGRPC(ctx context.Context, e Endpoint) (chainID string, err error) {
-	c, err := newGRPCClient(e.GRPC, e, Options{}.WithDefaults())
-	if err != nil {
-		return "", err
-	}
-	defer c.close()
-	return chainOf(c.outgoing(ctx, 0), c.current.Load())
-}

@@ -33,6 +33,9 @@ type Health struct {
 	LastError  string        `json:"last_error,omitempty"` // current error; "" if none
 	Outage     string        `json:"-"`                    // how long the REST server has completed no request, and why; "" if it responds
 	Unfit      string        `json:"-"`                    // why it should not be read; "" if it is fit
+	Version    string        `json:"-"`                    // of its CometBFT; "" if unknown
+	NoEvents   error         `json:"-"`                    // why its CometBFT provides no usable events; nil if it does
+	CometErr   error         `json:"-"`                    // current error of its CometBFT
 }
 
 const (
@@ -86,6 +89,11 @@ func (h Health) Starting() bool {
 	return h.Outage == "" && !h.WrongChain && (h.Unseen || !h.Answering)
 }
 
+// Known reports whether each server of the endpoint has answered or is known to fail. Then waiting longer shows little more.
+func (h Health) Known() bool {
+	return h.WrongChain || h.Outage != "" || h.Unfit == "" && h.Height > 0 && h.RPC != stateUnseen && h.GRPC != stateUnseen
+}
+
 func (v *view) answering() bool { return time.Since(v.answered) <= answersFor }
 
 // Health returns the state of each endpoint, in configuration order.
@@ -99,6 +107,7 @@ func (p *Pool) Health() []Health {
 			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.restServer.breaker.State().String(),
 			Answering: v.answering(), Unseen: v.Unseen, Lowest: v.Lowest, Distrusted: v.Distrusted, Late: v.Late, Current: v.Current(interval),
 			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpcState(p.ChainID()), PageKeys: v.keys.form,
+			Version: v.Version, NoEvents: v.NoEvents, CometErr: v.CometErr,
 		}
 		if !v.BlockTime.IsZero() {
 			h.BlockAge = time.Since(v.BlockTime)
@@ -117,8 +126,9 @@ func (p *Pool) Health() []Health {
 
 // States of an interface of a node.
 const (
-	stateOK  = "ok"
-	stateOff = "off"
+	stateOK     = "ok"
+	stateOff    = "off"
+	stateUnseen = "has not answered yet"
 )
 
 // rpcState returns ok, off, or why the RPC is not used.
@@ -127,7 +137,7 @@ func (e *endpoint) rpcState(v view) string {
 	case e.comet == nil:
 		return stateOff
 	case v.Unseen:
-		return "has not answered yet"
+		return stateUnseen
 	case v.CometDown:
 		return v.CometErr.Error()
 	case e.rpcServer.isOpen():
@@ -153,7 +163,7 @@ func (e *endpoint) grpcState(chainID string) string {
 	case problem != nil:
 		return (*problem).Error()
 	default:
-		return "has not answered yet"
+		return stateUnseen
 	}
 }
 
@@ -180,7 +190,7 @@ func (p *Pool) unfit(h Health) string {
 	case h.Outage != "":
 		return h.Outage
 	case h.Unseen || !h.Answering && h.LastError == "":
-		return "has not answered yet"
+		return stateUnseen
 	case !h.Answering:
 		return fmt.Sprintf("does not answer: %s", h.LastError)
 	case h.CatchingUp:

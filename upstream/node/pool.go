@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/heights"
-	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 	"github.com/tipcache/tipcache/upstream/transport"
 )
@@ -128,28 +126,6 @@ func New(o Options) (*Pool, error) {
 }
 
 func (p *Pool) endpoints() []*endpoint { return *p.members.Load() }
-
-var methodLinks = regexp.MustCompile(`<a href="//[^"/]*/([a-z][a-z0-9_]*)`)
-
-// CheckComet reads the status of an endpoint's CometBFT and the methods that it lists.
-func CheckComet(ctx context.Context, e Endpoint) (s comet.Status, methods []string, err error) {
-	base, err := parseBase(e.Comet)
-	if err != nil {
-		return s, nil, err
-	}
-	o := Options{}.WithDefaults()
-	c := comet.New(base, e.Headers, o.Timeout, 0, nil, upstream.NewOutage(o.Logger, "RPC of node "+base.Host))
-	defer c.CloseIdle()
-	if s, err = c.Status(ctx); err != nil {
-		return s, nil, err
-	}
-	s.ChainID, s.TxIndex = c.Redact(s.ChainID), c.Redact(s.TxIndex)
-	_, _, page, _ := c.Get(ctx, "/", o.maxBody) // a gateway may not have the page
-	for _, m := range methodLinks.FindAllSubmatch(page, -1) {
-		methods = append(methods, string(m[1]))
-	}
-	return s, methods, nil
-}
 
 // Run follows the heights of all endpoints until ctx ends or Close is called. It returns nil. A second
 // call waits until the first one has returned.

@@ -2,7 +2,6 @@
 package connect
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +15,8 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// timeout is the time within which each part must answer.
-const timeout = 5 * time.Second
+// timeout is the time within which the state of all parts must be known.
+const timeout = 10 * time.Second
 
 // A probe checks one part of a configuration.
 type probe struct {
@@ -31,12 +30,14 @@ type warning string
 
 func (w warning) Error() string { return string(w) }
 
-// Check probes the parts that serve would use on this machine and, if reach is true, all others. It prints the results.
-// The error has the number of failed parts.
+// Check probes the parts that serve would use on this machine and, if reach is true, all others. It changes nothing. It prints the
+// results. The error has the number of failed parts.
 func Check(ctx context.Context, cfg config.Config, reach bool, w io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	probes, configured := localProbes(cfg, !reach), 0
 	if reach {
-		probes = append(probes, remoteProbes(cfg)...)
+		probes = append(probes, remoteProbes(ctx, cfg)...)
 	} else if cfg.Redis.URL != "none" {
 		probes = append(probes, probe{part: "redis", address: config.Host(cfg.Redis.URL), find: func(context.Context) (string, error) { return parseRedis(cfg.Redis) }})
 	}
@@ -50,8 +51,6 @@ func Check(ctx context.Context, cfg config.Config, reach bool, w io.Writer) erro
 		}
 		configured++
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
 			found, err := p.find(ctx)
 			if err != nil && !isWarning(err) {
 				failed.Add(1)
@@ -83,55 +82,4 @@ func outcome(found string, err error) string {
 func isWarning(err error) bool {
 	_, ok := errors.AsType[warning](err)
 	return ok
-}
-
-// A chain is the chain that all servers of nodes must serve: chain.id, or the first one seen.
-type chain struct {
-	mu sync.Mutex
-	id string
-}
-
-// check returns an error if a server serves another chain. An empty id means that the server does not name its chain.
-func (c *chain) check(id string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.id = cmp.Or(c.id, id); id != "" && id != c.id {
-		return fmt.Errorf("it serves chain %q instead of %q", id, c.id)
-	}
-	return nil
-}
-
-func remoteProbes(cfg config.Config) (probes []probe) {
-	endpoints, expected := cfg.NodeOptions().Endpoints, &chain{id: cfg.Chain.ID}
-	for _, e := range endpoints {
-		probes = append(probes, probe{part: "node", address: config.Host(e.REST), find: func(ctx context.Context) (string, error) { return findNode(ctx, cfg, e, expected) }})
-	}
-	for _, e := range endpoints {
-		if e.Comet != "" {
-			probes = append(probes, probe{part: "comet", address: config.Host(e.Comet), find: func(ctx context.Context) (string, error) { return findComet(ctx, cfg, e, expected) }})
-		}
-	}
-	if len(cfg.Chain.Nodes) > 0 && !cfg.ReadsGRPC() && (cfg.RPC.Listen != "" || cfg.GRPC.Listen != "") {
-		probes = append(probes, probe{part: "grpc", off: "chain.grpc is not set: state is read by abci_query, during which a node makes no blocks. gRPC methods that neither read state nor exist in the RPC are refused"})
-	}
-	for _, e := range endpoints {
-		if e.GRPC != "" {
-			probes = append(probes, probe{part: "grpc", address: e.GRPC, find: func(ctx context.Context) (string, error) { return findGRPC(ctx, e, expected) }})
-		}
-	}
-	if cfg.Redis.URL != "none" {
-		probes = append(probes, probe{part: "redis", address: config.Host(cfg.Redis.URL), find: func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
-	}
-	if !strings.HasPrefix(cfg.Collections.Store, "sqlite:") && cfg.NeedsStore() {
-		probes = append(probes, storeProbe(cfg))
-	}
-	if cfg.Metadata.Provider != "none" {
-		probes = append(probes, probe{part: "provider", address: config.Host(cfg.Metadata.Provider), find: func(ctx context.Context) (string, error) { return findProvider(ctx, cfg) }})
-	}
-	if cfg.Index.Enabled {
-		for _, client := range cfg.Index.EVM {
-			probes = append(probes, probe{part: "execution", address: config.Host(client), find: func(ctx context.Context) (string, error) { return findExecution(ctx, cfg, client) }})
-		}
-	}
-	return probes
 }

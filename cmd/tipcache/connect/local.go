@@ -3,11 +3,9 @@ package connect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -91,30 +89,4 @@ func runs(ctx context.Context, cfg config.Config) bool {
 	}
 	text, err := QueryAdmin(ctx, http.MethodGet, base+"/healthz", "", "")
 	return err == nil && strings.HasPrefix(string(text), `{"status":"alive"}`)
-}
-
-func storeProbe(cfg config.Config) probe {
-	address, local := strings.CutPrefix(cfg.Collections.Store, "sqlite:")
-	if !local {
-		address = config.Host(address)
-	}
-	return probe{part: "store", address: address, find: func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }}
-}
-
-// openable returns an error if a file cannot be written. It changes nothing.
-func openable(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// writable returns an error if no file can be created in a directory. It leaves none.
-func writable(dir string) error {
-	f, err := os.CreateTemp(dir, ".tipcache-check-*")
-	if err != nil {
-		return fmt.Errorf("create a file in %s: %w", dir, errors.Unwrap(err))
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

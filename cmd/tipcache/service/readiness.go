@@ -83,6 +83,12 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	if !s.started.Load() {
 		return false, s.startingState()
 	}
+	state := s.state(ctx, required)
+	return state.Ready, state
+}
+
+// state returns the state of all parts. It is ready if the required parts work.
+func (s *Service) state(ctx context.Context, required []string) Readiness {
 	j := s.judge(ctx)
 	for _, part := range required {
 		switch err, configured := j.parts[part]; {
@@ -123,7 +129,7 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	if state.Index != nil && state.Index.Degraded {
 		state.Degraded["index"] = state.Index.Error
 	}
-	return state.Ready, state
+	return state
 }
 
 // A judgement is the state of the parts.

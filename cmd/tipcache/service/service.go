@@ -5,6 +5,7 @@
 //     the listeners.
 //   - run.go serves until the end, drain.go finishes requests, and reload.go applies a
 //     changed configuration.
+//   - inspect.go finds out for tipcache check what /readyz would say.
 //   - readiness.go reports and logs the health of the parts, and admin.go has the other
 //     calls of the admin listener.
 package service
@@ -92,22 +93,35 @@ type Service struct {
 // New builds the parts and opens the listeners. Without chain.dialect it returns once a node has answered, and the admin listener
 // is served before. Otherwise all upstreams may be unreachable.
 func New(ctx context.Context, cfg config.Config, log parts.Logs, reloading Reloading) (*Service, error) {
+	s := newService(cfg, log, reloading)
+	s.measureReloads()
+	err := s.open(ctx, s.openAdmin, s.openDialect, s.openTracing, s.openCache, s.openLane, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.watchOutages()
+	s.started.Store(true)
+	return s, nil
+}
+
+// newService returns a service without parts.
+func newService(cfg config.Config, log parts.Logs, reloading Reloading) *Service {
 	s := &Service{
 		cfg: cfg, running: cfg, log: log.Logger, logs: log, reloading: reloading, registry: parts.NewRegistry(),
 		readiness: &readinessLog{log: log.Logger, state: web.NewReadiness(), logged: map[string]time.Time{}, worked: map[string]bool{}},
 	}
 	s.onClose(log.Close)
-	s.measureReloads()
-	for _, step := range []func(context.Context) error{
-		s.openAdmin, s.openDialect, s.openTracing, s.openCache, s.openLane, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen,
-	} {
+	return s
+}
+
+// open calls steps until one fails.
+func (s *Service) open(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return nil, errors.Join(err, s.Close())
+			return err
 		}
 	}
-	s.watchOutages()
-	s.started.Store(true)
-	return s, nil
+	return nil
 }
 
 func (s *Service) openCache(context.Context) error {

@@ -86,6 +86,7 @@ type Status struct {
 	Earliest   int64     // oldest block
 	CatchingUp bool      // the node is behind its peers
 	TxIndex    string    // on or off: whether transactions are indexed; "" if unknown
+	Version    string    // of CometBFT, such as 0.38.19; "" if unknown
 	NoEvents   error     // why this release provides no usable events; nil if it does
 }
 
@@ -126,8 +127,10 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	if s.NodeInfo.Network == "" {
 		return Status{}, errors.New("/status names no chain")
 	}
-	i := s.SyncInfo
-	return Status{s.NodeInfo.Network, i.Latest, i.LatestTime, i.Earliest, i.CatchingUp, s.NodeInfo.Other.TxIndex, noEvents(s.NodeInfo.Version)}, nil
+	i, n := s.SyncInfo, s.NodeInfo
+	return Status{
+		c.Redact(n.Network), i.Latest, i.LatestTime, i.Earliest, i.CatchingUp, c.Redact(n.Other.TxIndex), c.Redact(n.Version), noEvents(n.Version),
+	}, nil
 }
 
 // Committed returns the newest height that can be read, from /abci_info.

@@ -54,7 +54,7 @@ func newClient(t *testing.T, handle http.HandlerFunc) *Client {
 func TestRepliesOfARealNodeAreUnderstood(t *testing.T) {
 	c := newClient(t, serveRecorded)
 	got := expect.Value(c.Status(t.Context()))(t)
-	want := Status{ChainID: "story-1001511", Height: 290, Earliest: 1, TxIndex: "off", Time: time.Date(2026, 11, 20, 11, 38, 19, 89729905, time.UTC)}
+	want := Status{ChainID: "story-1001511", Height: 290, Earliest: 1, TxIndex: "off", Version: "0.38.19", Time: time.Date(2026, 11, 20, 11, 38, 19, 89729905, time.UTC)}
 	expect.NoDiff(t, got, want, "status")
 	if height, err := c.Committed(t.Context()); err != nil || height != 290 {
 		t.Errorf("Committed = %d, %v; want 290", height, err)

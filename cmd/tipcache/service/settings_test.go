@@ -1,0 +1,248 @@
+package service
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/porttest"
+)
+
+// serving is a configuration with all parts. Nothing answers at the addresses of its upstreams.
+const serving = `listen: "%s"
+admin: "%s"
+chain: {dialect: story, id: test-1, nodes: ["http://127.0.0.1:1"], comet: ["http://127.0.0.1:1"], grpc: ["127.0.0.1:1"]}
+redis: {url: "redis://127.0.0.1:1"}
+collections: {store: "sqlite::memory:", auth: none}
+index: {enabled: true}
+metadata: {provider: "blockscout:http://127.0.0.1:1"}
+http: {tls: {cert: "%[5]s", key: "%[5]s"}}
+rpc: {listen: "%[3]s"}
+grpc: {listen: "%[4]s"}
+tracing: {endpoint: "http://127.0.0.1:1"}
+log: {level: error, format: json}
+`
+
+const digest = "web:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// A setting is a change of a setting to another valid value. rooms are the fields of parts that must then change, separated by
+// blanks: name all that [held.changed] finds and that have the value or follow from it, because a forgotten field is a place that
+// the setting may stop reaching. If a setting changes many, such as the dialect, a few are enough. with are settings without which
+// the value is invalid.
+type setting struct {
+	key, value, rooms string
+	with              []string
+}
+
+var settings = []setting{
+	{key: "listen", value: "127.0.0.2:0", rooms: "service.Addresses.REST"},
+	{key: "admin", value: "127.0.0.2:0", rooms: "service.Addresses.Admin"},
+	{key: "admin_token", value: "0123456789abcdef", rooms: "admin.Handler.token"},
+	{key: "access", value: "deny /x", rooms: "limits.Limits.Access limits.Rule.Deny limits.Rule.Patterns"},
+	{key: "chain.dialect", value: "cosmos", rooms: "node.Options.Dialect node.protocol.height proxy.Options.Dialect proxy.router.chainAPI dialect.Row.Pattern"},
+	{key: "chain.rows", value: "mine /mine/{id:uint64} live cheap", rooms: "dialect.Row.Name story.Options.Rows story.Route.Msg"},
+	{key: "chain.rows", value: "mine /x.v1.Query/Mine never cheap", rooms: "proxy.Options.Methods proxy.Server.methods"},
+	{key: "chain.unknown_paths", value: "refuse", rooms: "story.Options.RefuseUnknown story.Handler.unknown"},
+	{key: "chain.post_rate", value: "7/s burst 9", rooms: "blocks.Posts.Rate blocks.Posts.Burst"},
+	{key: "chain.max_tx_bytes", value: "5MiB", rooms: "blocks.Posting.MaxBody blocks.Posts.MaxBody socket.Options.Message web.Options.LargestBody"},
+	{key: "chain.id", value: "test-2", rooms: "heights.Options.ChainID node.Options.ChainID"},
+	{key: "chain.nodes", value: "http://127.0.0.1:2", rooms: "node.Endpoint.REST node.endpoint.name"},
+	{key: "chain.comet", value: "http://127.0.0.1:2", rooms: "node.Endpoint.Comet"},
+	{key: "chain.grpc", value: "127.0.0.1:2", rooms: "node.Endpoint.GRPC"},
+	{key: "chain.grpc", value: "none", rooms: "state.Options.GRPC grpc.Options.Stream"},
+	{key: "chain.shape", value: "node", rooms: "node.Options.VerbatimKeys proxy.router.shape story.Options.Shape"},
+	{key: "chain.timeout", value: "7s", rooms: "cache.Options.FlightTimeout http.Server.ReadTimeout http.Server.WriteTimeout lane.Options.WriteTimeout node.Options.Timeout node.endpoint.timeout node.grpcClient.timeout redis.Options.FlightTimeout socket.Options.Read socket.Options.Write stream.Options.Write web.Options.RequestTimeout"},
+	{key: "chain.timeout", value: "4s", rooms: "cache.Options.OriginTimeout node.Options.Timeout"}, // flights have their least time then
+	{key: "chain.in_flight", value: "7", rooms: "node.Options.InFlight queue.limit.ceiling"},
+	{key: "chain.max_block_age", value: "7s", rooms: "node.Options.MaxBlockAge"},
+	{key: "chain.auth", value: "keys", rooms: "story.Options.Auth web.Route.Keyed", with: []string{"COLLECTIONS_KEYS=" + digest}},
+	{key: "classes.live.fresh_blocks", value: "1", rooms: "blocks.Classes.Live.FreshBlocks freshness.Policy.FreshBlocks"},
+	{key: "classes.live.stale_blocks", value: "7", rooms: "blocks.Classes.Live.StaleBlocks freshness.Policy.StaleBlocks"},
+	{key: "classes.live.error_blocks", value: "70", rooms: "blocks.Classes.Live.ErrorBlocks freshness.Policy.ErrorBlocks"},
+	{key: "classes.live.fresh", value: "3s", rooms: "blocks.Classes.Live.Fresh freshness.Policy.Fresh"},
+	{key: "classes.live.stale", value: "7s", rooms: "blocks.Classes.Live.Stale freshness.Policy.Stale"},
+	{key: "classes.live.stale_if_error", value: "7m", rooms: "blocks.Classes.Live.StaleIfError blocks.Classes.Live.Keep freshness.Policy.StaleIfError"},
+	{key: "classes.params.fresh_blocks", value: "1", rooms: "blocks.Classes.Params.FreshBlocks freshness.Policy.FreshBlocks"},
+	{key: "classes.params.stale_blocks", value: "7", rooms: "blocks.Classes.Params.StaleBlocks freshness.Policy.StaleBlocks"},
+	{key: "classes.params.error_blocks", value: "700", rooms: "blocks.Classes.Params.ErrorBlocks freshness.Policy.ErrorBlocks"},
+	{key: "classes.params.fresh", value: "3s", rooms: "blocks.Classes.Params.Fresh freshness.Policy.Fresh"},
+	{key: "classes.params.stale", value: "77s", rooms: "blocks.Classes.Params.Stale freshness.Policy.Stale"},
+	{key: "classes.params.stale_if_error", value: "47m", rooms: "blocks.Classes.Params.StaleIfError blocks.Classes.Params.Keep freshness.Policy.StaleIfError"},
+	{key: "classes.negative", value: "7s", rooms: "blocks.Classes.Negative"},
+	{key: "routes", value: "{pool: {fresh: 1s}}", rooms: "freshness.Policy.Fresh"},
+	{key: "cache.memory", value: "70MiB", rooms: "account.Account.limit cache.Options.MemoryBytes"},
+	{key: "redis.url", value: "redis://127.0.0.1:2", rooms: "redis.Options.Addr"},
+	{key: "redis.timeout", value: "77ms", rooms: "limits.Shared.Timeout redis.Options.DialTimeout redis.Options.PoolTimeout redis.Options.ReadTimeout redis.Options.Timeout redis.Options.WriteTimeout"},
+	{key: "redis.seal_key", value: "0123456789abcdef", rooms: "redis.Options.SealKey redis.codec.sealer"},
+	{key: "collections.store", value: "https://127.0.0.1:1/api/v4", rooms: "collections.Store.name collections.Store.driver", with: []string{"INDEX_ENABLED=false"}},
+	{key: "collections.store_key", value: "0123456789abcdef", rooms: "apistore.httpStore.key", with: []string{"INDEX_ENABLED=false", "COLLECTIONS_STORE=https://127.0.0.1:1/api/v4"}},
+	{key: "collections.auth", value: "keys", rooms: "collections.Options.NoAuth", with: []string{"COLLECTIONS_KEYS=" + digest}},
+	{key: "collections.auth", value: "closed", rooms: "collections.Options.Store collections.Options.Watch collections.Options.Filled"},
+	{key: "collections.keys", value: digest, rooms: "limits.Key.Name limits.Key.SHA256"},
+	{key: "collections.rate", value: "7/s", rooms: "limits.Limits.Key.Burst limits.Limits.Key.Requests"},
+	{key: "collections.public_url", value: "https://app.example", rooms: "web.Options.PublicURL"},
+	{key: "index.enabled", value: "false", rooms: "service.Service.indexer indexer.Options.Follow"},
+	{key: "index.evm", value: "http://127.0.0.1:2", rooms: "evm.Options.Endpoints evm.Endpoint.name"},
+	{key: "index.network", value: "aeneid", rooms: "evm.Options.ChainID indexer.Network.ChainID metadata.Options.Chain collections.MetadataStore.Chain"},
+	{key: "index.from", value: "7", rooms: "indexer.Options.From"},
+	{key: "metadata.provider", value: "blockscout:http://127.0.0.1:2", rooms: "url.URL.Host"},
+	{key: "http.rate", value: "7/s", rooms: "limits.Limits.Address.Burst limits.Limits.Address.Requests"},
+	{key: "http.trusted_proxies", value: "10.0.0.0/8", rooms: "limits.Limits.TrustedProxies"},
+	{key: "http.proxy_protocol", value: "required", rooms: "listener.Options.Proxies", with: []string{"HTTP_TRUSTED_PROXIES=10.0.0.0/8"}},
+	{key: "http.cors_origins", value: "https://app.example", rooms: "web.Options.CORSOrigins web.cors.origins"},
+	{key: "http.session_cookie", value: "true", rooms: "session.Clients.useCookies"},
+	{key: "http.fast_lane", value: "false", rooms: "listener.Options.Lane web.Options.Lane service.Service.lane"},
+	{key: "http.max_connections", value: "777", rooms: "listener.Options.Most"},
+	{key: "http.client_connections", value: "77", rooms: "listener.Options.Share"},
+	{key: "http.idle_timeout", value: "7s", rooms: "http.Server.IdleTimeout lane.Options.IdleTimeout keepalive.ServerParameters.MaxConnectionIdle"},
+	{key: "http.max_streams", value: "77", rooms: "stream.Options.Max"},
+	{key: "http.client_streams", value: "7", rooms: "stream.Options.PerClient"},
+	{key: "http.drain_delay", value: "7s", rooms: ownSetting},
+	{key: "http.tls.cert", value: otherCertificate, rooms: "listener.Certificate.cert"},
+	{key: "http.tls.key", value: otherCertificate, rooms: "listener.Certificate.key"},
+	{
+		key: "http.mounts", value: "[{path: /api, shape: node, fallback: 'http://127.0.0.1:2', always: [/x], pass_authorization: true}]",
+		rooms: "proxy.router.base proxy.router.shape proxy.router.always fallback.Service.passed fallback.Service.target node.Options.VerbatimKeys",
+	},
+	{key: "rpc.listen", value: "127.0.0.2:0", rooms: "service.Addresses.RPC docs.Listeners.RPC"},
+	{key: "rpc.methods", value: "x", rooms: "rpc.Options.Methods rpc.Handler.methods"},
+	{key: "grpc.listen", value: "127.0.0.2:0", rooms: "service.Addresses.GRPC docs.Listeners.GRPC"},
+	{key: "grpc.web_metadata", value: "x", rooms: "grpc.Options.WebMetadata"},
+	{key: "log.level", value: "warn", rooms: "slog.LevelVar.val"},
+	{key: "log.format", value: "text", rooms: "parts.Logs.Requests"},
+	{key: "log.access", value: "0.5", rooms: "record.Options.SkipLog"},
+	{key: "log.access", value: "false", rooms: "record.Options.OnlyFailures"},
+	{key: "tracing.endpoint", value: "http://127.0.0.1:2", rooms: "otlpconfig.SignalConfig.Endpoint"},
+	{key: "tracing.ratio", value: "0.5", rooms: "record.Options.TraceRatio trace.traceIDRatioSampler.traceIDUpperBound"},
+}
+
+const (
+	ownSetting       = "the service reads it itself"
+	otherCertificate = "another certificate"
+)
+
+// A bench builds services, one after the other, at the same addresses.
+type bench struct {
+	addresses          [4]any
+	certificate, other string
+	t                  *testing.T
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t}
+	for i := range b.addresses {
+		b.addresses[i] = porttest.Address(t)
+	}
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	key := expect.Value(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))(t)
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...)
+	b.certificate, b.other = filepath.Join(t.TempDir(), "a.pem"), filepath.Join(t.TempDir(), "b.pem")
+	expect.NoError(t, os.WriteFile(b.certificate, text, 0o600))
+	expect.NoError(t, os.WriteFile(b.other, text, 0o600))
+	return b
+}
+
+// load returns the configuration with a setting changed. An empty key changes none.
+func (b *bench) load(key, value string, with []string) config.Config {
+	file := filepath.Join(b.t.TempDir(), "tipcache.yaml")
+	text := fmt.Sprintf(serving, append(b.addresses[:], b.certificate)...)
+	var environ []string
+	for _, setting := range with {
+		environ = append(environ, "TIPCACHE_"+setting)
+	}
+	switch value = strings.Replace(value, otherCertificate, b.other, 1); key {
+	case "":
+	case "routes":
+		text += key + ": " + value + "\n"
+	case "http.mounts":
+		text = strings.Replace(text, "http: {", "http: {mounts: "+value+", ", 1)
+	default:
+		environ = append(environ, "TIPCACHE_"+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))+"="+value)
+	}
+	expect.NoError(b.t, os.WriteFile(file, []byte(text), 0o600))
+	return expect.Value(config.Load(config.Sources{File: file, Environ: environ}))(b.t)
+}
+
+// build calls use with a service, and closes it.
+func (b *bench) build(cfg config.Config, r Reloading, use func(*Service)) {
+	s := expect.Value(New(b.t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log), r))(b.t)
+	defer func() { expect.NoError(b.t, s.Close()) }()
+	use(s)
+}
+
+func (b *bench) holdings(key, value string, with []string) (h held) {
+	b.build(b.load(key, value, with), Reloading{}, func(s *Service) { h = holdings(s) })
+	return h
+}
+
+func TestEachSettingReachesTheRoomsThatUseIt(t *testing.T) {
+	b, before := newBench(t), map[string]held{}
+	for _, tt := range settings {
+		with := strings.Join(tt.with, " ")
+		if before[with] == nil {
+			before[with] = b.holdings("", "", tt.with)
+		}
+		expectChanged(t, tt.key, tt.rooms, before[with], b.holdings(tt.key, tt.value, tt.with))
+	}
+	for _, k := range config.Keys() {
+		if !slices.ContainsFunc(settings, func(s setting) bool { return s.key == k.Path }) {
+			t.Errorf("settings has no line for %s", k.Path)
+		}
+	}
+}
+
+func expectChanged(t *testing.T, key, rooms string, before, after held) {
+	t.Helper()
+	if rooms == ownSetting {
+		return
+	}
+	changed := before.changed(after)
+	for room := range strings.FieldsSeq(rooms) {
+		if !slices.Contains(changed, room) {
+			t.Errorf("after a change of %s, %s holds %q; changed fields are: %s", key, room, after[room], strings.Join(changed, " "))
+		}
+	}
+}
+
+func TestEachReloadableSettingReachesTheRoomsThatUseIt(t *testing.T) {
+	b := newBench(t)
+	reloadable := map[string]bool{}
+	for _, k := range config.Keys() {
+		reloadable[k.Path] = k.Reload
+	}
+	for _, tt := range settings {
+		if !reloadable[tt.key] || tt.value == "none" { // whether nodes have gRPC cannot change
+			continue
+		}
+		hangup, next := make(chan os.Signal), []config.Config{b.load(tt.key, tt.value, tt.with)}
+		load := func() (cfg config.Config, err error) {
+			if len(next) == 0 {
+				return cfg, errors.New("the end")
+			}
+			cfg, next = next[0], nil
+			return cfg, nil
+		}
+		b.build(b.load("", "", tt.with), Reloading{Load: load, Hangup: hangup}, func(s *Service) {
+			before := holdings(s)
+			go s.reloadAtSignals(t.Context())
+			for range 2 { // the service takes the second signal after the first reload
+				hangup <- os.Interrupt
+			}
+			expectChanged(t, "(on SIGHUP) "+tt.key, tt.rooms, before, holdings(s))
+		})
+	}
+}
