@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 func build(path string) error {
 	program = path
-	if out, err := exec.Command("go", "build", "-o", path, "../cmd/tipcache").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "nomsgpack", "-o", path, "../cmd/tipcache").CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return nil

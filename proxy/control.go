@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"strings"
@@ -98,3 +99,7 @@ func (s *Server) Drain() {
 	s.stack.Drain()
 	s.streams.Drain()
 }
+
+// Settle charges Redis for the requests that the limits have admitted. It is called after the last request, and takes until ctx
+// ends at most.
+func (s *Server) Settle(ctx context.Context) { s.stack.Admission.Settle(ctx) }

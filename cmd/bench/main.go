@@ -1,12 +1,12 @@
 // Command bench measures tipcache alone and next to its peers: requests per second, CPU per request, latency, node
 // requests, age of responses and memory. It also causes faults and checks what clients get.
 //
-//	go run ./cmd/bench                    all parts, in about an hour
-//	go run ./cmd/bench peers herd         two parts
-//	go run ./cmd/bench -short start       a short check that the part works
-//	go run ./cmd/bench faults set-back    responses to clients during faults; see faults -h
-//	go run ./cmd/bench faults -random -seed 7 -for 10m
-//	go run ./cmd/bench memory h2-headers  memory of a replica under attack; see memory -h
+//	go run -tags nomsgpack ./cmd/bench                    all parts, in about an hour
+//	go run -tags nomsgpack ./cmd/bench peers herd         two parts
+//	go run -tags nomsgpack ./cmd/bench -short start       a short check that the part works
+//	go run -tags nomsgpack ./cmd/bench faults set-back    responses to clients during faults; see faults -h
+//	go run -tags nomsgpack ./cmd/bench faults -random -seed 7 -for 10m
+//	go run -tags nomsgpack ./cmd/bench memory h2-headers  memory of a replica under attack; see memory -h
 //
 // It starts the tools on the PATH on free ports of 127.0.0.1, and ends them. RESULTS.md has the results.
 package main

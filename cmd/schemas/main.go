@@ -1,7 +1,7 @@
 // Command schemas writes the response messages of the query services of the Cosmos SDK, in the form that proxy/docs
 // embeds:
 //
-//	go run ./cmd/schemas > proxy/docs/sdk_messages.json
+//	go run -tags nomsgpack ./cmd/schemas > proxy/docs/sdk_messages.json
 //
 // It reads the .proto files of the modules' releases, which it downloads as Go modules. The gateway of a node
 // writes every field of a message, except an unset one of a oneof, and null for an unset message.

@@ -4,6 +4,6 @@
 set -eu
 cd "$(dirname "$0")"
 for dialect in story cosmos; do
-  (cd ../.. && go run ./cmd/tipcache openapi --dialect "$dialect" --collections-auth closed) >"src/$dialect.json"
+  (cd ../.. && go run -tags nomsgpack ./cmd/tipcache openapi --dialect "$dialect" --collections-auth closed) >"src/$dialect.json"
   ./node_modules/.bin/openapi-typescript "src/$dialect.json" -o "src/$dialect.ts" --default-non-nullable false
 done

@@ -110,6 +110,14 @@ func (a *Admission) SetKeys(keys []Key) {
 // round trip costs more than the lane saves.
 func (a *Admission) AsksRedis(r Rate) bool { return a.shared != nil && r != Rate{} && r.isSlow() }
 
+// Settle charges Redis for all requests that this process has admitted, so that other replicas know of them. Call it when no more
+// requests arrive. It returns when that is done, when Redis fails, or when ctx ends.
+func (a *Admission) Settle(ctx context.Context) {
+	if a.shared != nil {
+		a.shared.settleAll(ctx)
+	}
+}
+
 // Admit admits a request within the limits of its client, and adds their states to answer. The error is a *failure.Failure.
 func (a *Admission) Admit(ctx context.Context, c *Client, answer http.Header) error {
 	for _, l := range a.limitsOf(c, Charge{}) {

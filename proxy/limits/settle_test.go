@@ -2,6 +2,7 @@ package limits_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -330,5 +331,75 @@ func TestClientsWithMostRequestsAreSettledFirst(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		expectWithin(t, exchanges, 16, 20, "exchanges, which end when nothing is left to settle")
+	})
+}
+
+// hangingRedis answers no exchange.
+type hangingRedis struct{}
+
+func (hangingRedis) Spend(ctx context.Context, _ []limits.Debit) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestRequestsAreSettledWhenReplicaEnds(t *testing.T) {
+	const clients = 2500
+	admitAll := func(a *limits.Admission) {
+		for n := range clients {
+			_ = a.Admit(t.Context(), &limits.Client{Address: netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)})}, http.Header{})
+		}
+	}
+	t.Run("all clients are charged", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			charged := map[string]time.Duration{}
+			a := newFakeShared(func(debits []limits.Debit) error {
+				for _, d := range debits {
+					charged[d.Key] += d.Cost
+				}
+				return nil
+			})
+			admitAll(a)
+			a.Settle(t.Context())
+			expect.Equal(t, len(charged), clients, "charged clients")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			for key, cost := range charged {
+				expect.Equal(t, cost, 20*time.Millisecond, "charge of %s after a minute", key)
+			}
+		})
+	})
+	t.Run("failing Redis is asked once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			exchanges := 0
+			a := newFakeShared(func([]limits.Debit) error { exchanges++; return errors.New("refused") })
+			admitAll(a)
+			a.Settle(t.Context())
+			expect.Equal(t, exchanges, 1, "exchanges")
+		})
+	})
+	t.Run("hanging Redis ends with the context", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			a := limits.New(limits.Shared{Redis: hangingRedis{}, Timeout: 3 * time.Second}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			a.Limits.Store(&limits.Limits{Address: perSecond})
+			admitAll(a)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			began := time.Now()
+			a.Settle(ctx)
+			expect.Equal(t, time.Since(began), time.Second, "duration of Settle")
+			time.Sleep(time.Minute) // until the exchange that began before Settle ends
+		})
+	})
+	t.Run("another replica does not grant them again", func(t *testing.T) {
+		runFleet(t, perSecond, func(f *fleet) {
+			ending, other := f.replicas[0], f.replicas[1]
+			f.replicas = f.replicas[:1]
+			expect.Equal(f.t, f.flood(client, time.Nanosecond), perSecond.Burst, "requests admitted by the replica that ends")
+			ending.Settle(f.t.Context())
+			expect.NoError(f.t, other.Admit(f.t.Context(), &limits.Client{Address: client}, http.Header{}))
+			f.idle(260 * time.Millisecond) // until its settlement
+			f.replicas = []*limits.Admission{other}
+			expectWithin(f.t, f.flood(client, time.Nanosecond), 10, 13, "requests admitted by the other, 270 ms after the bucket was empty")
+		})
 	})
 }

@@ -58,7 +58,8 @@ type sharedBuckets struct {
 	local   *buckets
 	log     *slog.Logger
 	breaker *gobreaker.CircuitBreaker[struct{}]
-	dirty   atomic.Int64 // dirty shards, and those that a settlement cleans; the settlement is scheduled unless it is 0
+	running chan struct{} // has a value during a settlement
+	dirty   atomic.Int64  // dirty shards, and those that a settlement cleans; the settlement is scheduled unless it is 0
 }
 
 const (
@@ -83,7 +84,7 @@ func newSharedBuckets(o Shared, local *buckets, log *slog.Logger) *sharedBuckets
 		o.Namespace = func() string { return "" }
 	}
 	s := &sharedBuckets{
-		Shared: o, local: local, log: log,
+		Shared: o, local: local, log: log, running: make(chan struct{}, 1),
 		breaker: upstream.NewBreaker[struct{}](upstream.BreakerOptions{
 			Outage:   upstream.NewOutage(log, "shared limits"),
 			Failures: sharedFailures,
@@ -93,7 +94,7 @@ func newSharedBuckets(o Shared, local *buckets, log *slog.Logger) *sharedBuckets
 	}
 	local.onDirty = func() {
 		if s.dirty.Add(1) == 1 {
-			time.AfterFunc(settleInterval, s.settle)
+			s.schedule()
 		}
 	}
 	return s
@@ -148,9 +149,26 @@ type dueBucket struct {
 	urgency int // the number of requests, or more after longWait
 }
 
+func (s *sharedBuckets) schedule() {
+	time.AfterFunc(settleInterval, func() { s.settle(context.Background()) })
+}
+
+// settleAll settles until no bucket has unsettled requests, Redis fails, or ctx ends.
+func (s *sharedBuckets) settleAll(ctx context.Context) {
+	for s.settle(ctx) {
+	}
+}
+
 // settle charges the buckets in Redis for the requests that this process has admitted since the last settlement, and schedules
-// the next one if more have been. While Redis fails, requests are never charged: each replica counts alone.
-func (s *sharedBuckets) settle() {
+// the next one if more have been. While Redis fails, requests are never charged: each replica counts alone. It reports whether
+// Redis answered, and some buckets must wait for the next settlement.
+func (s *sharedBuckets) settle(ctx context.Context) (more bool) {
+	select {
+	case s.running <- struct{}{}:
+		defer func() { <-s.running }()
+	case <-ctx.Done():
+		return false
+	}
 	now := time.Now()
 	due, cleaned := s.local.due(now)
 	if len(due) > maxSettled {
@@ -161,7 +179,8 @@ func (s *sharedBuckets) settle() {
 	for i, a := range settled {
 		debits[i] = s.debit(a, now)
 	}
-	if err := s.spend(context.Background(), debits); err == nil {
+	err := s.spend(ctx, debits)
+	if err == nil {
 		for i, a := range settled {
 			a.learn(&debits[i], now)
 		}
@@ -176,8 +195,9 @@ func (s *sharedBuckets) settle() {
 		}
 	}
 	if s.dirty.Add(-cleaned) > 0 {
-		time.AfterFunc(settleInterval, s.settle)
+		s.schedule()
 	}
+	return err == nil && len(later) > 0
 }
 
 // due returns the buckets with unsettled requests, and marks their shards as clean.

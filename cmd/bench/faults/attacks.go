@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -42,6 +44,7 @@ const (
 )
 
 var attacks = []attack{
+	{"idle", "idle connections of all listeners", true, false, 3000, stayIdle},
 	{"lists", "lists of 300 kB hardly read", false, false, 1000, unreadLists},
 	{"streams", "streams of 20 lists", false, false, 30, followLists},
 	{"codings", "1,000 lists in all codings", false, false, encoders, requestAllCodings},
@@ -198,6 +201,21 @@ func readAll(_ context.Context, c io.Reader) { _, _ = io.Copy(io.Discard, c) }
 func hardlyRead(ctx context.Context, c io.Reader) {
 	for err := error(nil); err == nil && rig.Pause(ctx, time.Second); {
 		_, err = io.CopyN(io.Discard, c, 1<<10)
+	}
+}
+
+// stayIdle makes one request on a connection of each listener in turn, and then keeps it open until the replica closes it.
+func stayIdle(ctx context.Context, b *bed, client int) {
+	request := clients.Request(http.MethodGet, "/cosmos/staking/v1beta1/pool", "")
+	switch client % 3 {
+	case 0:
+		b.talk(ctx, restAddr(b), writing(request), readAll)
+	case 1:
+		b.talk(ctx, rpcAddr(b), writing(clients.Request(http.MethodGet, "/health", "")), readAll)
+	default:
+		settings := make([]byte, 9) // an empty frame
+		settings[3] = byte(http2.FrameSettings)
+		b.talk(ctx, grpcAddr(b), writing(append([]byte(http2.ClientPreface), settings...)), readAll)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 type campaign struct {
 	options                 rig.Options
 	replicas, clients, keys int
-	length                  time.Duration // of the random faults
+	length                  time.Duration // of the random faults, or of an attack
 	requests                int           // of the hostile client
 	seed                    uint64
 	short, random           bool
@@ -45,6 +45,7 @@ func Memory(ctx context.Context, args []string) error {
 	c := campaign{replicas: 1, clients: 20}
 	return c.command(ctx, "memory", args, c.attacks, func(fs *flag.FlagSet) {
 		fs.BoolVar(&c.short, "short", false, "one attack of each listener for 4 s, next to 32 MiB of cache.memory")
+		fs.DurationVar(&c.length, "for", 0, "length of each attack; 0 means 10 s, or 4 s with -short")
 	})
 }
 

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -70,6 +71,7 @@ func (c *campaign) attacks() (all []scenario) {
 	if c.short {
 		sizes, length = sizes[:1], 4*time.Second
 	}
+	length = cmp.Or(c.length, length)
 	for _, mebibytes := range sizes {
 		for _, a := range attacks {
 			if a.short || !c.short {

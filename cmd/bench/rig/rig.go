@@ -171,7 +171,7 @@ func New(ctx context.Context, o Options) (r *Rig, err error) {
 		return r, err
 	}
 	r.Bin = filepath.Join(r.Dir, "tipcache")
-	if _, err := Output(ctx, "", "go", "build", "-o", r.Bin, "github.com/tipcache/tipcache/cmd/tipcache"); err != nil {
+	if _, err := Output(ctx, "", "go", "build", "-tags", "nomsgpack", "-o", r.Bin, "github.com/tipcache/tipcache/cmd/tipcache"); err != nil {
 		r.Close()
 		return nil, err
 	}

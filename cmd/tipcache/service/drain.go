@@ -34,9 +34,21 @@ func (s *Service) drain(public *http.Server) error {
 	if err != nil {
 		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
 	}
-	err = errors.Join(err, <-calls, s.adminServer.Shutdown(ctx), s.pool.Close())
+	err = errors.Join(err, <-calls)
+	s.settleLimits()
+	err = errors.Join(err, s.adminServer.Shutdown(ctx), s.pool.Close())
 	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
 	return err
+}
+
+// settleTimeout is how long the end of a drain waits for Redis. The documented time to kill the process allows for it.
+const settleTimeout = time.Second
+
+// settleLimits charges Redis for the requests that this replica has admitted, so that clients do not get them again from others.
+func (s *Service) settleLimits() {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	s.proxy.Settle(ctx)
 }
 
 // begin calls f on a goroutine. The returned channel receives its error.
