@@ -224,7 +224,7 @@ func (v *router) route(r *web.Request) web.Route {
 }
 
 // hintOfMethod says where JSON-RPC is served to a client that posts to the root.
-func hintOfMethod(r *http.Request) string {
+func hintOfMethod(r *web.Request) string {
 	if r.Method != http.MethodPost || r.URL.Path != "/" {
 		return ""
 	}

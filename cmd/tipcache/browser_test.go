@@ -113,6 +113,29 @@ func TestStatusPageShowsMetrics(t *testing.T) {
 	}
 }
 
+// The hits are in other samples than the misses, so a mean of the samples' ratios is another figure.
+func TestStatusPageCountsHits(t *testing.T) {
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), nil)
+	page := openTab(t, r.admin+"/")
+	samples := func() float64 { return page.number(`Number(document.documentElement.dataset.drawn ?? 0)`) }
+	nextSample := func() {
+		before := samples()
+		page.eventually("showing another sample", func() bool { return samples() > before })
+	}
+	for _, id := range []string{"hits", "answers", "latency"} {
+		page.until("saying why "+id+" is empty", `document.querySelector('#`+id+`-card svg').textContent === 'No requests in ten minutes'`)
+	}
+	for _, path := range []string{"/staking/pool", "/staking/params", "/mint/params", "/slashing/params"} {
+		nextSample()
+		r.get(r.base + path)
+	}
+	nextSample()
+	for range 396 {
+		r.get(r.base + "/staking/pool")
+	}
+	page.eventually("showing the share of hits", func() bool { return page.figure("hits") == .99 })
+}
+
 func TestStatusPageShowsThatIndexerRunsOnIncompleteStore(t *testing.T) {
 	d, url := newDevnet(t, devnet.Options{}), sqliteURL(t)
 	d.Halt()
@@ -163,9 +186,40 @@ func TestManualIsSearchedByKeyboardAndSendsFormFields(t *testing.T) {
 		t.Errorf("target = %s, want the fields in it", got)
 	}
 	page.value(form + `.requestSubmit()`)
-	page.until("showing the response", `document.querySelector('#validators .answer').textContent.startsWith('200')`)
+	const outcome = `document.querySelector('#validators [role=status]')`
+	page.until("announcing the response", outcome+`.textContent.startsWith('200 OK')`)
 	if got := page.consoleErrors(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
+	}
+	const bar = `getComputedStyle(document.querySelector('#validators .answer')).borderLeftColor`
+	good := page.value(bar)
+	page.value(form + `.elements.target.value = '/staking/validators?status=9'; ` + form + `.requestSubmit()`)
+	page.until("announcing the refusal", outcome+`.textContent.startsWith('400 Bad Request')`)
+	if refused := page.value(bar); refused == good || page.value(`getComputedStyle(`+outcome+`).color`) != refused {
+		t.Errorf("color of a refused response = %s, want that of its status and not %s, as of a response with 200", refused, good)
+	}
+}
+
+func TestManualIsReadableInBothSchemesAndFillsBothColumns(t *testing.T) {
+	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
+	page := openTab(t, r.base+"/docs#validators")
+	page.until("unfolded", `document.querySelector('article#validators details')?.open`)
+	for _, scheme := range []string{"light", "dark"} {
+		page.show(scheme, 1280)
+		const contrast = `(() => {
+			const light = (color) => color.match(/[\d.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4).reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0)
+			const search = document.getElementById('search'), [a, b] = [getComputedStyle(search, '::placeholder').color, getComputedStyle(search).backgroundColor].map(light)
+			return (Math.max(a, b) + .05) / (Math.min(a, b) + .05)
+		})()`
+		if got := page.number(contrast); got < 4.5 {
+			t.Errorf("contrast of the search's placeholder in the %s scheme = %.2f, want at least 4.5", scheme, got)
+		}
+	}
+	page.value(`document.querySelector('#validators form').requestSubmit()`)
+	page.until("showing the response", `!document.querySelector('#validators .answer').hidden`)
+	page.value(`document.querySelector('#validators .fold').scrollIntoView({ block: 'end' })`)
+	if got := page.value(`document.querySelector('#validators .text').getBoundingClientRect().bottom > innerHeight / 2`); got != "true" {
+		t.Error("left column ends in the upper half of the window at a width of 1280, want it filled beside the response")
 	}
 }
 
@@ -173,9 +227,10 @@ func TestManualShowsStreamUntilStopped(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
 	page := openTab(t, r.base+"/docs#live")
 	const form, answer = `document.querySelector('article#live form.try')`, `document.querySelector('article#live .answer').textContent`
+	const outcome = `document.querySelector('article#live .outcome').textContent`
 	page.until("showing the request form", form+` && !`+form+`.hidden`)
 	page.value(form + `.requestSubmit()`)
-	page.until("showing the response", answer+`.startsWith('200') && `+answer+`.includes('"path":"/staking/pool"')`)
+	page.until("showing the response", outcome+`.startsWith('200') && `+answer+`.includes('"path":"/staking/pool"')`)
 	page.until("showing blocks", answer+`.split('event: block').length > 2`)
 	page.value(form + `.requestSubmit()`)
 	page.until("stopped", form+`.querySelector('button').textContent === 'Send'`)

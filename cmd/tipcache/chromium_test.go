@@ -192,8 +192,13 @@ func (b *tab) value(expression string) string {
 // figure returns the unrounded value of an element of the status page, or -1 if it shows none yet.
 func (b *tab) figure(id string) float64 {
 	b.t.Helper()
-	value := expect.Value(strconv.ParseFloat(b.value(`Number(document.getElementById('`+id+`')?.dataset.value ?? -1)`), 64))(b.t)
-	return value
+	return b.number(`Number(document.getElementById('` + id + `')?.dataset.value ?? -1)`)
+}
+
+// number returns the value of an expression in the page that is a number.
+func (b *tab) number(expression string) float64 {
+	b.t.Helper()
+	return expect.Value(strconv.ParseFloat(b.value(expression), 64))(b.t)
 }
 
 // until waits for an expression to be true in the page.

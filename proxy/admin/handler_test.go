@@ -160,7 +160,8 @@ type line struct {
 	Samples []struct {
 		Tip     float64
 		Answers map[string]float64
-		Hits    *float64
+		Hits    float64
+		Lookups float64
 		P50     *float64
 		Ahead   map[string]float64
 		Behind  []float64
@@ -206,11 +207,12 @@ func TestStreamAgreesWithMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_proxy_requests_total"}, []string{"outcome"})
+		lookups := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_cache_requests_total"}, []string{"outcome"})
 		took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tipcache_proxy_request_duration_seconds"}, []string{"route", "outcome"})
 		behind := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tipcache_proxy_staleness_blocks", Buckets: []float64{0, 1, 5}})
 		tip := prometheus.NewGauge(prometheus.GaugeOpts{Name: "tipcache_node_tip_height"})
 		ahead := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_cache_read_ahead_total"}, []string{"result"})
-		registry.MustRegister(requests, took, behind, tip, ahead)
+		registry.MustRegister(requests, lookups, took, behind, tip, ahead)
 		for api, open := range map[string]float64{"http": 7, "rpc": 3, "grpc": 2} {
 			g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "tipcache_" + api + "_connections"})
 			g.Set(open)
@@ -224,6 +226,9 @@ func TestStreamAgreesWithMetrics(t *testing.T) {
 		tip.Set(1000)
 		requests.WithLabelValues("hit").Add(30)
 		requests.WithLabelValues("miss").Add(10)
+		for outcome, n := range map[string]float64{"hit": 30, "stale": 2, "miss": 8} {
+			lookups.WithLabelValues(outcome).Add(n)
+		}
 		ahead.WithLabelValues("origin").Add(8)
 		took.WithLabelValues("pool", "hit").Observe(.001)
 		took.WithLabelValues("pool", "miss").Observe(.1)
@@ -235,6 +240,7 @@ func TestStreamAgreesWithMetrics(t *testing.T) {
 		if s.Tip != 1000 || s.Answers["hit"] < 3*s.Answers["miss"]-1e-6 || s.Answers["miss"] <= 0 {
 			t.Errorf("sample = %+v, want tip 1000 and three times as many hits as misses", s)
 		}
+		expect.NoDiff(t, []float64{s.Hits, s.Lookups}, []float64{32, 40}, "requests of the cache that needed no upstream, and all")
 		if s.Ahead["origin"] <= 0 {
 			t.Errorf("reads ahead per second = %v, want more than 0", s.Ahead["origin"])
 		}

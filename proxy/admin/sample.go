@@ -93,7 +93,8 @@ var figures = map[string]func(since) any{
 	"tip":      total("tipcache_node_tip_height"),             // newest block; 0 means unknown
 	"interval": total("tipcache_node_block_interval_seconds"), // measured time between blocks
 	"answers":  rates(requestsTotal, "outcome"),
-	"hits":     since.hits,
+	"hits":     since.hits,                                             // requests of the cache since the previous sample that needed no upstream
+	"lookups":  increased("tipcache_cache_requests_total"),             // all requests of the cache
 	"calls":    rate("tipcache_cache_origin_calls_total"),              // reads of nodes and store
 	"renewals": rate("tipcache_cache_renewals_total"),                  // keys whose entry in memory was replaced by a newer one
 	"ahead":    rates("tipcache_cache_read_ahead_total", "result"),     // keys read ahead at new blocks
@@ -127,6 +128,10 @@ var figures = map[string]func(since) any{
 
 func total(metric string) func(since) any {
 	return func(d since) any { return d.now.total(metric) }
+}
+
+func increased(metric string) func(since) any {
+	return func(d since) any { return max(0, d.now.total(metric)-d.before.total(metric)) }
 }
 
 func rate(metric string) func(since) any {
@@ -177,17 +182,9 @@ func (d since) added(name string) distribution {
 	return d.now.distribution(name).since(d.before.distribution(name))
 }
 
-// hits returns the share of requests that the cache answered without an upstream; nil if there were none.
 func (d since) hits() any {
 	requests := d.increase("tipcache_cache_requests_total", "outcome", valueOf)
-	all := 0.0
-	for _, n := range requests {
-		all += n
-	}
-	if all == 0 {
-		return nil
-	}
-	return (requests["hit"] + requests["stale"]) / all
+	return requests["hit"] + requests["stale"]
 }
 
 // nodeGauges are the metrics of a node, by their names in JSON.

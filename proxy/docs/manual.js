@@ -148,10 +148,11 @@ async function readText(response, show) {
 
 async function ask(form) {
   const { target, body, key } = Object.fromEntries(new FormData(form));
-  const answer = form.nextElementSibling, button = form.querySelector("button"), ended = new AbortController();
+  const outcome = form.nextElementSibling, answer = outcome.nextElementSibling, button = form.querySelector("button"), ended = new AbortController();
+  const report = (text, ok) => { outcome.textContent = text; outcome.classList.toggle("bad", !ok); };
   pending.set(form, ended);
-  answer.hidden = false;
-  answer.textContent = "…";
+  answer.hidden = true;
+  report("Waiting for the response", true);
   const headers = {};
   if (key) headers["X-Api-Key"] = key;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -162,7 +163,9 @@ async function ask(form) {
     const streams = response.headers.get("content-type")?.startsWith("text/event-stream");
     const text = streams ? "" : await response.text(), took = performance.now() - began;
     const lines = shown.filter((name) => response.headers.has(name)).map((name) => `${name}: ${response.headers.get(name)}`);
-    const show = (text) => { answer.textContent = [`${response.status} ${response.statusText}, ${took.toFixed(0)} ms`, ...lines, "", text].join("\n"); };
+    const show = (text) => { answer.textContent = [...lines, "", text].join("\n").trimStart(); };
+    report(`${response.status} ${response.statusText}, ${took.toFixed(0)} ms`, response.ok);
+    answer.hidden = false;
     let pretty = text;
     try { pretty = JSON.stringify(JSON.parse(text), null, 2); } catch { /* as it came */ }
     show(pretty);
@@ -171,7 +174,7 @@ async function ask(form) {
       await readText(response, show);
     }
   } catch (error) {
-    if (!ended.signal.aborted) answer.textContent = `No response: ${error.message}`;
+    if (!ended.signal.aborted) report(`No response: ${error.message}`, false);
   }
   if (pending.get(form) === ended) {
     pending.delete(form);

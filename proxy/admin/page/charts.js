@@ -69,7 +69,7 @@ const textOf = (value, format) => value === null || value === undefined ? "unkno
 
 // TimeChart draws series over the last ten minutes. Options: stacked, format,
 // max (a least upper end), fixed (the upper end), unit (what round ends are of), reference (a dotted line),
-// bare (neither axes nor numbers).
+// bare (neither axes nor numbers), empty (the text of a chart without values; if it is stacked or of rates, 0 is none).
 export class TimeChart {
   constructor(element, options = {}) {
     this.element = element;
@@ -86,8 +86,10 @@ export class TimeChart {
 
   // set takes the times in milliseconds, and series of {name, color, values}.
   set(times, series) {
+    const { empty, stacked, rates, format } = this.options, isNothing = (v) => v === null || v === undefined || v === 0 && (stacked || rates);
     this.times = times;
-    this.svg.setAttribute("aria-label", nameOf(this.element, series.map((s) => `${s.name} ${textOf(s.values.at(-1), this.options.format)}`)));
+    this.empty = empty && series.every((s) => s.values.every(isNothing)) ? empty : null;
+    this.svg.setAttribute("aria-label", nameOf(this.element, this.empty ? [this.empty] : series.map((s) => `${s.name} ${textOf(s.values.at(-1), format)}`)));
     this.series = series.filter((s) => s.values.some((v) => v !== null && v !== undefined));
     this.draw();
   }
@@ -114,6 +116,11 @@ export class TimeChart {
     this.top = this.options.fixed ?? ceiling(largest / unit) * unit;
     this.newest = this.times.at(-1) ?? Date.now();
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    if (this.empty) {
+      this.svg.replaceChildren(node("svg:text", { x: width / 2, y: height / 2, "text-anchor": "middle", class: "none" }, this.empty));
+      this.box = null;
+      return;
+    }
     this.svg.replaceChildren(...(bare ? [] : this.axes()), ...stacks.flatMap((s) => this.shape(s)));
     if (this.options.reference !== undefined && this.options.reference <= this.top) {
       const y = this.y(this.options.reference);
@@ -208,7 +215,7 @@ export function drawDistribution(element, columns) {
   const width = element.clientWidth, height = element.clientHeight;
   if (!width) return;
   const total = columns.reduce((sum, c) => sum + c.count, 0);
-  if (!total) { element.replaceChildren(node("p", { class: "empty" }, "No responses with a known block yet")); return; }
+  if (!total) { element.replaceChildren(node("p", { class: "empty" }, "No response with a known block in ten minutes")); return; }
   const svg = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": nameOf(element, columns.map((c) => `${c.name}: ${(c.count / total * 100).toFixed(1)}%`)) });
   const slot = width / columns.length, bottom = height - 18, top = 20;
   columns.forEach((c, i) => {

@@ -18,16 +18,18 @@ const aheadNames = [ // with the colours of outcomes that are alike
 let samples = [];
 let last = null; // the newest line of the stream
 
+const idle = "No requests in ten minutes";
+
 const charts = {
-  pace: new TimeChart($("blocks"), { format: (v) => `${format.rate(v)} s` }),
-  hits: new TimeChart($("hits-chart"), { format: format.percentAxis, fixed: 1 }),
-  perkey: new TimeChart($("perkey-chart"), { format: (v) => v.toFixed(2), max: 1.5, reference: 1 }),
-  answers: new TimeChart($("answers-chart"), { stacked: true, format: format.rate }),
-  latency: new TimeChart($("latency-chart"), { format: format.seconds }),
+  pace: new TimeChart($("blocks"), { format: (v) => `${format.rate(v)} s`, empty: "The newest block is unknown" }),
+  hits: new TimeChart($("hits-chart"), { format: format.percentAxis, fixed: 1, empty: idle }),
+  perkey: new TimeChart($("perkey-chart"), { format: (v) => v.toFixed(2), max: 1.5, reference: 1, empty: "No entry was replaced by a newer one in ten minutes" }),
+  answers: new TimeChart($("answers-chart"), { stacked: true, format: format.rate, empty: idle }),
+  latency: new TimeChart($("latency-chart"), { format: format.seconds, empty: idle }),
   ahead: new TimeChart($("ahead-chart"), { stacked: true, format: format.rate }),
-  redis: new TimeChart($("redis-chart"), { format: format.seconds }),
-  store: new TimeChart($("store-chart"), { format: format.rate }),
-  provider: new TimeChart($("provider-chart"), { stacked: true, format: format.rate }),
+  redis: new TimeChart($("redis-chart"), { format: format.seconds, empty: "No exchange in ten minutes" }),
+  store: new TimeChart($("store-chart"), { format: format.rate, empty: "Nothing was indexed or listed in ten minutes", rates: true }),
+  provider: new TimeChart($("provider-chart"), { stacked: true, format: format.rate, empty: "No collection was looked up in ten minutes" }),
   memory: new TimeChart($("memory-chart"), { format: format.bytes, unit: 2 ** 20 }),
   connections: new TimeChart($("connections-chart"), { format: format.whole, max: 10 }),
   cpu: new TimeChart($("cpu-chart"), { format: format.cores, max: .1 }),
@@ -89,21 +91,20 @@ function drawTip(state) {
   charts.pace.set(times(), [{ name: "block time", color: "var(--accent)", values: pace }]);
 }
 
+// quotient divides the sum of one figure over samples by that of another; null if the other is 0.
+function quotient(window, figure, by) {
+  const sum = (name) => window.reduce((all, s) => all + s[name], 0), divisor = sum(by);
+  return divisor ? sum(figure) / divisor : null;
+}
+
 function drawHits() {
-  const share = trailing(10_000, (window) => {
-    const known = window.filter((s) => s.hits !== null);
-    return known.length ? known.reduce((sum, s) => sum + s.hits, 0) / known.length : null;
-  });
-  const now = share.at(-1);
-  hero("hits", now === null ? "–" : format.percent(now), now === null ? "no requests" : null);
-  charts.hits.set(times(), [{ name: "hits", color: "var(--c-hit)", values: share }]);
+  const all = quotient(samples, "hits", "lookups");
+  hero("hits", all === null ? "–" : format.percent(all), all === null ? "no requests" : null, all);
+  charts.hits.set(times(), [{ name: "hits", color: "var(--c-hit)", values: trailing(10_000, (window) => quotient(window, "hits", "lookups")) }]);
 }
 
 function drawPerKey() {
-  const ratio = (window) => {
-    const calls = window.reduce((sum, s) => sum + s.calls, 0), renewals = window.reduce((sum, s) => sum + s.renewals, 0);
-    return renewals ? calls / renewals : null;
-  };
+  const ratio = (window) => quotient(window, "calls", "renewals");
   const all = ratio(samples);
   hero("perkey", all === null ? "–" : all.toFixed(2), all === null ? "no reads" : "by this replica");
   charts.perkey.set(times(), [{ name: "requests", color: "var(--c-miss)", values: trailing(60_000, ratio) }]);
@@ -212,10 +213,10 @@ function drawAhead() {
 // --- routes and parts -----------------------------------------------------
 
 function drawRoutes() {
-  const list = (id, rows, pick, text, tone) => {
+  const list = (id, rows, pick, text, tone, empty = idle) => {
     const most = Math.max(...rows.map(pick), 1e-12);
     $(id).replaceChildren(...rows.slice(0, 7).map((r) => bar(r.name, text(r), pick(r) / most, tone)));
-    if (!rows.length) $(id).append(node("li", { class: "empty" }, "No requests in ten minutes"));
+    if (!rows.length) $(id).append(node("li", { class: "empty" }, empty));
   };
   list("busy", last.routes, (r) => r.rate, (r) => format.rate(r.rate), "var(--accent)");
   const slow = last.routes.filter((r) => r.miss > 0 && r.name !== "none").sort((a, b) => b.miss - a.miss);
@@ -224,7 +225,7 @@ function drawRoutes() {
   const keys = Object.entries(sums).map(([name, rate]) => ({ name, rate })).sort((a, b) => b.rate - a.rate);
   $("keys-card").hidden = !keys.length;
   list("keys", keys, (k) => k.rate, (k) => format.rate(k.rate), "var(--accent)");
-  list("slow", slow, (r) => r.miss, (r) => format.seconds(r.miss), "var(--c-miss)");
+  list("slow", slow, (r) => r.miss, (r) => format.seconds(r.miss), "var(--c-miss)", "No misses in ten minutes");
 }
 
 const breakerTone = { closed: "good", ok: "good", off: "", "half-open": "warn", trying: "warn", open: "bad", failing: "bad", unauthorized: "bad" };
@@ -355,7 +356,7 @@ $("config-card").addEventListener("toggle", async () => {
 function draw() {
   if (!last || !samples.length) return;
   setSpan(times());
-  const state = last.state ?? {}, served = last.bounds?.length || samples.some((s) => Object.keys(s.answers).length);
+  const state = last.state ?? {}, served = (state.interfaces?.rest ?? "none") !== "none" || last.bounds?.length;
   for (const id of ["hits", "perkey", "answers", "behind", "latency", "busy", "slow", "connections"]) $(`${id}-card`).hidden = !served;
   $("tip-card").hidden = !("nodes" in state);
   $("board").hidden = false;
