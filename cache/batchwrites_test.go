@@ -17,7 +17,7 @@ import (
 
 func newStore(t *testing.T, rdb goredis.UniversalClient) *redis.Store {
 	t.Helper()
-	return expect.Value(redis.New(rdb, redis.Options{Timeout: 10 * time.Second, Lease: time.Minute}))(t)
+	return expect.Value(redis.New(rdb, redis.Options{Settings: redis.Settings{Timeout: 10 * time.Second}, Lease: time.Minute}))(t)
 }
 
 // acquireLeases returns the leases of keys, and fails the test unless all are granted.

@@ -73,7 +73,7 @@ func TestStaleKeyIsReadWhileAnotherReplicaHoldsItsLease(t *testing.T) {
 func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 	const at = "tipcache:2:{story-1:k}:l"
 	key := []byte("a key of replicas")
-	long := redis.Options{Lease: time.Hour, SealKey: key}
+	long := redis.Options{Settings: redis.Settings{SealKey: string(key)}, Lease: time.Hour}
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	// copyToken returns the token of a replica that holds the lease of a key.
 	copyToken := func(t *testing.T, addr, key string, so redis.Options, o cache.Options) string {

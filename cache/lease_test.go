@@ -131,7 +131,7 @@ func TestFollowerOfLease(t *testing.T) {
 
 	for name, key := range map[string]string{"without a seal key": "", "with a seal key": "a key of replicas"} {
 		t.Run("is woken by the holder's entry before the lease ends, "+name, func(t *testing.T) {
-			addr, o := startRedis(t).addr, redis.Options{Lease: time.Hour, SealKey: []byte(key)}
+			addr, o := startRedis(t).addr, redis.Options{Settings: redis.Settings{SealKey: key}, Lease: time.Hour}
 			a, b := startReplica(t, addr, o), startReplica(t, addr, o)
 			checkWakeUp(t, a, b, "k")
 		})

@@ -67,7 +67,7 @@ func startReplicaSet(t *testing.T, writerSealKey string) *replicaSet {
 	addr := startRedis(t).addr
 	start := func(sealKey string) (*cache.Cache, *goredis.Client) {
 		rdb := client(t, addr)
-		c := newSharedCache(t, rdb, cache.Options{MemoryBytes: 1 << 20}, redis.Options{SealKey: []byte(sealKey)})
+		c := newSharedCache(t, rdb, cache.Options{MemoryBytes: 1 << 20}, redis.Options{Settings: redis.Settings{SealKey: sealKey}})
 		c.SetNamespace("story-1")
 		return c, rdb
 	}

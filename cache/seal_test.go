@@ -35,7 +35,7 @@ func TestOnlySignedEntriesAreServed(t *testing.T) {
 		if step.before != nil {
 			step.before()
 		}
-		c := newReplica(t, addr, cache.Options{}, redis.Options{SealKey: []byte(step.sealKey)})
+		c := newReplica(t, addr, cache.Options{}, redis.Options{Settings: redis.Settings{SealKey: step.sealKey}})
 		expect.Equal(t, describe(mustGet(t, c, q, answer(100, []byte(step.body))), nil), step.want, "%s: result", step.name)
 		waitForIdle(t, c)
 	}

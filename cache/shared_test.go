@@ -65,7 +65,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 
 	t.Run("it is unreachable", func(t *testing.T) {
 		t.Parallel()
-		c := newReplica(t, "127.0.0.1:1", cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
+		c := newReplica(t, "127.0.0.1:1", cache.Options{}, redis.Options{Settings: redis.Settings{Timeout: 100 * time.Millisecond}})
 		mustReadKeys(t, c, 100, misses)
 		if n := failures(t, c); c.SharedState() == "closed" || n == 0 || n > maxErrors {
 			t.Errorf("breaker = %s after %d errors in %d misses, want not closed after 1 to %d", c.SharedState(), n, misses, maxErrors)
@@ -75,7 +75,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		t.Parallel()
 		link := startProxy(t, miniredis.RunT(t).Addr())
 		link.stall()
-		c := newReplica(t, link.addr, cache.Options{}, redis.Options{Timeout: 200 * time.Millisecond})
+		c := newReplica(t, link.addr, cache.Options{}, redis.Options{Settings: redis.Settings{Timeout: 200 * time.Millisecond}})
 		mustReadKeys(t, c, 100, misses)
 		if n := failures(t, c); n == 0 || n > maxErrors {
 			t.Errorf("errors = %d in %d misses, want 1 to %d", n, misses, maxErrors)
@@ -90,7 +90,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		t.Parallel()
 		s := startRedis(t)
 		link := startProxy(t, s.addr)
-		c := startReplica(t, link.addr, redis.Options{Timeout: 300 * time.Millisecond})
+		c := startReplica(t, link.addr, redis.Options{Settings: redis.Settings{Timeout: 300 * time.Millisecond}})
 		mustReadKeys(t, c, 100, 5)
 		link.cut()
 		mustReadKeys(t, c, 101, 20)

@@ -139,7 +139,7 @@ func TestSilentSharedStoreDoesNotDelayStart(t *testing.T) {
 	link.stall()
 	rdb := client(t, link.addr)
 	rdb.Options().ReadTimeout = 100 * time.Millisecond // limits the start of a subscription
-	c := newSharedCache(t, rdb, cache.Options{}, redis.Options{Timeout: 50 * time.Millisecond})
+	c := newSharedCache(t, rdb, cache.Options{}, redis.Options{Settings: redis.Settings{Timeout: 50 * time.Millisecond}})
 	c.SetNamespace("story-1")
 	waitForPreload(t, c)
 }

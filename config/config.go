@@ -4,8 +4,9 @@
 // flag, on the command line. The later source wins. The variable of chain.id is
 // TIPCACHE_CHAIN_ID.
 //
-// config.go declares the settings. options.go has their defaults and turns them into the
-// options of other packages. load.go reads the sources: a file (file.go), the environment
+// config.go declares the settings, except those that the packages which use them declare as
+// their Settings. options.go has the defaults and turns settings into the options of other
+// packages. load.go reads the sources: a file (file.go), the environment
 // (environ.go) and flags. value.go parses values, and keys.go finds their fields by
 // reflection. validate.go and validate_access.go report problems (problem.go), reload.go
 // applies what may change while serving, and reference.go prints the reference.
@@ -15,12 +16,18 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // Config is the whole configuration. Tags describe each setting: yaml is the key, flag the command-line flag, doc the text of
 // the reference, must a rule for the value (see rules in validate.go), and oneof the allowed values. A field with the key - is
 // not a setting: Load derives it from the settings, or it is zero for the default of its package. secret adds a variable with
-// the suffix _FILE and hides the value. reload permits a change on SIGHUP.
+// the suffix _FILE and hides the value. reload permits a change on SIGHUP. An inline field has the settings of the package that uses
+// them, which declares them and their defaults.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"Address of the public listener."`
 	Admin  string `yaml:"admin" flag:"admin" doc:"Address of the admin listener: status page at /, /healthz, /readyz, /metrics, /debug/pprof. Without admin_token, requests with a host name other than localhost can only read /healthz, /readyz and /metrics. none disables the listener."`
@@ -48,19 +55,17 @@ type Config struct {
 
 // Chain is the upstream node, or several of one chain.
 type Chain struct {
-	Dialect       string        `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"Dialect of the nodes: story, or cosmos for any Cosmos SDK chain. If empty, tipcache asks the nodes, and serves clients once one has answered."`
-	Rows          []string      `yaml:"rows" doc:"Additional routes, each as NAME PATTERN CLASS COST PARAMETERS: pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap. PATTERN is a path, where {name} is one segment and {name=**} the rest, or a gRPC method: clob /dydxprotocol.clob.Query/StatefulOrder never cheap. CLASS is live or params (state at a block, see classes), block (data by height that never changes once it exists; the height is the field called height, or else each variable of the path, and requests in which it is not a positive number are of class latest), found (data by hash that never changes once it exists), latest (valid until the next block), or never (not part of the state, so it must not be cached): prices /oracle/{path=**} never cheap *. COST is what a read costs the node: cheap for one item, page for a list, scan for a whole set. PARAMETERS are the allowed query parameters: pagination stands for all of a page, * for any. A name may have a type, so that equal values share a cache entry: text, uint64, int64, bool, bytes, address, hex or list. Dialect story treats all except uint64 and address as text. These rows win over the built-in ones, and earlier rows over later ones. A row that no request can reach is an error."`
-	UnknownPaths  string        `yaml:"unknown_paths" oneof:"pass, refuse" doc:"What happens to GET requests for paths that tipcache does not know. Only for dialect story. pass: tipcache sends them to a node, where they use at most a quarter of chain.in_flight. Responses are cached until the next block and cannot be streamed. A line in chain.rows lifts these limits. refuse: they get 404."`
-	PostRate      string        `yaml:"post_rate" doc:"Rate of transactions that tipcache passes to the nodes, for example to broadcast or simulate them. It applies to all clients and APIs together. Client addresses take turns."`
-	MaxTxBytes    Bytes         `yaml:"max_tx_bytes" doc:"Maximum size of a request body (RPC, and REST of dialect cosmos) and of a WebSocket or gRPC message, at most 14MiB. In JSON, a transaction is a third larger than in binary. Nodes have their own limits."`
-	ID            string        `yaml:"id" flag:"chain-id" doc:"Chain id that the nodes must have. Empty accepts the first chain id seen."`
-	Nodes         []string      `yaml:"nodes" flag:"node" secret:"true" reload:"true" doc:"REST addresses of the nodes. none serves only collections. Options after the address apply to all APIs of the node. priority N: tipcache reads the node only while no node with a lower number (default 0) can answer. header NAME=VALUE: tipcache sends this header with every request. Example: https://provider.example priority 1 header X-Key=SECRET."`
-	Comet         []string      `yaml:"comet" flag:"comet" secret:"true" reload:"true" doc:"CometBFT RPC addresses, in the order of chain.nodes. none for a node without one, whose height then comes from its REST API."`
-	GRPC          []string      `yaml:"grpc" flag:"grpc" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. tipcache then reads the state for RPC and gRPC clients by gRPC, which does not block the consensus of a node. If empty, it uses abci_query of chain.comet, which does."`
-	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"Format of Story responses. documented: as in the documented API. node: the node's own bytes."`
-	Timeout       time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one node request. A client request may take three times as long, and at least 15s."`
-	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"Maximum number of concurrent requests to a node. Only one of them may read a whole set. 0 adapts the maximum to latency and block times: 4 lists at first, then 2 to 32, or twice as many single items."`
-	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"A node is not ready if its newest block is older than this."`
+	Dialect       string   `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"Dialect of the nodes: story, or cosmos for any Cosmos SDK chain. If empty, tipcache asks the nodes, and serves clients once one has answered."`
+	Rows          []string `yaml:"rows" doc:"Additional routes, each as NAME PATTERN CLASS COST PARAMETERS: pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap. PATTERN is a path, where {name} is one segment and {name=**} the rest, or a gRPC method: clob /dydxprotocol.clob.Query/StatefulOrder never cheap. CLASS is live or params (state at a block, see classes), block (data by height that never changes once it exists; the height is the field called height, or else each variable of the path, and requests in which it is not a positive number are of class latest), found (data by hash that never changes once it exists), latest (valid until the next block), or never (not part of the state, so it must not be cached): prices /oracle/{path=**} never cheap *. COST is what a read costs the node: cheap for one item, page for a list, scan for a whole set. PARAMETERS are the allowed query parameters: pagination stands for all of a page, * for any. A name may have a type, so that equal values share a cache entry: text, uint64, int64, bool, bytes, address, hex or list. Dialect story treats all except uint64 and address as text. These rows win over the built-in ones, and earlier rows over later ones. A row that no request can reach is an error."`
+	UnknownPaths  string   `yaml:"unknown_paths" oneof:"pass, refuse" doc:"What happens to GET requests for paths that tipcache does not know. Only for dialect story. pass: tipcache sends them to a node, where they use at most a quarter of chain.in_flight. Responses are cached until the next block and cannot be streamed. A line in chain.rows lifts these limits. refuse: they get 404."`
+	PostRate      string   `yaml:"post_rate" doc:"Rate of transactions that tipcache passes to the nodes, for example to broadcast or simulate them. It applies to all clients and APIs together. Client addresses take turns."`
+	MaxTxBytes    Bytes    `yaml:"max_tx_bytes" doc:"Maximum size of a request body (RPC, and REST of dialect cosmos) and of a WebSocket or gRPC message, at most 14MiB. In JSON, a transaction is a third larger than in binary. Nodes have their own limits."`
+	ID            string   `yaml:"id" flag:"chain-id" doc:"Chain id that the nodes must have. Empty accepts the first chain id seen."`
+	Nodes         []string `yaml:"nodes" flag:"node" secret:"true" reload:"true" doc:"REST addresses of the nodes. none serves only collections. Options after the address apply to all APIs of the node. priority N: tipcache reads the node only while no node with a lower number (default 0) can answer. header NAME=VALUE: tipcache sends this header with every request. Example: https://provider.example priority 1 header X-Key=SECRET."`
+	Comet         []string `yaml:"comet" flag:"comet" secret:"true" reload:"true" doc:"CometBFT RPC addresses, in the order of chain.nodes. none for a node without one, whose height then comes from its REST API."`
+	GRPC          []string `yaml:"grpc" flag:"grpc" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. tipcache then reads the state for RPC and gRPC clients by gRPC, which does not block the consensus of a node. If empty, it uses abci_query of chain.comet, which does."`
+	Shape         string   `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"Format of Story responses. documented: as in the documented API. node: the node's own bytes."`
+	node.Settings `yaml:",inline"`
 	RollbackAfter time.Duration `yaml:"-"` // see node.Options
 	Auth          string        `yaml:"auth" flag:"chain-auth" oneof:"keys, none" doc:"Access to the chain API. keys: requests need one of collections.keys in X-Api-Key. none: they need no key."`
 }
@@ -106,30 +111,29 @@ type Cache struct {
 
 // Redis is the optional shared store.
 type Redis struct {
-	URL     string        `yaml:"url" flag:"redis" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel. Hosts without a port get 6379, Sentinels too. User and password are for Redis; the parameters sentinel_username and sentinel_password are for the Sentinels. ?cluster=true makes one host a Cluster."`
-	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one Redis exchange. After it, the request continues without Redis."`
-	SealKey string        `yaml:"seal_key" secret:"true" doc:"Secret of at least 16 characters, the same on all replicas. tipcache signs entries, block hashes, leases and purges in Redis with it, and ignores unsigned ones. Empty disables signatures."`
+	URL            string `yaml:"url" flag:"redis" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel. Hosts without a port get 6379, Sentinels too. User and password are for Redis; the parameters sentinel_username and sentinel_password are for the Sentinels. ?cluster=true makes one host a Cluster."`
+	redis.Settings `yaml:",inline"`
 }
 
 // Collections is the collection store and the access to it.
 type Collections struct {
-	Store     string        `yaml:"store" flag:"store" secret:"true" doc:"Collection store: sqlite:PATH, postgres://..., or the https:// base of another /api/v4."`
-	StoreKey  string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store."`
-	Auth      string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"Access to the collections. keys: requests need a key in X-Api-Key. none: they need no key. closed: collections are not served. The default becomes keys if any other setting of collections is set."`
-	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"key" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. RATE replaces http.rate and collections.rate for this key. tipcache key new NAME creates a key. Keys with the same name share a rate."`
-	Rate      string        `yaml:"rate" reload:"true" doc:"Rate per key name, for all APIs together: 300/s, 300/s burst 600 or 1000/h. 0 means no limit."`
-	PublicURL string        `yaml:"public_url" doc:"Scheme and host of the URLs in $schema. If empty, they have the host of the request."`
-	Timeout   time.Duration `yaml:"-"` // timeout of one query of the store
-	Policy    cache.Policy  `yaml:"-"` // freshness of pages
+	Store                string `yaml:"store" flag:"store" secret:"true" doc:"Collection store: sqlite:PATH, postgres://..., or the https:// base of another /api/v4."`
+	collections.Settings `yaml:",inline"`
+	Auth                 string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"Access to the collections. keys: requests need a key in X-Api-Key. none: they need no key. closed: collections are not served. The default becomes keys if any other setting of collections is set."`
+	Keys                 []string      `yaml:"keys" flag:"api-key-sha256" secret:"key" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. RATE replaces http.rate and collections.rate for this key. tipcache key new NAME creates a key. Keys with the same name share a rate."`
+	Rate                 string        `yaml:"rate" reload:"true" doc:"Rate per key name, for all APIs together: 300/s, 300/s burst 600 or 1000/h. 0 means no limit."`
+	PublicURL            string        `yaml:"public_url" doc:"Scheme and host of the URLs in $schema. If empty, they have the host of the request."`
+	Timeout              time.Duration `yaml:"-"` // timeout of one query of the store
+	Policy               cache.Policy  `yaml:"-"` // freshness of pages
 }
 
 // Index fills the collection store from the chain.
 type Index struct {
-	Enabled bool          `yaml:"enabled" flag:"index" doc:"Whether this process fills collections.store from the execution client of the chain. Only one replica at a time does it."`
-	EVM     []string      `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first."`
-	Network []string      `yaml:"network" flag:"network" doc:"Network whose contracts are indexed: story, aeneid, or a list of four values: the chain id of the execution chain, and the addresses of IPAssetRegistry, LicensingModule and DisputeModule. The name of the network is also the value of chain in collectionMetadata."`
-	From    int64         `yaml:"from" flag:"from" must:"not negative" doc:"First block to index into an empty store. 0 searches for the block in which the contracts appear, or for the earliest possible block if the client has pruned old state. Required for a store with imported collections: the first block that they do not include."`
-	Poll    time.Duration `yaml:"-"` // interval of polls for a new block
+	Enabled          bool     `yaml:"enabled" flag:"index" doc:"Whether this process fills collections.store from the execution client of the chain. Only one replica at a time does it."`
+	EVM              []string `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first."`
+	Network          []string `yaml:"network" flag:"network" doc:"Network whose contracts are indexed: story, aeneid, or a list of four values: the chain id of the execution chain, and the addresses of IPAssetRegistry, LicensingModule and DisputeModule. The name of the network is also the value of chain in collectionMetadata."`
+	indexer.Settings `yaml:",inline"`
+	Poll             time.Duration `yaml:"-"` // interval of polls for a new block
 }
 
 // Metadata is the provider that describes collections.
@@ -141,22 +145,21 @@ type Metadata struct {
 
 // HTTP is the public listener's limits.
 type HTTP struct {
-	Request           time.Duration `yaml:"-"` // timeout of one request, including waits
-	Rate              string        `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
-	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, and X-Forwarded-Proto the scheme, such as 10.0.0.0/8."`
-	ProxyProtocol     string        `yaml:"proxy_protocol" oneof:"off, required" doc:"PROXY protocol, versions 1 and 2, of layer-4 balancers on all listeners except admin. required: tipcache closes connections that do not begin with its header or are not from http.trusted_proxies, and uses the client address in the header for limits, logs and turns. off: no header is expected."`
-	CORSOrigins       []string      `yaml:"cors_origins" doc:"Origins whose pages may read responses in a browser, such as https://app.example. https://*.app.example allows the pages of all hosts with exactly one label before app.example. * allows every page. This reveals nothing that the page's author could not request directly. none allows no page."`
-	SessionCookie     bool          `yaml:"session_cookie" doc:"Whether browsers keep their session in a cookie, so that pages of the same site never see an earlier block than before. Responses at the newest block are then private."`
-	FastLane          bool          `yaml:"fast_lane" doc:"Whether repeated requests are answered from memory before net/http reads them."`
-	MaxConnections    int           `yaml:"max_connections" must:"not negative" doc:"Maximum number of client connections, including idle ones. At the limit, the connections that were idle longest are closed; if none is idle, new ones wait. 0 means no limit."`
-	ClientConnections int           `yaml:"client_connections" must:"not negative" doc:"Maximum connections per client address (per /64 for IPv6). Enforced only while more than half of max_connections are in use; trusted proxies and loopback are exempt. 0 means a twentieth of max_connections, at least 16."`
-	IdleTimeout       time.Duration `yaml:"idle_timeout" must:"positive" doc:"How long a connection of a client may be idle on the public, RPC and gRPC listeners. It must exceed the time for which a balancer keeps idle connections, or the balancer may send a request on a connection that tipcache is closing."`
-	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams and waiting polls. Each also holds a connection. Further streams end at once, with the time to reconnect. Further polls get 503 with Retry-After."`
-	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams and waiting polls per client address (per /64 for IPv6) and per key. Trusted proxies and loopback are exempt. A key with a rate of its own counts as 16 clients."`
-	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"How long tipcache accepts new requests after SIGTERM. /readyz returns 503 during this time, so that load balancers stop sending requests. Running requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
-	Drain             time.Duration `yaml:"-"` // how long requests may take after DrainDelay
-	TLS               TLS           `yaml:"tls"`
-	Mounts            []Mount       `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback, always and pass_authorization. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that always go to this service, even if the chain API has them, such as /staking/validators/{v}. pass_authorization: whether this service gets the header Authorization of requests; default false. If several base paths match, the longest one applies. Without mounts, the chain API is at /. The collections are always at /api/v4."`
+	Request        time.Duration     `yaml:"-"` // timeout of one request, including waits
+	Rate           string            `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
+	TrustedProxies []string          `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, and X-Forwarded-Proto the scheme, such as 10.0.0.0/8."`
+	ProxyProtocol  string            `yaml:"proxy_protocol" oneof:"off, required" doc:"PROXY protocol, versions 1 and 2, of layer-4 balancers on all listeners except admin. required: tipcache closes connections that do not begin with its header or are not from http.trusted_proxies, and uses the client address in the header for limits, logs and turns. off: no header is expected."`
+	CORSOrigins    []string          `yaml:"cors_origins" doc:"Origins whose pages may read responses in a browser, such as https://app.example. https://*.app.example allows the pages of all hosts with exactly one label before app.example. * allows every page. This reveals nothing that the page's author could not request directly. none allows no page."`
+	SessionCookie  bool              `yaml:"session_cookie" doc:"Whether browsers keep their session in a cookie, so that pages of the same site never see an earlier block than before. Responses at the newest block are then private."`
+	FastLane       bool              `yaml:"fast_lane" doc:"Whether repeated requests are answered from memory before net/http reads them."`
+	Connections    listener.Settings `yaml:",inline"`
+	IdleTimeout    time.Duration     `yaml:"idle_timeout" must:"positive" doc:"How long a connection of a client may be idle on the public, RPC and gRPC listeners. It must exceed the time for which a balancer keeps idle connections, or the balancer may send a request on a connection that tipcache is closing."`
+	MaxStreams     int               `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams and waiting polls. Each also holds a connection. Further streams end at once, with the time to reconnect. Further polls get 503 with Retry-After."`
+	ClientStreams  int               `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams and waiting polls per client address (per /64 for IPv6) and per key. Trusted proxies and loopback are exempt. A key with a rate of its own counts as 16 clients."`
+	DrainDelay     time.Duration     `yaml:"drain_delay" must:"not negative" doc:"How long tipcache accepts new requests after SIGTERM. /readyz returns 503 during this time, so that load balancers stop sending requests. Running requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
+	Drain          time.Duration     `yaml:"-"` // how long requests may take after DrainDelay
+	TLS            TLS               `yaml:"tls"`
+	Mounts         []Mount           `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback, always and pass_authorization. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that always go to this service, even if the chain API has them, such as /staking/validators/{v}. pass_authorization: whether this service gets the header Authorization of requests; default false. If several base paths match, the longest one applies. Without mounts, the chain API is at /. The collections are always at /api/v4."`
 }
 
 // Mount is a base path of the chain API.

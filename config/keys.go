@@ -35,21 +35,25 @@ func Keys() []Key {
 	return keys
 }
 
-// noKey is the key of fields that are not settings.
-const noKey = "-"
+// noKey is the key of fields that are not settings. inline is the tag of the settings of a package, which belong to the section
+// that they are in.
+const (
+	noKey  = "-"
+	inline = ",inline"
+)
 
 // eachKey visits all settings of a configuration.
 func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.StructField, v reflect.Value)) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		path := prefix + f.Tag.Get("yaml")
-		if f.Tag.Get("yaml") == noKey {
-			continue
-		}
-		if f.Type.Kind() == reflect.Struct {
-			eachKey(path+".", v.Field(i), visit)
-		} else {
-			visit(path, f, v.Field(i))
+		switch name := f.Tag.Get("yaml"); {
+		case name == noKey:
+		case name == inline:
+			eachKey(prefix, v.Field(i), visit)
+		case f.Type.Kind() == reflect.Struct:
+			eachKey(prefix+name+".", v.Field(i), visit)
+		default:
+			visit(prefix+name, f, v.Field(i))
 		}
 	}
 }
@@ -69,8 +73,14 @@ func member(section reflect.Value, name string) reflect.Value {
 	switch section.Kind() {
 	case reflect.Struct:
 		for i := range section.NumField() {
-			if name != noKey && section.Type().Field(i).Tag.Get("yaml") == name {
+			switch section.Type().Field(i).Tag.Get("yaml") {
+			case noKey:
+			case name:
 				return section.Field(i)
+			case inline:
+				if v := member(section.Field(i), name); v.IsValid() {
+					return v
+				}
 			}
 		}
 	case reflect.Map:

@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/docs"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/story"
@@ -33,7 +34,6 @@ import (
 // Default returns the configuration for a node on its default ports on the same machine. Defaults of
 // other packages come from their WithDefaults.
 func Default() Config {
-	nodes, shared := node.Options{}.WithDefaults(), redis.Options{}.WithDefaults()
 	queries, posts, classes := story.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults(), blocks.DefaultClasses()
 	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
 	c := Config{
@@ -44,17 +44,17 @@ func Default() Config {
 			Comet:    []string{"http://127.0.0.1:26657"},
 			PostRate: fmt.Sprintf("%v/s burst %d", posts.Rate, posts.Burst), MaxTxBytes: Bytes(posts.MaxBody),
 			Shape: string(queries.Shape), Auth: "none", UnknownPaths: "pass",
-			Timeout: nodes.Timeout, InFlight: nodes.InFlight, MaxBlockAge: nodes.MaxBlockAge,
+			Settings: node.DefaultSettings(),
 		},
 		Classes:     Classes{Live: classWith(classes.Live), Params: classWith(classes.Params), Negative: classes.Negative},
 		Cache:       Cache{Memory: Auto},
-		Redis:       Redis{URL: "none", Timeout: shared.Timeout},
+		Redis:       Redis{URL: "none", Settings: redis.DefaultSettings()},
 		Collections: Collections{Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0"},
 		Index:       Index{EVM: []string{"http://127.0.0.1:8545"}, Network: []string{"story"}},
 		Metadata:    Metadata{Provider: "none"},
 		HTTP: HTTP{
 			FastLane: true, SessionCookie: public.SessionCookie,
-			Rate: "0", ProxyProtocol: "off", MaxConnections: 10_000, IdleTimeout: 620 * time.Second, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
+			Rate: "0", ProxyProtocol: "off", Connections: listener.DefaultSettings(), IdleTimeout: 620 * time.Second, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
 		},
 		RPC:     RPC{Methods: rpc.DefaultMethods},
 		Log:     Log{Level: "info", Format: "auto", Access: "true"},
@@ -98,18 +98,16 @@ func (c Config) CacheMemory(container memlimit.Provider) int64 {
 
 // SharedOptions returns the options of the shared store in Redis.
 func (c Config) SharedOptions() redis.Options {
-	return redis.Options{Timeout: c.Redis.Timeout, FlightTimeout: c.Cache.Flight, SealKey: []byte(c.Redis.SealKey)}
+	return redis.Options{Settings: c.Redis.Settings, FlightTimeout: c.Cache.Flight}
 }
 
 // NodeOptions returns the options of the pool of nodes, without the ledger of epochs.
 func (c Config) NodeOptions() node.Options {
 	o := node.Options{
+		Settings:      c.Chain.Settings,
 		Dialect:       node.Dialect(c.Chain.Dialect),
 		ChainID:       c.Chain.ID,
 		VerbatimKeys:  c.serves(story.Node),
-		Timeout:       c.Chain.Timeout,
-		InFlight:      c.Chain.InFlight,
-		MaxBlockAge:   c.Chain.MaxBlockAge,
 		RollbackAfter: c.Chain.RollbackAfter,
 	}
 	for i, line := range c.Chain.Nodes {
@@ -133,7 +131,7 @@ func (c Config) ServesNothing() bool { return len(c.Chain.Nodes) == 0 && !c.Need
 
 // StoreOptions returns the options of the collection store, without log and metrics.
 func (c Config) StoreOptions() collections.Options {
-	return collections.Options{Timeout: c.Collections.Timeout, APIKey: c.Collections.StoreKey}
+	return collections.Options{Settings: c.Collections.Settings, Timeout: c.Collections.Timeout}
 }
 
 // MetadataOptions returns the options of the metadata service, without the store of records.
@@ -144,7 +142,7 @@ func (c Config) MetadataOptions() metadata.Options {
 // IndexOptions returns the options of the indexer, without the store.
 func (c Config) IndexOptions() indexer.Options {
 	network, _ := indexer.ParseNetwork(c.Index.Network...) // validated
-	o := indexer.Options{Network: network, From: c.Index.From, Poll: c.Index.Poll}
+	o := indexer.Options{Settings: c.Index.Settings, Network: network, Poll: c.Index.Poll}
 	o.Endpoints = c.Index.EVM
 	return o
 }

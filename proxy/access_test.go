@@ -127,7 +127,8 @@ func TestClientsOfOneKeyWithRateTakeTurnsSeparately(t *testing.T) {
 	t.Cleanup(upstream.Close)
 	registry := prometheus.NewPedanticRegistry()
 	pool := expect.Value(node.New(node.Options{
-		Endpoints: []node.Endpoint{{REST: upstream.URL}}, InFlight: 1, Queue: time.Minute, Timeout: time.Minute, Registerer: registry,
+		Settings:  node.Settings{InFlight: 1, Timeout: time.Minute},
+		Endpoints: []node.Endpoint{{REST: upstream.URL}}, Queue: time.Minute, Registerer: registry,
 	}))(t)
 	t.Cleanup(func() { _ = pool.Close() })
 	key := keyOf("child", "secret")

@@ -43,7 +43,8 @@ func simulate(t *testing.T, dialect node.Dialect, o devnet.Options, timeout time
 	o.Dialect, o.Interval = devnet.Dialect(dialect), -1
 	d := devnettest.Start(t, o)
 	pool := expect.Value(node.New(node.Options{
-		Dialect: dialect, Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute, Timeout: timeout,
+		Settings: node.Settings{Timeout: timeout},
+		Dialect:  dialect, Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute,
 	}))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- pool.Run(context.Background()) }()

@@ -73,7 +73,7 @@ func TestClientsThatDoNotReadAreDisconnectedFirst(t *testing.T) {
 				return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(`{}`)}, nil
 			})
 			registry := prometheus.NewPedanticRegistry()
-			l := serveOn(t, p, listener.Options{Most: most, Lane: fast, Metrics: registry}, (*httptest.Server).Start).Listener
+			l := serveOn(t, p, listener.Options{Settings: listener.Settings{Most: most}, Lane: fast, Metrics: registry}, (*httptest.Server).Start).Listener
 			reader := dial(t, l.Addr())
 			for range 4 { // often enough for the lane to serve it
 				reader.roundTrip(t, large)
@@ -254,7 +254,7 @@ func TestHTTP2ClientsWithoutWindowAreDisconnectedFirst(t *testing.T) {
 			p, nodes := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
 			nodes.reply(http.StatusOK, `"`+strings.Repeat("x", size)+`"`)
 			registry := prometheus.NewPedanticRegistry()
-			s := serveOn(t, p, listener.Options{Most: most, Metrics: registry}, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
+			s := serveOn(t, p, listener.Options{Settings: listener.Settings{Most: most}, Metrics: registry}, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
 			for range most {
 				requestWithoutWindow(t, s.Listener.Addr(), "/staking/pool")
 			}

@@ -110,7 +110,7 @@ func TestReadsFailIfRedisDoesNotReply(t *testing.T) {
 	defer silent.Close()
 	rdb := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	defer rdb.Close()
-	s := expect.Value(New(rdb, Options{Timeout: 50 * time.Millisecond}))(t)
+	s := expect.Value(New(rdb, Options{Settings: Settings{Timeout: 50 * time.Millisecond}}))(t)
 	var reads sync.WaitGroup
 	for i := range 100 {
 		reads.Go(func() {

@@ -22,7 +22,7 @@ func sealedStore(t *testing.T, server *miniredis.Miniredis, key string, now func
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
-	return expect.Value(New(rdb, Options{Timeout: 5 * time.Second, SealKey: []byte(key), Now: now}))(t)
+	return expect.Value(New(rdb, Options{Settings: Settings{Timeout: 5 * time.Second, SealKey: key}, Now: now}))(t)
 }
 
 func TestUnsignedAgreementsAreIgnored(t *testing.T) {

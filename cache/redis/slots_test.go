@@ -74,7 +74,7 @@ func TestHangingNodeOfClusterDelaysOnlyCallersOfItsKeys(t *testing.T) {
 		},
 	})
 	defer rdb.Close()
-	s := expect.Value(New(rdb, Options{Timeout: 20 * time.Second}))(t)
+	s := expect.Value(New(rdb, Options{Settings: Settings{Timeout: 20 * time.Second}}))(t)
 	var there, elsewhere []string
 	for i := range 100 {
 		key := fmt.Sprint(i)

@@ -20,13 +20,21 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
+// Settings are the operator's settings of a store, with their keys in the section redis.
+type Settings struct {
+	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one Redis exchange. After it, the request continues without Redis."`
+	SealKey string        `yaml:"seal_key" secret:"true" doc:"Secret of at least 16 characters, the same on all replicas. tipcache signs entries, block hashes, leases and purges in Redis with it, and ignores unsigned ones. Empty disables signatures."`
+}
+
+// DefaultSettings returns the settings of an operator who sets none.
+func DefaultSettings() Settings { return Settings{Timeout: 100 * time.Millisecond} }
+
 // Options configure a Store. Zero values mean the defaults. Timeout must be less than Lease, and Lease less than
 // FlightTimeout.
 type Options struct {
-	Timeout       time.Duration         // maximum time of a round trip; a command that waits for a pipeline has twice as long; default 100 ms
+	Settings
 	Lease         time.Duration         // maximum delay caused by a replica that dies during a read of the origin; default 3 s
 	FlightTimeout time.Duration         // maximum time that a living replica holds a lease: [cache.Options.FlightTimeout]; default as there
-	SealKey       []byte                // signs entries; entries without its signature are ignored; nil disables signatures
 	Now           func() time.Time      // clock for expiry; default time.Now
 	Logger        *slog.Logger          // nil discards
 	Registerer    prometheus.Registerer // nil registers no metrics
@@ -34,7 +42,7 @@ type Options struct {
 
 // WithDefaults returns o with defaults for zero values.
 func (o Options) WithDefaults() Options {
-	o.Timeout = cmp.Or(o.Timeout, 100*time.Millisecond)
+	o.Timeout = cmp.Or(o.Timeout, DefaultSettings().Timeout)
 	o.Lease = cmp.Or(o.Lease, 3*time.Second)
 	o.FlightTimeout = cmp.Or(o.FlightTimeout, cache.Options{}.WithDefaults().FlightTimeout)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -81,7 +89,7 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	}
 	o = o.WithDefaults()
 	s := &Store{
-		rdb: rdb, o: o, outage: upstream.NewOutage(o.Logger, "Redis"), writes: upstream.NewOutage(o.Logger, "writes to Redis"), codec: newCodec(o.SealKey), batcher: writeBatcher{every: batchInterval, held: map[string]bool{}},
+		rdb: rdb, o: o, outage: upstream.NewOutage(o.Logger, "Redis"), writes: upstream.NewOutage(o.Logger, "writes to Redis"), codec: newCodec([]byte(o.SealKey)), batcher: writeBatcher{every: batchInterval, held: map[string]bool{}},
 		acquire: redis.NewScript(acquireScript), write: redis.NewScript(writeScript),
 		keep: redis.NewScript(keepScript),
 	}

@@ -31,7 +31,7 @@ const (
 // Listen opens an admin listener for a server of NewServer, which handles TLS.
 func Listen(ctx context.Context, address string, log *slog.Logger) (net.Listener, error) {
 	l, err := listener.Listen(ctx, address, listener.Options{
-		Most: maxConnections, Share: maxConnections, Logger: log.With("listener", "admin"), // one address may send all probes
+		Settings: listener.Settings{Most: maxConnections, Share: maxConnections}, Logger: log.With("listener", "admin"), // one address may send all probes
 	})
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

@@ -81,7 +81,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	} else {
 		d.pool = n.pool(t, "")
 	}
-	s := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, listener.Options{Most: 100}, o, cache.Options{Registerer: d.metrics}}
+	s := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, listener.Options{Settings: listener.Settings{Most: 100}}, o, cache.Options{Registerer: d.metrics}}
 	for _, change := range changes {
 		change(&s)
 	}

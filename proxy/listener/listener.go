@@ -32,10 +32,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
+// Settings are the operator's settings of each listener, with their keys in the section http.
+type Settings struct {
+	Most  int `yaml:"max_connections" must:"not negative" doc:"Maximum number of client connections, including idle ones. At the limit, the connections that were idle longest are closed; if none is idle, new ones wait. 0 means no limit."`
+	Share int `yaml:"client_connections" must:"not negative" doc:"Maximum connections per client address (per /64 for IPv6). Enforced only while more than half of max_connections are in use; trusted proxies and loopback are exempt. 0 means a twentieth of max_connections, at least 16."`
+}
+
+// DefaultSettings returns the settings of an operator who sets none.
+func DefaultSettings() Settings { return Settings{Most: 10_000} }
+
 // Options configure a Listener.
 type Options struct {
-	Most    int                   // maximum number of connections; 0 means no limit
-	Share   int                   // connections per address (per /64 for IPv6) once more than half of Most are open; 0 means a twentieth of Most, at least 16
+	Settings
 	Exempt  func(netip.Addr) bool // reports whether Share does not apply to an address; nil exempts loopback
 	Lane    conn.Lane             // nil disables the fast lane
 	Memory  *account.Account      // reserves responses that clients have not read; nil means no limit

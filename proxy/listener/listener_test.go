@@ -186,7 +186,7 @@ func (s *service) waitForConnections(open int) {
 }
 
 func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
-	s := start(t, listener.Options{Most: 3})
+	s := start(t, listener.Options{Settings: listener.Settings{Most: 3}})
 	first, second := s.connect("127.0.0.1"), s.connect("127.0.0.1")
 	silent := s.dial("127.0.0.1") // sends nothing
 	s.waitForConnections(3)
@@ -207,7 +207,7 @@ func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
 }
 
 func TestConnectionIsNotClosedRightAfterItsResponse(t *testing.T) {
-	s := start(t, listener.Options{Most: 1})
+	s := start(t, listener.Options{Settings: listener.Settings{Most: 1}})
 	began := time.Now()
 	first := s.connect("127.0.0.1")
 	s.dial("127.0.0.1")
@@ -217,7 +217,7 @@ func TestConnectionIsNotClosedRightAfterItsResponse(t *testing.T) {
 }
 
 func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
-	s := start(t, listener.Options{Most: 2})
+	s := start(t, listener.Options{Settings: listener.Settings{Most: 2}})
 	busy := []client{s.dial("127.0.0.1"), s.dial("127.0.0.1")}
 	for _, c := range busy {
 		s.occupy(c)
@@ -237,7 +237,7 @@ func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
 }
 
 func TestHijackedConnectionIsNotIdle(t *testing.T) {
-	s := start(t, listener.Options{Most: 2})
+	s := start(t, listener.Options{Settings: listener.Settings{Most: 2}})
 	other := s.dial("127.0.0.1")
 	if other.request("/other"); !other.receivesOK() {
 		t.Fatal("GET /other failed, want 200")
@@ -256,7 +256,7 @@ func TestHijackedConnectionIsNotIdle(t *testing.T) {
 
 func TestAddressIsLimitedToItsShareOfSlots(t *testing.T) {
 	const flood, honest = "127.0.0.2", "127.0.0.3"
-	s := start(t, listener.Options{Most: 10, Share: 3, Exempt: func(a netip.Addr) bool { return a.String() == "127.0.0.4" }})
+	s := start(t, listener.Options{Settings: listener.Settings{Most: 10, Share: 3}, Exempt: func(a netip.Addr) bool { return a.String() == "127.0.0.4" }})
 	var flooding []client
 	for range 6 { // half of the slots, and one more
 		flooding = append(flooding, s.connect(flood))
@@ -291,7 +291,7 @@ func TestAddressIsLimitedToItsShareOfSlots(t *testing.T) {
 
 func TestShareIsATwentiethOfTheSlotsAndAtLeast16(t *testing.T) {
 	for most, share := range map[int]int{20: 16, 340: 17} {
-		s := start(t, listener.Options{Most: most, Exempt: func(a netip.Addr) bool { return a.String() != "127.0.0.2" }})
+		s := start(t, listener.Options{Settings: listener.Settings{Most: most}, Exempt: func(a netip.Addr) bool { return a.String() != "127.0.0.2" }})
 		for range most/2 - share/2 {
 			s.connect("127.0.0.3")
 		}
@@ -305,7 +305,7 @@ func TestShareIsATwentiethOfTheSlotsAndAtLeast16(t *testing.T) {
 }
 
 func TestReleasedSlotsDoNotCountAgainstTheShare(t *testing.T) {
-	s := start(t, listener.Options{Most: 6, Share: 2, Exempt: func(netip.Addr) bool { return false }})
+	s := start(t, listener.Options{Settings: listener.Settings{Most: 6, Share: 2}, Exempt: func(netip.Addr) bool { return false }})
 	for range 3 {
 		_ = s.connect("127.0.0.2").Close()
 		s.waitForConnections(0)
@@ -319,7 +319,7 @@ func TestReleasedSlotsDoNotCountAgainstTheShare(t *testing.T) {
 }
 
 func TestCloseEndsWaitForSlot(t *testing.T) {
-	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: 1}))(t)
+	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Settings: listener.Settings{Most: 1}}))(t)
 	server := &http.Server{ConnState: conn.State, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(l) }()

@@ -101,7 +101,7 @@ func TestConnectionWithoutTrustedProxyHeaderIsClosed(t *testing.T) {
 }
 
 func TestShareCountsAgainstClientInProxyHeader(t *testing.T) {
-	s := start(t, listener.Options{Most: 6, Share: 2, Proxies: isProxy, Exempt: func(netip.Addr) bool { return false }})
+	s := start(t, listener.Options{Settings: listener.Settings{Most: 6, Share: 2}, Proxies: isProxy, Exempt: func(netip.Addr) bool { return false }})
 	open := func(from string) client {
 		c := s.dial("127.0.0.2")
 		c.send(header(t, 2, from))

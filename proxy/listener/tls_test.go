@@ -46,7 +46,7 @@ func (s *service) connectTLS(from string) client {
 
 // The lane closes the connection after a response that is in progress, and then TLS sends its alert.
 func TestIdleTLSConnectionIsClosedByItsLane(t *testing.T) {
-	s := startTLS(t, listener.Options{Most: 1})
+	s := startTLS(t, listener.Options{Settings: listener.Settings{Most: 1}})
 	first := s.connectTLS("127.0.0.1")
 	s.dial("127.0.0.1")
 	below := first.Conn.(*tls.Conn).NetConn() //nolint:forcetypeassert // withTLS returns no other
@@ -58,7 +58,7 @@ func TestIdleTLSConnectionIsClosedByItsLane(t *testing.T) {
 func TestConnectionStalledInHandshakeIsClosedForNewOne(t *testing.T) {
 	for name, sent := range map[string][]byte{"before its first byte": nil, "after its first bytes": {22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}} {
 		t.Run(name, func(t *testing.T) {
-			s := startTLS(t, listener.Options{Most: 2})
+			s := startTLS(t, listener.Options{Settings: listener.Settings{Most: 2}})
 			for range 2 {
 				expect.Value(s.dial("127.0.0.1").Write(sent))(t)
 			}
@@ -78,7 +78,7 @@ func TestConnectionIsClosedIfItsHandshakeTakesTooLong(t *testing.T) {
 
 func TestAddressIsLimitedToItsShareOfSlotsWithTLS(t *testing.T) {
 	const flood, honest = "127.0.0.2", "127.0.0.3"
-	s := startTLS(t, listener.Options{Most: 10, Share: 3, Exempt: func(netip.Addr) bool { return false }})
+	s := startTLS(t, listener.Options{Settings: listener.Settings{Most: 10, Share: 3}, Exempt: func(netip.Addr) bool { return false }})
 	var flooding []client
 	for range 6 { // half of the slots, and one more
 		flooding = append(flooding, s.connectTLS(flood))
@@ -104,7 +104,7 @@ func TestIPv6NetworkIsLimitedToShareOfSlots(t *testing.T) {
 	} else {
 		expect.NoError(t, l.Close())
 	}
-	s := startOn(t, "[::]:0", listener.Options{Most: 10, Share: 3, Exempt: func(netip.Addr) bool { return false }}, (*http.Server).Serve)
+	s := startOn(t, "[::]:0", listener.Options{Settings: listener.Settings{Most: 10, Share: 3}, Exempt: func(netip.Addr) bool { return false }}, (*http.Server).Serve)
 	_, port, err := net.SplitHostPort(s.address)
 	expect.NoError(t, err)
 	ipv6, ipv4 := net.JoinHostPort("::1", port), net.JoinHostPort("127.0.0.1", port)

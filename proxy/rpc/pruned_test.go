@@ -36,7 +36,7 @@ func TestPrunedBlockGetsErrorOfNode(t *testing.T) {
 	}
 	for name, nodes := range map[string][]*recordedNode{"one node": {one}, "two nodes": {one, other}} {
 		t.Run(name, func(t *testing.T) {
-			o := node.Options{InFlight: 20, Queue: time.Minute, Timeout: time.Minute, Registerer: prometheus.NewRegistry()}
+			o := node.Options{Settings: node.Settings{InFlight: 20, Timeout: time.Minute}, Queue: time.Minute, Registerer: prometheus.NewRegistry()}
 			for _, n := range nodes {
 				o.Endpoints = append(o.Endpoints, node.Endpoint{REST: n.rest.URL, Comet: n.rpc.URL})
 			}

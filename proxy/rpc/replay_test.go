@@ -285,7 +285,8 @@ func newHandlerWith(t testing.TB, c *cache.Cache, n *recordedNode, o rpc.Options
 func (n *recordedNode) pool(t testing.TB, metrics *prometheus.Registry) *node.Pool {
 	t.Helper()
 	return nodetest.Run(t, node.Options{
-		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, Queue: time.Minute, Timeout: time.Minute, Registerer: metrics,
+		Settings:  node.Settings{InFlight: 20, Timeout: time.Minute},
+		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, Queue: time.Minute, Registerer: metrics,
 	}, 746)
 }
 
@@ -336,7 +337,8 @@ func TestRecordedExchangesGetNodesAnswers(t *testing.T) {
 	n := newRecordedNode(t)
 	metrics := prometheus.NewRegistry()
 	pool := nodetest.Run(t, node.Options{
-		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}, {REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, Queue: time.Minute, Timeout: time.Minute,
+		Settings:  node.Settings{InFlight: 20, Timeout: time.Minute},
+		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}, {REST: n.rest.URL, Comet: n.rpc.URL}}, Queue: time.Minute,
 	}, 746)
 	c := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { _ = c.Close() })

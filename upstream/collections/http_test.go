@@ -24,7 +24,7 @@ import (
 func httpFixture(t *testing.T) fixture {
 	backend := open(t, "sqlite::memory:", collections.Options{})
 	return fixture{
-		store:  open(t, serve(t, v4(backend))+"/api/v4/", collections.Options{APIKey: "the key"}),
+		store:  open(t, serve(t, v4(backend))+"/api/v4/", collections.Options{Settings: collections.Settings{StoreKey: "the key"}}),
 		writer: backend,
 	}
 }
@@ -138,7 +138,7 @@ func TestKeyEchoedByServerIsRedacted(t *testing.T) {
 			w.WriteHeader(response.status)
 			_, _ = io.WriteString(w, response.body)
 		})
-		s := open(t, url+"/api/v4", collections.Options{APIKey: key, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		s := open(t, url+"/api/v4", collections.Options{Settings: collections.Settings{StoreKey: key}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		_, err := s.List(t.Context(), collections.Query{})
 		if err == nil {
 			t.Fatalf("List with the key %s = nil, want an error", name)
@@ -159,7 +159,7 @@ func TestOutageOfStoreIsLoggedAtStartAndEnd(t *testing.T) {
 			return
 		}
 		handler(w, r)
-	})+"/api/v4", collections.Options{APIKey: "the key", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	})+"/api/v4", collections.Options{Settings: collections.Settings{StoreKey: "the key"}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for _, isDown := range []bool{false, true, true, true, false, false} {
 		down.Store(isDown)
 		if _, err := s.List(t.Context(), collections.Query{}); (err != nil) != isDown {

@@ -62,7 +62,7 @@ func TestSlowNodeIsToBlameIfAnotherAnswers(t *testing.T) {
 	t.Parallel()
 	slow, well := newFakeNode(t, 100), newFakeNode(t, 100)
 	slow.rest = stall
-	p := run(t, Options{Timeout: 2 * time.Second, BlockInterval: time.Minute}, slow, well)
+	p := run(t, Options{Settings: Settings{Timeout: 2 * time.Second}, BlockInterval: time.Minute}, slow, well)
 	waitForProbes(t, p)
 	expect.Eventually(t, "an answer of the other node after the slow one was asked", func() bool {
 		prefer(p, 0)

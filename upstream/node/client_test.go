@@ -79,7 +79,7 @@ func TestFailedRequestsReturnTheirErrorKind(t *testing.T) {
 			if tt.want == upstream.Timeout {
 				timeout = 200 * time.Millisecond
 			}
-			p := restPool(t, Options{Timeout: timeout, maxBody: 1000}, tt.answer)
+			p := restPool(t, Options{Settings: Settings{Timeout: timeout}, maxBody: 1000}, tt.answer)
 			_, err := p.Fetch(t.Context(), Request{Path: "/staking/params"}) // without a deadline: only Timeout ends it
 			wantKind(t, err, tt.want)
 		})

@@ -229,7 +229,7 @@ func TestHeightsAreFollowedAlthoughNodeInfoFails(t *testing.T) {
 				node.ServeHTTP(w, r)
 			}))
 			defer gateway.Close()
-			p := runPool(t, Options{Dialect: Cosmos, Timeout: 500 * time.Millisecond, Endpoints: []Endpoint{{REST: gateway.URL}}, BlockInterval: 100 * time.Millisecond})
+			p := runPool(t, Options{Settings: Settings{Timeout: 500 * time.Millisecond}, Dialect: Cosmos, Endpoints: []Endpoint{{REST: gateway.URL}}, BlockInterval: 100 * time.Millisecond})
 			for range 3 {
 				before := p.Tip().Height
 				expect.Eventually(t, "a new block", func() bool { d.Advance(1); return p.Tip().Known && p.Tip().Height > before })

@@ -97,7 +97,7 @@ func TestReadsOfExecutionBlocksTakeTurns(t *testing.T) {
 	t.Parallel()
 	const inFlight, reads = 2, 20
 	n := newFakeNode(t, 100)
-	p := run(t, Options{InFlight: inFlight, Queue: time.Minute, Timeout: time.Minute, BlockInterval: time.Minute}, n)
+	p := run(t, Options{Settings: Settings{InFlight: inFlight, Timeout: time.Minute}, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	wantTip(t, p, 100)
 	waitForProbes(t, p)
 	gate := make(chan struct{})
@@ -132,7 +132,7 @@ func TestFloodOfReadsOfExecutionBlocksDelaysNoOtherClient(t *testing.T) {
 	const flood, other, tip = 20, 50, 100 // all clients share the read of the tip
 	n := newFakeNode(t, tip)
 	n.executionAhead = 1000
-	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
+	p := run(t, Options{Settings: Settings{InFlight: 1}, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	wantTip(t, p, tip)
 	slots, turn := occupy(t, p, 0)
 	var all sync.WaitGroup
@@ -159,7 +159,7 @@ func TestReadOfExecutionBlockIsNotSharedByEpochsOrClients(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	n.executionAhead = 1000
-	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
+	p := run(t, Options{Settings: Settings{InFlight: 1}, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	slots, turn := occupy(t, p, 0)
 	var all sync.WaitGroup
 	for epoch, client := range []string{"client", "client", "another"} {

@@ -70,7 +70,7 @@ func TestGRPCCallInProgressOutlivesItsConnection(t *testing.T) {
 	gate := make(chan struct{})
 	before.change(func() { before.gate = gate })
 	name := porttest.NewMoving(t, before.address)
-	p := runGRPC(t, Options{maxAge: 50 * time.Millisecond, Timeout: time.Minute}, name.Address)
+	p := runGRPC(t, Options{Settings: Settings{Timeout: time.Minute}, maxAge: 50 * time.Millisecond}, name.Address)
 	waitForGRPC(t, p, 0, "ok")
 	done := make(chan string, 1)
 	go func() {
@@ -119,7 +119,7 @@ func TestSilentGRPCServerIsReconnected(t *testing.T) {
 	}))
 	now := startGRPC(t, "127.0.0.1:0", "story-1")
 	name := porttest.NewMoving(t, before.address)
-	p := runGRPC(t, Options{Timeout: 500 * time.Millisecond}, name.Address)
+	p := runGRPC(t, Options{Settings: Settings{Timeout: 500 * time.Millisecond}}, name.Address)
 	waitForGRPC(t, p, 0, "ok")
 	frozen.Store(true)
 	name.Move(now.address)

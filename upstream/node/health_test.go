@@ -86,7 +86,7 @@ func TestReadyNamesTheReason(t *testing.T) {
 			first, other := newFakeNode(t, 100), newFakeNode(t, 100)
 			tt.first(first)
 			tt.other(other)
-			p := run(t, Options{ChainID: "story-1", MaxBlockAge: time.Minute}, first, other)
+			p := run(t, Options{Settings: Settings{MaxBlockAge: time.Minute}, ChainID: "story-1"}, first, other)
 			expect.Eventually(t, "Ready to return the reason", func() bool {
 				err := p.Ready()
 				if tt.want == nil || err == nil {

@@ -222,7 +222,7 @@ func TestTipOutOfReachIsReported(t *testing.T) {
 func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p, log := runWithLog(t, Options{Timeout: 500 * time.Millisecond, BlockInterval: time.Minute}, n)
+	p, log := runWithLog(t, Options{Settings: Settings{Timeout: 500 * time.Millisecond}, BlockInterval: time.Minute}, n)
 	n.change(func() { n.front = stall }) // the pool's probes fail as well
 	for p.Health()[0].Breaker == "closed" {
 		_, _ = p.Fetch(within(t, time.Minute), Request{Path: "/x"})

@@ -53,7 +53,7 @@ func TestServerThatFailsEveryRequestIsDegraded(t *testing.T) {
 				t.Log(n.address, how)
 			}
 			slices.Sort(names)
-			p, log := runWithLog(t, Options{retry: quickProbes, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, nodes...)
+			p, log := runWithLog(t, Options{Settings: Settings{MaxBlockAge: time.Hour}, retry: quickProbes, BlockInterval: time.Minute}, nodes...)
 			expect.Eventually(t, "the nodes to be fit", func() bool {
 				return !slices.ContainsFunc(p.Health(), func(h Health) bool { return h.Unfit != "" })
 			})
@@ -82,7 +82,7 @@ func TestMissingGRPCServerIsDegraded(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	n.grpc = porttest.Address(t)
-	p, _ := runWithLog(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
+	p, _ := runWithLog(t, Options{Settings: Settings{MaxBlockAge: time.Hour}, BlockInterval: time.Minute}, n)
 	name := "gRPC of node " + n.address
 	expect.Eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], "connection refused") })
 	if err := p.Ready(); err != nil || len(p.Outages().Causes()) != 1 {
@@ -93,7 +93,7 @@ func TestMissingGRPCServerIsDegraded(t *testing.T) {
 func TestNodeThatRefusesToReadTheNewestBlockIsDegraded(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p := run(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
+	p := run(t, Options{Settings: Settings{MaxBlockAge: time.Hour}, BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
 	n.change(func() { n.lowest = 200 })
 	name := "node " + n.address
@@ -107,7 +107,7 @@ func TestNodeThatRefusesToReadTheNewestBlockIsDegraded(t *testing.T) {
 
 func TestFailureOfOneRequestIsFollowedByAProbe(t *testing.T) {
 	n := newFakeNode(t, 100)
-	p := run(t, Options{retry: 20 * time.Millisecond, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
+	p := run(t, Options{Settings: Settings{MaxBlockAge: time.Hour}, retry: 20 * time.Millisecond, BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
 	n.change(func() { n.rest = broken["drops connections"] }) // but probes succeed
 	for range 5 {
@@ -130,7 +130,7 @@ func TestHangingRPCRanksBehindAnother(t *testing.T) {
 		hung.Add(1)
 		stall(w, r)
 	}
-	p := run(t, Options{Timeout: 3 * time.Second, BlockInterval: time.Minute}, hanging, well)
+	p := run(t, Options{Settings: Settings{Timeout: 3 * time.Second}, BlockInterval: time.Minute}, hanging, well)
 	waitForProbes(t, p)
 	expect.Eventually(t, "both heights", func() bool { h := p.Health(); return h[0].Height == 100 && h[1].Height == 100 })
 	call := &Call{Method: "tx", Params: func(int64) json.RawMessage { return json.RawMessage(`{}`) }}

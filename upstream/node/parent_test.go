@@ -153,7 +153,7 @@ func TestParentThatRefusesEveryRequestIsDegraded(t *testing.T) {
 		refusals = append(refusals, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		want["node "+n.address] = fmt.Sprintf("status %d", status)
 	}
-	p := run(t, Options{retry: quickProbes, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, parents...)
+	p := run(t, Options{Settings: Settings{MaxBlockAge: time.Hour}, retry: quickProbes, BlockInterval: time.Minute}, parents...)
 	waitForParent(t, p)
 	fail(p, parents, false, refusals)
 	expect.Eventually(t, "an outage of each parent", func() bool {

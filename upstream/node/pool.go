@@ -18,15 +18,26 @@ import (
 	"github.com/tipcache/tipcache/upstream/transport"
 )
 
+// Settings are the operator's settings of a pool, with their keys in the section chain.
+type Settings struct {
+	Timeout     time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one node request. A client request may take three times as long, and at least 15s."`
+	InFlight    int           `yaml:"in_flight" must:"not negative" doc:"Maximum number of concurrent requests to a node. Only one of them may read a whole set. 0 adapts the maximum to latency and block times: 4 lists at first, then 2 to 32, or twice as many single items."`
+	MaxBlockAge time.Duration `yaml:"max_block_age" must:"positive" doc:"A node is not ready if its newest block is older than this."`
+}
+
+// DefaultSettings returns the settings of an operator who sets none.
+func DefaultSettings() Settings {
+	return Settings{Timeout: 5 * time.Second, MaxBlockAge: 30 * time.Second}
+}
+
 // Options configure a Pool. Zero values select the defaults.
 type Options struct {
+	Settings
 	Endpoints []Endpoint // may be empty
 	Dialect   Dialect    // default Story
 	ChainID   string     // the chain every endpoint must serve; "" accepts the chain of the first endpoint
 
-	Timeout  time.Duration // for a response of one endpoint, without queueing; default 5s
 	maxBody  int64         // maximum size of a response in bytes; default 64 MiB, changed only by tests
-	InFlight int           // maximum number of concurrent requests per endpoint; 0 adapts it to the endpoint's capacity
 	retry    time.Duration // between two probes of a server after a failed request; default 1s, changed only by tests
 	maxAge   time.Duration // when gRPC connections are replaced; default transport.DefaultMaxAge, changed only by tests
 	patience time.Duration // how long a new or silent node counts as one that may have a pruned height; default 10 min, changed only by tests
@@ -34,7 +45,6 @@ type Options struct {
 
 	VerbatimKeys bool // page keys are sent as clients send them; the pool keeps testing which form each node reads, so that Request.Keys can select one
 
-	MaxBlockAge   time.Duration // a node whose newest block is older is not ready; default 30s
 	BlockInterval time.Duration // assumed time between blocks until it has been learned; default 2.1s
 	RollbackAfter time.Duration // how long all sources must claim lower blocks before the chain counts as rolled back; default 10s
 
@@ -60,13 +70,13 @@ type Endpoint struct {
 
 // WithDefaults replaces zero values by the defaults.
 func (o Options) WithDefaults() Options {
-	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, DefaultSettings().Timeout)
 	o.retry = cmp.Or(o.retry, time.Second)
 	o.maxAge = cmp.Or(o.maxAge, transport.DefaultMaxAge)
 	o.patience = cmp.Or(o.patience, 10*time.Minute)
 	o.maxBody = cmp.Or(o.maxBody, 64<<20)
 	o.Queue = cmp.Or(o.Queue, 2*time.Second)
-	o.MaxBlockAge = cmp.Or(o.MaxBlockAge, 30*time.Second)
+	o.MaxBlockAge = cmp.Or(o.MaxBlockAge, DefaultSettings().MaxBlockAge)
 	o.BlockInterval = cmp.Or(o.BlockInterval, 2100*time.Millisecond)
 	o.RollbackAfter = cmp.Or(o.RollbackAfter, 10*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))

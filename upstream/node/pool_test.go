@@ -50,7 +50,7 @@ func TestAtTipReadsTheNewestKnownBlock(t *testing.T) {
 
 func TestHeightIsChosenWhenRequestLeavesTheQueue(t *testing.T) {
 	n := newFakeNode(t, 100)
-	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
+	p := run(t, Options{Settings: Settings{InFlight: 1}, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the subscription", connected(p))
 	turn := expect.Value(p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{}))(t)
 	answered := make(chan *Answer, 1)
@@ -231,7 +231,7 @@ func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
 			pruned, archive := newFakeNode(t, 1000), newFakeNode(t, 1000)
 			pruned.change(func() { pruned.lowest, pruned.grpc = 990, refusing.address })
 			archive.change(func() { tt.archive(archive) })
-			p := newPool(t, Options{Timeout: time.Minute, BlockInterval: time.Minute, RollbackAfter: time.Hour}, pruned, archive)
+			p := newPool(t, Options{Settings: Settings{Timeout: time.Minute}, BlockInterval: time.Minute, RollbackAfter: time.Hour}, pruned, archive)
 			go func() { _ = p.Run(context.Background()) }()
 			wantTip(t, p, 1000)
 			waitForGRPC(t, p, 0, "ok")
@@ -260,7 +260,7 @@ func TestArchiveIsReadByGRPCAlthoughItsRESTServerIsOff(t *testing.T) {
 	pruned, archive := newFakeNode(t, 1000), newFakeNode(t, 1000)
 	pruned.change(func() { pruned.grpc = refusing.address })
 	archive.change(func() { archive.grpc = has.address })
-	p := newPool(t, Options{Timeout: time.Minute, BlockInterval: time.Minute, RollbackAfter: time.Hour}, pruned, archive)
+	p := newPool(t, Options{Settings: Settings{Timeout: time.Minute}, BlockInterval: time.Minute, RollbackAfter: time.Hour}, pruned, archive)
 	p.endpoints()[1].configured.Priority = 1
 	go func() { _ = p.Run(context.Background()) }()
 	wantTip(t, p, 1000)
@@ -298,7 +298,7 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
 	t.Parallel()
 	silent, healthy := newFakeNode(t, 100), newFakeNode(t, 100)
-	p := run(t, Options{Timeout: 3 * time.Second, BlockInterval: time.Minute}, silent, healthy) // a long interval, so that the pool does not search for a late block
+	p := run(t, Options{Settings: Settings{Timeout: 3 * time.Second}, BlockInterval: time.Minute}, silent, healthy) // a long interval, so that the pool does not search for a late block
 	waitForProbes(t, p)
 	prefer(p, 0)
 	silent.change(func() {
@@ -331,7 +331,7 @@ func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
 func TestOnlyEndpointIsRetried(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p := run(t, Options{Timeout: 50 * time.Millisecond, BlockInterval: time.Minute}, n)
+	p := run(t, Options{Settings: Settings{Timeout: 50 * time.Millisecond}, BlockInterval: time.Minute}, n)
 	n.change(func() { n.rest = stall })
 	for p.Health()[0].Breaker == "closed" {
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
@@ -367,7 +367,7 @@ func TestAbortedResponsesDoNotDisableNode(t *testing.T) {
 func TestBusyNodeGetsLimitedRequests(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p := run(t, Options{InFlight: 2, Queue: time.Second, Timeout: time.Minute}, n)
+	p := run(t, Options{Settings: Settings{InFlight: 2, Timeout: time.Minute}, Queue: time.Second}, n)
 	waitForProbes(t, p)
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
@@ -429,7 +429,7 @@ func TestRequestWaitsUntilTheChainIsKnown(t *testing.T) {
 // A read ahead fails at once if only one slot is free, and does not count as a failure of the node.
 func TestReadAheadYieldsToOtherRequests(t *testing.T) {
 	n := newFakeNode(t, 100)
-	p := run(t, Options{InFlight: 2, BlockInterval: time.Minute}, n)
+	p := run(t, Options{Settings: Settings{InFlight: 2}, BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the subscription", connected(p))
 	ahead := Request{Path: "/staking/pool", Height: AtTip, Ahead: true}
 	answered := func() bool { // a probe may hold a slot

@@ -19,7 +19,7 @@ func TestTransactionsByGRPCLeaveMemoryForReads(t *testing.T) {
 	memory := account.New(128<<20, nil)
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	n.gate = make(chan struct{})
-	p := runGRPC(t, Options{Memory: memory.Upstream(), InFlight: 16, Timeout: time.Minute}, n.address)
+	p := runGRPC(t, Options{Settings: Settings{InFlight: 16, Timeout: time.Minute}, Memory: memory.Upstream()}, n.address)
 	waitForGRPC(t, p, 0, "ok")
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -42,7 +42,7 @@ func TestLongGRPCResponseIsForgotten(t *testing.T) {
 	memory := account.New(64<<20, nil)
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	n.change(func() { n.reply = make([]byte, 8<<20) })
-	p := runGRPC(t, Options{Memory: memory.Upstream(), Timeout: time.Minute}, n.address)
+	p := runGRPC(t, Options{Settings: Settings{Timeout: time.Minute}, Memory: memory.Upstream()}, n.address)
 	waitForGRPC(t, p, 0, "ok")
 	call := func() {
 		if _, err := invoke(t, p, aMethod, AtTip); err != nil {
@@ -118,7 +118,7 @@ func TestCompressedGRPCResponseMayBeLong(t *testing.T) {
 		_ = grpc.SetSendCompressor(s.Context(), "gzip")
 		return next(srv, s)
 	}))
-	p := runGRPC(t, Options{maxBody: 5 << 20, Timeout: time.Minute}, n.address)
+	p := runGRPC(t, Options{Settings: Settings{Timeout: time.Minute}, maxBody: 5 << 20}, n.address)
 	waitForGRPC(t, p, 0, "ok")
 	if a, err := invoke(t, p, fmt.Sprint("/a.Service/Long", 5<<20), AtTip); err != nil || len(a.Body) != 5<<20 {
 		t.Errorf("Fetch of 5 MiB = %.200v, %v; want the response", a, err)

@@ -71,7 +71,7 @@ func TestFailuresOfUnknownRequestsDoNotCountAgainstTheNode(t *testing.T) {
 		<-r.Context().Done()
 	}
 	one, two := newerNode(t, map[string]http.HandlerFunc{"/hang": hang}), newerNode(t, map[string]http.HandlerFunc{"/hang": hang})
-	p := newPool(t, Options{Endpoints: []Endpoint{{REST: one.URL}, {REST: two.URL}}, Timeout: 20 * time.Millisecond})
+	p := newPool(t, Options{Settings: Settings{Timeout: 20 * time.Millisecond}, Endpoints: []Endpoint{{REST: one.URL}, {REST: two.URL}}})
 	const times = 2 * maxFailures
 	for range times {
 		_, err := p.Fetch(t.Context(), Request{Path: "/hang", Height: AtTip, Unpinned: true, Cost: Unknown})

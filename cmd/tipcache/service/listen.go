@@ -85,7 +85,8 @@ func (s *Service) openAdmin(ctx context.Context) (err error) {
 // lane disables the fast lane.
 func (s *Service) listenForClients(ctx context.Context, name, address string, lane conn.Lane) (*listener.Listener, error) {
 	o := listener.Options{
-		Name: name, Lane: lane, Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections,
+		Settings: s.cfg.HTTP.Connections,
+		Name:     name, Lane: lane,
 		Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
 		Memory: s.memory, TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
 	}

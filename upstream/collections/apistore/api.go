@@ -46,8 +46,8 @@ func Open(_ context.Context, base string, o collections.Options) (string, collec
 	transport.MaxConnsPerHost = o.Connections
 	return name, &httpStore{
 		endpoint: name + "/collections",
-		key:      o.APIKey,
-		secret:   upstream.NewRedactor(nil, o.APIKey),
+		key:      o.StoreKey,
+		secret:   upstream.NewRedactor(nil, o.StoreKey),
 		client:   upstream.NewClient(transport, nil, nil),
 		memory:   o.Memory,
 	}, nil

@@ -87,7 +87,7 @@ func TestListReturnsPageOrClassifiedError(t *testing.T) {
 		"timeout of a gateway":       {504, nil, `{}`, upstream.Timeout, 0, "504"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			driver := open(t, collections.Options{APIKey: "secret"}, func(w http.ResponseWriter, r *http.Request) {
+			driver := open(t, collections.Options{Settings: collections.Settings{StoreKey: "secret"}}, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				want := `{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":2,"offset":3}}`
 				if r.Method != http.MethodPost || string(body) != want || r.Header.Get("X-Api-Key") != "secret" {
