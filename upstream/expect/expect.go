@@ -2,6 +2,7 @@
 package expect
 
 import (
+	gocmp "cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -74,12 +75,36 @@ func Response(t testing.TB, request string, status int, body string, wantStatus 
 	}
 }
 
-// Eventually waits until ok returns true, for at most a minute.
+// Eventually waits until ok returns true, for at most a minute. Tests that compare a value use one of the functions below, which
+// print it.
 func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	eventually(t, ok, func() string { return what })
+}
+
+// EventuallyEqual waits until value returns want, for at most a minute.
+func EventuallyEqual[T comparable](t testing.TB, what string, value func() T, want T) {
+	t.Helper()
+	var got T
+	eventually(t, func() bool { got = value(); return got == want }, func() string {
+		return fmt.Sprintf("%s: got %v, want %v", what, got, want)
+	})
+}
+
+// EventuallyAtLeast waits until value returns least or more, for at most a minute.
+func EventuallyAtLeast[T gocmp.Ordered](t testing.TB, what string, value func() T, least T) {
+	t.Helper()
+	var got T
+	eventually(t, func() bool { got = value(); return got >= least }, func() string {
+		return fmt.Sprintf("%s: got %v, want at least %v", what, got, least)
+	})
+}
+
+func eventually(t testing.TB, ok func() bool, problem func() string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatal("not within a minute: " + problem())
 		}
 	}
 }
