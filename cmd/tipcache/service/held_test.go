@@ -18,13 +18,13 @@ const module = "github.com/tipcache/tipcache/"
 // others are types of other modules that hold settings.
 var others = []string{
 	"log/slog.LevelVar", "net/http.Server", "net/url.URL", "github.com/redis/go-redis/v9.Options", "google.golang.org/grpc/keepalive.",
-	"go.opentelemetry.io/otel/sdk/trace.", "go.opentelemetry.io/otel/exporters/otlp/otlptrace/",
+	"go.opentelemetry.io/otel/sdk/trace.",
 }
 
 // walked are packages of other modules through which settings are reached.
 var walked = []string{
 	"sync/atomic", "log/slog", "net/http", "net/url", "net/netip", "github.com/redis/go-redis/v9", "google.golang.org/grpc",
-	"go.opentelemetry.io/otel/sdk/trace", "go.opentelemetry.io/otel/exporters/otlp/otlptrace",
+	"go.opentelemetry.io/otel/sdk/trace",
 }
 
 // holdings returns what the parts of a service hold.

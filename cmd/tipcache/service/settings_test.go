@@ -1,9 +1,9 @@
 package service
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
@@ -124,24 +125,25 @@ var settings = []setting{
 	{key: "log.format", value: "text", rooms: "parts.Logs.Requests"},
 	{key: "log.access", value: "0.5", rooms: "record.Options.SkipLog"},
 	{key: "log.access", value: "false", rooms: "record.Options.OnlyFailures"},
-	{key: "tracing.endpoint", value: "http://127.0.0.1:2", rooms: "otlpconfig.SignalConfig.Endpoint"},
+	{key: "tracing.endpoint", value: "", rooms: "service.Service.tracing record.Recorder.tracer indexer.Options.Tracing"},
 	{key: "tracing.ratio", value: "0.5", rooms: "record.Options.TraceRatio trace.traceIDRatioSampler.traceIDUpperBound"},
 }
 
 const (
-	ownSetting       = "the service reads it itself"
+	ownSetting       = "the service uses it itself"
 	otherCertificate = "another certificate"
 )
 
 // A bench builds services, one after the other, at the same addresses.
 type bench struct {
+	t                  *testing.T
 	addresses          [4]any
 	certificate, other string
-	t                  *testing.T
+	bases              map[string]held
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t}
+	b := &bench{t: t, bases: map[string]held{}}
 	for i := range b.addresses {
 		b.addresses[i] = porttest.Address(t)
 	}
@@ -177,26 +179,29 @@ func (b *bench) load(key, value string, with []string) config.Config {
 	return expect.Value(config.Load(config.Sources{File: file, Environ: environ}))(b.t)
 }
 
-// build calls use with a service, and closes it.
-func (b *bench) build(cfg config.Config, r Reloading, use func(*Service)) {
+// holdings builds a service, calls change, and returns what the parts hold. The service is closed before, so that its goroutines
+// have ended.
+func (b *bench) holdings(cfg config.Config, r Reloading, change func(*Service)) held {
 	s := expect.Value(New(b.t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log), r))(b.t)
-	defer func() { expect.NoError(b.t, s.Close()) }()
-	use(s)
+	change(s)
+	expect.NoError(b.t, s.Close())
+	return holdings(s)
 }
 
-func (b *bench) holdings(key, value string, with []string) (h held) {
-	b.build(b.load(key, value, with), Reloading{}, func(s *Service) { h = holdings(s) })
-	return h
+// base returns what the parts hold without a change, with further settings.
+func (b *bench) base(with []string) held {
+	known := strings.Join(with, " ")
+	if b.bases[known] == nil {
+		b.bases[known] = b.holdings(b.load("", "", with), Reloading{}, func(*Service) {})
+	}
+	return b.bases[known]
 }
 
 func TestEachSettingReachesTheRoomsThatUseIt(t *testing.T) {
-	b, before := newBench(t), map[string]held{}
+	b := newBench(t)
 	for _, tt := range settings {
-		with := strings.Join(tt.with, " ")
-		if before[with] == nil {
-			before[with] = b.holdings("", "", tt.with)
-		}
-		expectChanged(t, tt.key, tt.rooms, before[with], b.holdings(tt.key, tt.value, tt.with))
+		after := b.holdings(b.load(tt.key, tt.value, tt.with), Reloading{}, func(*Service) {})
+		expectChanged(t, tt.key, tt.rooms, b.base(tt.with), after)
 	}
 	for _, k := range config.Keys() {
 		if !slices.ContainsFunc(settings, func(s setting) bool { return s.key == k.Path }) {
@@ -228,21 +233,16 @@ func TestEachReloadableSettingReachesTheRoomsThatUseIt(t *testing.T) {
 		if !reloadable[tt.key] || tt.value == "none" { // whether nodes have gRPC cannot change
 			continue
 		}
-		hangup, next := make(chan os.Signal), []config.Config{b.load(tt.key, tt.value, tt.with)}
-		load := func() (cfg config.Config, err error) {
-			if len(next) == 0 {
-				return cfg, errors.New("the end")
-			}
-			cfg, next = next[0], nil
-			return cfg, nil
-		}
-		b.build(b.load("", "", tt.with), Reloading{Load: load, Hangup: hangup}, func(s *Service) {
-			before := holdings(s)
-			go s.reloadAtSignals(t.Context())
-			for range 2 { // the service takes the second signal after the first reload
-				hangup <- os.Interrupt
-			}
-			expectChanged(t, "(on SIGHUP) "+tt.key, tt.rooms, before, holdings(s))
+		hangup, next := make(chan os.Signal), b.load(tt.key, tt.value, tt.with)
+		load := func() (config.Config, error) { return next, nil }
+		after := b.holdings(b.load("", "", tt.with), Reloading{Load: load, Hangup: hangup}, func(s *Service) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var reloading sync.WaitGroup
+			reloading.Go(func() { s.reloadAtSignals(ctx) })
+			hangup <- os.Interrupt
+			cancel()
+			reloading.Wait() // for the end of the reload, too
 		})
+		expectChanged(t, "(on SIGHUP) "+tt.key, tt.rooms, b.base(tt.with), after)
 	}
 }
