@@ -64,7 +64,7 @@ func metric(t testing.TB, c *cache.Cache, name string, values ...string) int {
 // waitForIdle waits for the flights and writes in the background.
 func waitForIdle(t testing.TB, c *cache.Cache) {
 	t.Helper()
-	expect.Eventually(t, "no flight or write is in the background", func() bool { return metric(t, c, "background_flights")+metric(t, c, "shared_writes") == 0 })
+	expect.EventuallyEqual(t, "no flight or write is in the background", func() int { return metric(t, c, "background_flights") + metric(t, c, "shared_writes") }, 0)
 }
 
 // entry returns an entry that was read now.

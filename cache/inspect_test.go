@@ -87,7 +87,7 @@ func TestInspectionReportsLeaseOfAnotherReplica(t *testing.T) {
 		t.Errorf("lease = %v, want more than 0 and at most %v", i.Lease, o.Lease)
 	}
 	answers <- nil
-	expect.Eventually(t, "the lease is released", func() bool { return b.Inspect(t.Context(), q, nil).Lease == 0 })
+	expect.EventuallyEqual(t, "the lease is released", func() time.Duration { return b.Inspect(t.Context(), q, nil).Lease }, 0)
 }
 
 func TestInspectionReportsFailingSharedStore(t *testing.T) {

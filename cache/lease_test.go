@@ -35,7 +35,7 @@ func startReplicaOf(t testing.TB, rdb goredis.UniversalClient, chain string, so 
 	before := subscriptions(t, rdb)
 	c := newSharedCache(t, rdb, cache.Options{}, so)
 	c.SetNamespace(chain)
-	expect.Eventually(t, "the replica is subscribed", func() bool { return subscriptions(t, rdb) > before })
+	expect.EventuallyAtLeast(t, "the replica is subscribed", func() int64 { return subscriptions(t, rdb) }, before+1)
 	return c
 }
 
@@ -160,7 +160,7 @@ func TestFollowerOfLease(t *testing.T) {
 		got := startFollower(t, b, q)
 		const lease = "tipcache:2:{story-1:k}:l"
 		store.SetTTL(lease, time.Millisecond)
-		expect.Eventually(t, "the lease is renewed", func() bool { return store.TTL(lease) == short.Lease })
+		expect.EventuallyEqual(t, "the lease is renewed", func() time.Duration { return store.TTL(lease) }, short.Lease)
 		answers <- nil
 		expect.Equal(t, describe(<-got, nil), "hit shared: of the holder at 100", "result of the follower")
 	})

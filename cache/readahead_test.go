@@ -286,14 +286,14 @@ func TestOneReplicaReadsAfterReadAheadYields(t *testing.T) {
 	f.makeHot(t)
 	waitForIdle(t, f.Cache)
 	f.before = func(context.Context, cache.Purpose) error {
-		expect.Eventually(t, "the other replicas wait", func() bool { return metric(t, others[0], "lease_waiting")+metric(t, others[1], "lease_waiting") == 2 })
+		expect.EventuallyEqual(t, "the other replicas wait", func() int { return metric(t, others[0], "lease_waiting") + metric(t, others[1], "lease_waiting") }, 2)
 		return upstream.ErrYielded
 	}
 	f.tip++
 	round, endRound := context.WithCancel(t.Context())
 	var rounds, callers sync.WaitGroup
 	rounds.Go(func() { f.readAhead(round) })
-	expect.Eventually(t, "the first replica has the lease", func() bool { return f.Inspect(t.Context(), f.q, nil).Lease > 0 })
+	expect.EventuallyAtLeast(t, "the first replica has the lease", func() time.Duration { return f.Inspect(t.Context(), f.q, nil).Lease }, 1)
 	var reads atomic.Int64
 	for _, c := range others {
 		callers.Go(func() {

@@ -77,7 +77,7 @@ func startReplicaSet(t *testing.T, writerSealKey string) *replicaSet {
 	s.other, _ = start("ours")
 	s.reader, rdb = start("ours")
 	rdb.AddHook(s.commands)
-	expect.Eventually(t, "all replicas are subscribed", func() bool { return subscriptions(t, rdb) == 3 })
+	expect.EventuallyEqual(t, "all replicas are subscribed", func() int64 { return subscriptions(t, rdb) }, 3)
 	return s
 }
 

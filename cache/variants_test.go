@@ -68,7 +68,7 @@ func TestEncodedBodiesAreCreatedOnceAndCounted(t *testing.T) {
 	if _, as := c.Encoded("k", later.Entry.Content, codings.Gzip, false, false); as != codings.Gzip || metric(t, c, "encodings_total") != 3 {
 		t.Errorf("Encoded after a confirmation returned %s, encodings_total = %d; want gzip, 3", codings.Names[as], metric(t, c, "encodings_total"))
 	}
-	expect.Eventually(t, "memory_bytes is the same after the confirmation", func() bool { return weight() == before })
+	expect.EventuallyEqual(t, "memory_bytes is the same after the confirmation", weight, before)
 }
 
 func TestLongBodyIsEncodedInBrotliInBackground(t *testing.T) {

@@ -203,7 +203,7 @@ func TestWriteIsSentAtOnceIfCallerOfAnotherReplicaWaits(t *testing.T) {
 			defer subscription.Wait()
 			defer end()
 			subscription.Go(func() { holder.Subscribe(ctx, "story-1", nopSubscriber{}) })
-			expect.Eventually(t, "the holder is subscribed", func() bool { return len(server.PubSubChannels("")) > 0 })
+			expect.EventuallyAtLeast(t, "the holder is subscribed", func() int { return len(server.PubSubChannels("")) }, 1)
 			other := sealedStore(t, server, "", nil)
 			other.o.Timeout = time.Minute
 			awaitLease := func() {

@@ -39,7 +39,7 @@ func TestAdminListenersCloseIdleConnectionsAboveTheirLimit(t *testing.T) {
 				}
 			}()
 		}
-		expect.Eventually(t, "the connections above the limit are closed", func() bool { return closed.Load() >= dialed-limit })
+		expect.EventuallyAtLeast(t, "the connections above the limit are closed", closed.Load, dialed-limit)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestClientsAreServedOnceANodeHasAnswered(t *testing.T) {
 			}
 			file := writeFile(t, "tipcache.yaml", settings("http://"+porttest.Address(t)))
 			p := startProgram(t, nil, "serve", "--config", file)
-			expect.Eventually(t, "the admin listener", func() bool { return statusOf(t, "http://"+admin+"/healthz") == http.StatusOK })
+			expect.EventuallyEqual(t, "the admin listener", func() int { return statusOf(t, "http://"+admin+"/healthz") }, http.StatusOK)
 			status, body := fetch(t, "http://"+admin+"/readyz")
 			if status != http.StatusServiceUnavailable || !strings.Contains(body, "chain.dialect") {
 				t.Errorf("readyz = %d %s, want 503 with chain.dialect", status, body)
@@ -59,8 +59,8 @@ func TestClientsAreServedOnceANodeHasAnswered(t *testing.T) {
 			}
 			expect.NoError(t, os.WriteFile(file, []byte(settings(d.NodeURL())), 0o600))
 			expect.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
-			expect.Eventually(t, "an answer of the node", func() bool { return statusOf(t, "http://"+listen+path) == http.StatusOK })
-			expect.Eventually(t, "ready", func() bool { return statusOf(t, "http://"+admin+"/readyz") == http.StatusOK })
+			expect.EventuallyEqual(t, "an answer of the node", func() int { return statusOf(t, "http://"+listen+path) }, http.StatusOK)
+			expect.EventuallyEqual(t, "ready", func() int { return statusOf(t, "http://"+admin+"/readyz") }, http.StatusOK)
 		})
 	}
 }

@@ -113,7 +113,7 @@ func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
 	if statuses[http.StatusOK] != 13 || statuses[http.StatusServiceUnavailable] == 0 {
 		t.Errorf("requests by status = %v, want 13 with 200, and 503 among the others", statuses)
 	}
-	expect.Eventually(t, "all streams are released", func() bool { return memory.Used() == 0 })
+	expect.EventuallyEqual(t, "all streams are released", memory.Used, 0)
 }
 
 func TestResponsesReadBesideAnOpenStreamAreReleased(t *testing.T) {
@@ -138,7 +138,7 @@ func TestResponsesReadBesideAnOpenStreamAreReleased(t *testing.T) {
 	expect.Eventually(t, "at most ten streams are reserved", func() bool { return memory.Used() <= 10*36<<10 })
 	end()
 	open.Wait()
-	expect.Eventually(t, "all streams are released", func() bool { return memory.Used() == 0 })
+	expect.EventuallyEqual(t, "all streams are released", memory.Used, 0)
 }
 
 func TestStreamsParkedBesideALongOneAreReleased(t *testing.T) {
@@ -226,7 +226,7 @@ func TestLongHeadersAreReserved(t *testing.T) {
 	}
 	close(answer)
 	expect.NoError(t, <-done)
-	expect.Eventually(t, "the headers are released", func() bool { return memory.Used() == 0 })
+	expect.EventuallyEqual(t, "the headers are released", memory.Used, 0)
 }
 
 func TestCallReservesMessagesThatArriveBeforeItsHandler(t *testing.T) {

@@ -127,7 +127,7 @@ func TestWatchCountsAsAStreamOfItsClient(t *testing.T) {
 		t.Errorf("reserved bytes = %d for two watches, want at least 128 KiB", used)
 	}
 	cancel()
-	expect.Eventually(t, "the memory is released", func() bool { return d.cache.Account().Used() == before })
+	expect.EventuallyEqual(t, "the memory is released", d.cache.Account().Used, before)
 	var ended error
 	for range 200 { // more than the memory allows
 		if ended != nil {

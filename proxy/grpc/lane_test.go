@@ -59,7 +59,7 @@ func (c *caller) invoke(t testing.TB, method, message string, pairs ...string) s
 	t.Helper()
 	before := c.log.Count("\n")
 	r := invoke(t.Context(), c.conn, method, message, pairs...)
-	expect.Eventually(t, fmt.Sprintf("%s with %q is logged", method, pairs), func() bool { return c.log.Count("\n") > before })
+	expect.EventuallyAtLeast(t, fmt.Sprintf("%s with %q is logged", method, pairs), func() int { return c.log.Count("\n") }, before+1)
 	return volatile.ReplaceAllString(fmt.Sprintf("%x %v %v %v", r.message, r.header, r.trailer, r.err), "")
 }
 

@@ -57,7 +57,7 @@ func (n *recordedNode) startHeldCall(t testing.TB, c *google.ClientConn, path, m
 	done := make(chan error, 1)
 	before := n.requests("gRPC " + path)
 	go func() { done <- invoke(t.Context(), c, path, message, "x-cosmos-block-height", "14").err }()
-	expect.Eventually(t, "the node gets the request", func() bool { return n.requests("gRPC "+path) > before })
+	expect.EventuallyAtLeast(t, "the node gets the request", func() int { return n.requests("gRPC " + path) }, before+1)
 	return done, release
 }
 
@@ -169,12 +169,12 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan reply)
 	go func() { ended <- invoke(ctx, c, canceled, message, "x-cosmos-block-height", "14") }()
-	expect.Eventually(t, "the node gets the request", func() bool { return n.requests("gRPC "+canceled) == 1 })
+	expect.EventuallyEqual(t, "the node gets the request", func() int { return n.requests("gRPC " + canceled) }, 1)
 	cancel()
 	<-ended
 	invokeAt14(t, c) // the server has then read the reset, which the client sent before
 	release()
-	expect.Eventually(t, "five calls are logged", func() bool { return log.Count("\n") == 5 })
+	expect.EventuallyEqual(t, "five calls are logged", func() int { return log.Count("\n") }, 5)
 	var got []string
 	for line := range strings.Lines(log.String()) {
 		var l struct {
@@ -200,7 +200,7 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 	slices.Sort(want)
 	expect.NoDiff(t, got, want, "log")
 	expect.Contains(t, log.String(), `"request_id":"first"`, "log")
-	expect.Eventually(t, "two hits are counted", func() bool { return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "hit") == 2 })
+	expect.EventuallyEqual(t, "two hits are counted", func() float64 { return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "hit") }, 2)
 }
 
 func TestFailuresOfNodesAreLoggedAndCountedAsServerErrors(t *testing.T) {
@@ -219,7 +219,7 @@ func TestFailuresOfNodesAreLoggedAndCountedAsServerErrors(t *testing.T) {
 		n.setService(failWith(status.New(fails, "test"), nil, nil))
 		before := log.Count("\n")
 		invoke(t.Context(), c, method, "", "x-cosmos-block-height", "14").expectCode(t, fails, "%s", method)
-		expect.Eventually(t, method+" is logged", func() bool { return log.Count("\n") > before })
+		expect.EventuallyAtLeast(t, method+" is logged", func() int { return log.Count("\n") }, before+1)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if line := lines[len(lines)-1]; !strings.Contains(line, `"status":`+wantStatus) || !strings.Contains(line, `"level":"`+wantLevel+`"`) {
 			t.Errorf("log line of %s, which fails with %v: %s; want status %s and level %s", method, fails, line, wantStatus, wantLevel)
@@ -349,7 +349,7 @@ func TestCallsResetAtOnceCountAgainstTheirClientOnly(t *testing.T) {
 	for range 2000 {
 		expect.NoError(t, r.WriteRSTStream(r.startCall(), http2.ErrCodeCancel))
 	}
-	expect.Eventually(t, "the client is refused", func() bool { return expect.Metric(t, d.metrics, "tipcache_proxy_limits_total", "refused") > 0 })
+	expect.EventuallyAtLeast(t, "the client is refused", func() float64 { return expect.Metric(t, d.metrics, "tipcache_proxy_limits_total", "refused") }, 1)
 	invokeAt14(t, d.dial(t)).expectMessageAt(t, "14") // another client
 	expect.Eventually(t, "all calls have ended", func() bool {
 		return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "grpc state") > 2000
@@ -401,5 +401,5 @@ func testUnreadResponses(t *testing.T, encoding string) {
 	if r := invoke(t.Context(), d.dial(t), params, "", "x-cosmos-block-height", "1"); r.err != nil || len(r.message) != size {
 		t.Errorf("response to a client that reads = %d bytes, error %v; want %d bytes", len(r.message), r.err, size)
 	}
-	expect.Eventually(t, "all memory is released", func() bool { return memory.Used() == 0 })
+	expect.EventuallyEqual(t, "all memory is released", memory.Used, 0)
 }

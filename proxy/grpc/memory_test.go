@@ -34,7 +34,7 @@ func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 	d := open(t, newRecordedNode(t), true, reserving, func(s *setup) { s.listener.Metrics = registry })
 	modest, greedy := d.dialRaw(t, "127.0.0.2"), d.dialRaw(t, "127.0.0.3")
 	calls := []uint32{modest.startCall(), modest.startCall(), modest.startCall()}
-	expect.Eventually(t, "two calls are reserved", func() bool { return d.cache.Account().Used() == 2*36<<10 })
+	expect.EventuallyEqual(t, "two calls are reserved", d.cache.Account().Used, 2*36<<10)
 	greedy.mayClose = true
 	closed := make(chan struct{})
 	go func() {
@@ -66,7 +66,7 @@ func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 		}
 		return len(calls) == 0
 	})
-	expect.Eventually(t, "all calls are released", func() bool { return d.cache.Account().Used() == 0 })
+	expect.EventuallyEqual(t, "all calls are released", d.cache.Account().Used, 0)
 }
 
 func TestUnreadResponsesKeepTheirStreamsReserved(t *testing.T) {
@@ -80,10 +80,10 @@ func TestUnreadResponsesKeepTheirStreamsReserved(t *testing.T) {
 	expect.Eventually(t, "all calls have ended", func() bool {
 		return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "grpc state") == 5
 	})
-	expect.Eventually(t, "four of five streams are reserved", func() bool { return d.cache.Account().Used() == 4*36<<10 })
+	expect.EventuallyEqual(t, "four of five streams are reserved", d.cache.Account().Used, 4*36<<10)
 	expect.NoError(t, r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 16}))
 	go func() { _, _ = io.Copy(io.Discard, r.Conn) }() // until the test ends
-	expect.Eventually(t, "the streams are released once the client has read", func() bool { return d.cache.Account().Used() == 0 })
+	expect.EventuallyEqual(t, "the streams are released once the client has read", d.cache.Account().Used, 0)
 }
 
 func TestConnectionWithUnreadResponseIsNotIdle(t *testing.T) {
@@ -119,7 +119,7 @@ func TestCallsThatNeverBeginAreReleased(t *testing.T) {
 	})
 	r.encoding = "identity"
 	expect.NoError(t, r.WriteData(r.startCall(), true, make([]byte, 5)))
-	expect.Eventually(t, "the refused calls are released", func() bool { return d.cache.Account().Used() == 0 })
+	expect.EventuallyEqual(t, "the refused calls are released", d.cache.Account().Used, 0)
 }
 
 func TestCallsWithoutMemoryAreRefused(t *testing.T) {

@@ -63,7 +63,7 @@ func TestMessagesBeyondFreeMemoryAreRefused(t *testing.T) {
 			if status.Code(err) != tt.want {
 				t.Errorf("status = %v, want %v", err, tt.want)
 			}
-			expect.Eventually(t, "all memory is released", func() bool { return d.cache.Account().Used() == 0 })
+			expect.EventuallyEqual(t, "all memory is released", d.cache.Account().Used, 0)
 		})
 	}
 }
@@ -140,7 +140,7 @@ func TestBytesAfterTheMessageAreDropped(t *testing.T) {
 	r := d.dialRaw(t, "127.0.0.1")
 	stream := r.startCall()
 	expect.NoError(t, r.WriteData(stream, false, framed(0, nil)))
-	expect.Eventually(t, "the node gets the request", func() bool { return n.requests("gRPC "+params) > 0 })
+	expect.EventuallyAtLeast(t, "the node gets the request", func() int { return n.requests("gRPC " + params) }, 1)
 	r.sendPieces(stream)
 }
 
@@ -168,7 +168,7 @@ func TestUnfinishedMessageOfAStreamEndsIt(t *testing.T) {
 	message := framed(0, make([]byte, 4<<10))
 	expect.NoError(t, r.WriteData(stream, false, message[:len(message)-1]))
 	r.readStatus(stream, "4")
-	expect.Eventually(t, "all memory is released", func() bool { return d.cache.Account().Used() == 0 })
+	expect.EventuallyEqual(t, "all memory is released", d.cache.Account().Used, 0)
 }
 
 // The client ends its half of the stream only, so it can receive the status.
@@ -199,7 +199,7 @@ func TestCallWhoseMessageBreaksOffEndsWithInternal(t *testing.T) {
 				}
 				return ok && h.StreamEnded()
 			})
-			expect.Eventually(t, "all memory is released", func() bool { return d.cache.Account().Used() == 0 })
+			expect.EventuallyEqual(t, "all memory is released", d.cache.Account().Used, 0)
 		})
 	}
 }

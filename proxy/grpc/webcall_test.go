@@ -48,7 +48,7 @@ func TestGRPCWebBodyCountsAgainstTheKey(t *testing.T) {
 	release := n.hold(t, params)
 	ended := make(chan string)
 	go func() { ended <- call() }()
-	expect.Eventually(t, "the node gets the request", func() bool { return n.requests("gRPC "+params) == 1 })
+	expect.EventuallyEqual(t, "the node gets the request", func() int { return n.requests("gRPC " + params) }, 1)
 	expect.Equal(t, call(), "8", "status of a body above the share of its key")
 	release()
 	expect.Equal(t, <-ended, "", "status of a body within that share")

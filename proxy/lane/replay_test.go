@@ -284,7 +284,7 @@ func TestConnectionListsALongBodyWhileTheLaneWritesIt(t *testing.T) {
 		client.EachBody(func(body []byte) { size += len(body) })
 		return size
 	}
-	expect.Eventually(t, "EachBody lists the body", func() bool { return listed() == len(m.text) })
+	expect.EventuallyEqual(t, "EachBody lists the body", listed, len(m.text))
 	w.setCapacity(all)
 	w.settle()
 	if got := w.output(); strings.Count(got, m.text) != 2 || listed() != 0 || m.handled.Load() != 1 {

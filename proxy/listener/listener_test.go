@@ -148,7 +148,7 @@ func (s *service) requestAndWaitUntilIdle(c client) {
 	if c.request("/"); !c.receivesOK() {
 		s.Fatal("GET / failed, want 200")
 	}
-	expect.Eventually(s, "connection idle", func() bool { return s.idle.Load() > before })
+	expect.EventuallyAtLeast(s, "connection idle", s.idle.Load, before+1)
 }
 
 // occupy sends a request to which the service does not respond yet.
@@ -156,7 +156,7 @@ func (s *service) occupy(c client) {
 	s.Helper()
 	before := s.busy.Load()
 	c.request("/slow")
-	expect.Eventually(s, "connection busy", func() bool { return s.busy.Load() > before })
+	expect.EventuallyAtLeast(s, "connection busy", s.busy.Load, before+1)
 }
 
 func (c client) isClosed() bool {
@@ -182,7 +182,7 @@ func (s *service) closedConnections() map[string]int {
 
 func (s *service) waitForConnections(open int) {
 	s.Helper()
-	expect.Eventually(s, fmt.Sprintf("%d open connections", open), func() bool { return s.metric("tipcache_http_connections")[""] == open })
+	expect.EventuallyEqual(s, fmt.Sprintf("%d open connections", open), func() int { return s.metric("tipcache_http_connections")[""] }, open)
 }
 
 func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
@@ -224,7 +224,7 @@ func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
 	}
 	waiting := s.dial("127.0.0.1") // in the kernel's queue
 	waiting.request("/")
-	expect.Eventually(t, "a wait for a slot", func() bool { return len(s.metric("tipcache_http_connections_waits_total")) > 0 })
+	expect.EventuallyAtLeast(t, "a wait for a slot", func() int { return len(s.metric("tipcache_http_connections_waits_total")) }, 1)
 	close(s.slow)
 	for _, c := range busy {
 		if !c.receivesOK() {
@@ -338,9 +338,9 @@ func TestBodyThatSeveralClientsReadIsReservedOnce(t *testing.T) {
 	for range 3 {
 		s.dial("127.0.0.1").request("/unread")
 	}
-	expect.Eventually(t, "three clients read the body", func() bool { return s.writing.Load() == 3 })
-	expect.Eventually(t, "1 MiB is reserved", func() bool { return memory.Used() > 0 })
+	expect.EventuallyEqual(t, "three clients read the body", s.writing.Load, 3)
+	expect.EventuallyAtLeast(t, "1 MiB is reserved", memory.Used, 1)
 	expect.Equal(t, memory.Used(), 1<<20, "reserved bytes")
 	close(s.slow)
-	expect.Eventually(t, "nothing is reserved", func() bool { return memory.Used() == 0 })
+	expect.EventuallyEqual(t, "nothing is reserved", memory.Used, 0)
 }

@@ -136,7 +136,7 @@ func TestStalledWebsocketHoldsEventsBack(t *testing.T) {
 
 func TestStatusRunsAheadOfReadableState(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 50 * time.Millisecond, StatusLead: time.Minute})
-	expect.Eventually(t, "height 1001 in /status", func() bool { return statusHeight(t, d.CometURL()) == "1001" })
+	expect.EventuallyEqual(t, "height 1001 in /status", func() string { return statusHeight(t, d.CometURL()) }, "1001")
 	_, body := fetch(t, d.CometURL()+"/abci_info", 0)
 	expect.Contains(t, body, `"last_block_height":"1000"`, "/abci_info")
 	status, body := fetch(t, d.NodeURL()+"/staking/pool", 1001)

@@ -17,7 +17,7 @@ import (
 
 func wantTip(t *testing.T, p *Pool, height int64) {
 	t.Helper()
-	expect.Eventually(t, fmt.Sprint("tip ", height), func() bool { return p.Tip().Height == height })
+	expect.EventuallyEqual(t, fmt.Sprint("tip ", height), func() int64 { return p.Tip().Height }, height)
 	if !p.Tip().Known {
 		t.Error("Known = false, want true")
 	}

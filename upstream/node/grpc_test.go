@@ -218,7 +218,7 @@ func TestGRPCServerOfANodeBehindTheTipIsUsed(t *testing.T) {
 	behind.grpc = porttest.Address(t)
 	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, ahead, behind)
 	wantTip(t, p, 1000)
-	expect.Eventually(t, "the height of the node behind", func() bool { return p.Health()[1].Height == 900 })
+	expect.EventuallyEqual(t, "the height of the node behind", func() int64 { return p.Health()[1].Height }, 900)
 	startGRPC(t, behind.grpc, "story-1", grpc.StreamInterceptor(func(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		if md, _ := metadata.FromIncomingContext(s.Context()); !slices.Contains(md.Get(heightKey), "900") {
 			return status.Error(codes.InvalidArgument, "cannot query with height in the future; please provide a valid height")

@@ -80,7 +80,7 @@ func TestGRPCCallInProgressOutlivesItsConnection(t *testing.T) {
 		}
 		done <- string(a.Body)
 	}()
-	expect.Eventually(t, "a call in progress", func() bool { return before.calls(aMethod) == 1 })
+	expect.EventuallyEqual(t, "a call in progress", func() int { return before.calls(aMethod) }, 1)
 	before.change(func() { before.gate = nil }) // for other calls
 	name.Move(now.address)
 	waitForServer(t, p, now, false)

@@ -58,7 +58,7 @@ func TestNodeBehindTheTipIsProbed(t *testing.T) {
 	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
 	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, ahead, behind)
 	wantTip(t, p, 1000)
-	expect.Eventually(t, "the height of the node behind", func() bool { return p.Health()[1].Height == 900 })
+	expect.EventuallyEqual(t, "the height of the node behind", func() int64 { return p.Health()[1].Height }, 900)
 	p.endpoints()[1].update(func(v *view) { v.answered = time.Time{} }) // as after a restart
 	expect.Eventually(t, "an answer of the node behind", func() bool { return p.Health()[1].Answering })
 }

@@ -29,7 +29,7 @@ func runWithLog(t *testing.T, o Options, nodes ...*fakeNode) (*Pool, *logtest.Lo
 // wantOneLine waits for a log line, which may follow its cause, and wants it once.
 func wantOneLine(t *testing.T, log *logtest.Log, text string) {
 	t.Helper()
-	expect.Eventually(t, "a line with "+text, func() bool { return log.Count(text) > 0 })
+	expect.EventuallyAtLeast(t, "a line with "+text, func() int { return log.Count(text) }, 1)
 	expect.Equal(t, log.Count(text), 1, "log lines with %q", text)
 }
 
@@ -156,7 +156,7 @@ func TestFailuresOfTheRESTServerProveNoHeight(t *testing.T) {
 			_, _ = io.WriteString(w, `{"code":429,"msg":{},"error":"too many requests"}`)
 		}
 	})
-	expect.Eventually(t, "two refused reads above the tip and a usual one", func() bool { return above.Load() > 2 })
+	expect.EventuallyAtLeast(t, "two refused reads above the tip and a usual one", above.Load, 3)
 	n.commit(101)
 	wantTip(t, p, 101)
 }

@@ -169,7 +169,7 @@ func TestParentThatRefusesEveryRequestIsDegraded(t *testing.T) {
 		expect.Equal(t, e.restServer.isOpen(), false, "breaker of %s is open", e.name)
 	}
 	fail(p, parents, false, answers)
-	expect.Eventually(t, "the end of the outages", func() bool { return len(p.Outages().Causes()) == 0 })
+	expect.EventuallyEqual(t, "the end of the outages", func() int { return len(p.Outages().Causes()) }, 0)
 }
 
 func TestAgeOfParentIsWholeSeconds(t *testing.T) {

@@ -235,7 +235,7 @@ func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
 			go func() { _ = p.Run(context.Background()) }()
 			wantTip(t, p, 1000)
 			waitForGRPC(t, p, 0, "ok")
-			expect.Eventually(t, "the height of the archive", func() bool { return p.Health()[1].Height == tt.known })
+			expect.EventuallyEqual(t, "the height of the archive", func() int64 { return p.Health()[1].Height }, tt.known)
 			tt.request.Height = 950
 			_, err := p.Fetch(within(t, time.Minute), tt.request)
 			wantKind(t, err, tt.want)
@@ -266,7 +266,7 @@ func TestArchiveIsReadByGRPCAlthoughItsRESTServerIsOff(t *testing.T) {
 	wantTip(t, p, 1000)
 	waitForGRPC(t, p, 0, "ok")
 	waitForGRPC(t, p, 1, "ok")
-	expect.Eventually(t, "the height of the archive", func() bool { return p.Health()[1].Height == 1000 })
+	expect.EventuallyEqual(t, "the height of the archive", func() int64 { return p.Health()[1].Height }, 1000)
 	archive.change(func() {
 		archive.front = func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "off", http.StatusBadGateway) }
 	})
@@ -292,7 +292,7 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 	pruned.stop()
 	pruned.lowest, pruned.earliest = 5, 5 // a restored snapshot
 	pruned.start(pruned.address)
-	expect.Eventually(t, "the lowest height after the restart", func() bool { return p.Health()[0].Lowest == 5 })
+	expect.EventuallyEqual(t, "the lowest height after the restart", func() int64 { return p.Health()[0].Lowest }, 5)
 }
 
 func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
@@ -385,7 +385,7 @@ func TestBusyNodeGetsLimitedRequests(t *testing.T) {
 	for range 2 {
 		all.Go(func() { mustFetch(t, p, Request{}) })
 	}
-	expect.Eventually(t, "two requests in flight", func() bool { return inFlight.Load() == 2 })
+	expect.EventuallyEqual(t, "two requests in flight", inFlight.Load, 2)
 	all.Go(func() { mustFetch(t, p, Request{Background: true}) }) // waits
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	if got := wantKind(t, err, upstream.Overloaded); got.RetryAfter < time.Second {

@@ -31,7 +31,7 @@ func TestTransactionsByGRPCLeaveMemoryForReads(t *testing.T) {
 			}
 		})
 	}
-	expect.Eventually(t, "twelve transactions in flight", func() bool { return n.calls(aTx) == 12 })
+	expect.EventuallyEqual(t, "twelve transactions in flight", func() int { return n.calls(aTx) }, 12)
 	if free := memory.Upstream().Free(96 << 20); free < 64<<20 {
 		t.Errorf("free memory = %d bytes, want at least 64 MiB of 96", free)
 	}
@@ -60,7 +60,7 @@ func TestLongGRPCResponseIsForgotten(t *testing.T) {
 	defer blocked.Wait()
 	defer close(gate)
 	blocked.Go(call)
-	expect.Eventually(t, "a call in flight", func() bool { return n.calls(aMethod) > before })
+	expect.EventuallyAtLeast(t, "a call in flight", func() int { return n.calls(aMethod) }, before+1)
 	if reserved := memory.Used(); reserved > 1<<20 {
 		t.Errorf("memory reserved for a short response = %d bytes, want at most 1 MiB", reserved)
 	}

@@ -86,7 +86,7 @@ func TestMessageOfAStreamIsReservedWhileItArrives(t *testing.T) {
 		message, err = s.Receive()
 		received <- err
 	}()
-	expect.Eventually(t, "half of the message is reserved", func() bool { return a.Used() >= size/2 })
+	expect.EventuallyAtLeast(t, "half of the message is reserved", a.Used, size/2)
 	close(resume)
 	if err := <-received; err != nil || len(message) != size || a.Used() < size {
 		t.Errorf("Receive = %d bytes, %v, with %d reserved; want %d, nil and at least as many", len(message), err, a.Used(), size)

@@ -3,6 +3,7 @@ package demo
 import (
 	_ "embed" // for the template
 	"io"
+	"net"
 	"strings"
 	"text/template"
 
@@ -29,9 +30,18 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 	}
 	return banner.Execute(w, map[string]any{
 		"Chain": d.ChainID(), "Cosmos": d.Dialect() == devnet.Cosmos, "Height": d.Height(), "Control": d.ControlURL(),
-		"Base": "http://" + s.Addresses.REST, "Admin": "http://" + s.Addresses.Admin, "Key": key,
-		"RPC": strings.TrimPrefix(s.Addresses.RPC, "none"), "GRPC": strings.TrimPrefix(s.Addresses.GRPC, "none"),
+		"Base": "http://" + reachable(s.Addresses.REST), "Admin": "http://" + reachable(s.Addresses.Admin), "Key": key,
+		"RPC": reachable(strings.TrimPrefix(s.Addresses.RPC, "none")), "GRPC": reachable(strings.TrimPrefix(s.Addresses.GRPC, "none")),
 		"Validator": validator, "Delegator": delegator, "Collection": collection,
 		"Proposal": cosmos.VotedProposal, "Tx": cosmos.DelegateTx, "Contract": cosmos.Contract,
 	})
+}
+
+// reachable returns an address of this machine in place of one that means all addresses, as a container needs.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return address
 }

@@ -1,6 +1,8 @@
 package demo
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -35,4 +37,28 @@ func TestDemoUsesTheSimulatedServices(t *testing.T) {
 	got := []string{cfg.Redis.URL, cfg.Chain.ID, cfg.Chain.Nodes[0], cfg.Chain.Comet[0], cfg.Metadata.Provider, cfg.Collections.Store}
 	want := []string{redisURL, d.ChainID(), d.NodeURL(), d.CometURL(), "alchemy:" + d.MetadataURL() + "/nft/v3/demo", "sqlite::memory:"}
 	expect.NoDiff(t, got, want, "settings")
+}
+
+// onWrite is a buffer that calls then after each write.
+type onWrite struct {
+	strings.Builder
+	then func()
+}
+
+func (w *onWrite) Write(p []byte) (int, error) {
+	defer w.then()
+	return w.Builder.Write(p)
+}
+
+func TestPrintedCommandsNameReachableAddresses(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cfg, out := config.Default(), &onWrite{then: cancel}
+	cfg.Listen, cfg.Admin = "0.0.0.0:0", "0.0.0.0:0"
+	expect.NoError(t, Run(ctx, cfg, devnet.Options{}, out, io.Discard))
+	for _, name := range []string{"public", "docs", "admin"} {
+		if !regexp.MustCompile(name + ` +http://127\.0\.0\.1:[1-9]`).MatchString(out.String()) {
+			t.Errorf("banner = %s, want the address of %s on 127.0.0.1", out.String(), name)
+		}
+	}
 }

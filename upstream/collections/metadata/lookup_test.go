@@ -24,7 +24,7 @@ func TestPageRequestsMissingMetadataOnce(t *testing.T) {
 	upper := "0x" + strings.ToUpper(one[2:])
 
 	wantNames(t, s, []string{upper, two, one, "0x12", "nobody"}, map[string]string{one: "1", two: "1", "0x12": "", "nobody": ""}, false)
-	expect.Eventually(t, "both are saved", func() bool { return len(store.keys()) == 2 })
+	expect.EventuallyEqual(t, "both are saved", func() int { return len(store.keys()) }, 2)
 	found, _ := s.Lookup(t.Context(), append(addresses(3), two))
 	count := map[string]int{}
 	for _, name := range names(t, found) {
