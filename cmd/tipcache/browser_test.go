@@ -122,8 +122,8 @@ func TestStatusPageCountsHits(t *testing.T) {
 		before := samples()
 		page.eventually("showing another sample", func() bool { return samples() > before })
 	}
-	for _, id := range []string{"hits", "answers", "latency"} {
-		page.until("saying why "+id+" is empty", `document.querySelector('#`+id+`-card svg').textContent === 'No requests in ten minutes'`)
+	for id, why := range map[string]string{"hits": "No request for a cached path in ten minutes", "answers": "No requests in ten minutes"} {
+		page.until("saying why "+id+" is empty", `document.querySelector('#`+id+`-card svg').textContent === '`+why+`'`)
 	}
 	for _, path := range []string{"/staking/pool", "/staking/params", "/mint/params", "/slashing/params"} {
 		nextSample()

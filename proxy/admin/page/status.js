@@ -22,7 +22,7 @@ const idle = "No requests in ten minutes";
 
 const charts = {
   pace: new TimeChart($("blocks"), { format: (v) => `${format.rate(v)} s`, empty: "The newest block is unknown" }),
-  hits: new TimeChart($("hits-chart"), { format: format.percentAxis, fixed: 1, empty: idle }),
+  hits: new TimeChart($("hits-chart"), { format: format.percentAxis, fixed: 1, empty: "No request for a cached path in ten minutes" }),
   perkey: new TimeChart($("perkey-chart"), { format: (v) => v.toFixed(2), max: 1.5, reference: 1, empty: "No entry was replaced by a newer one in ten minutes" }),
   answers: new TimeChart($("answers-chart"), { stacked: true, format: format.rate, empty: idle }),
   latency: new TimeChart($("latency-chart"), { format: format.seconds, empty: idle }),
