@@ -11,6 +11,8 @@
 //   - writes.go: another script stores entries, releases their leases and publishes them; writes that no other replica
 //     waits for are batched
 //   - subscriber.go: a message wakes replicas that wait for a lease, and renews older entries of the key
+//   - keys.go: the names of keys
+//   - buckets.go: counts rates of clients, for package limits, which has a breaker of its own
 //   - purge.go: removes selected entries step by step, and sends replicas a signed announcement
 //   - store.go, errorkind.go: each operation has a deadline and a breaker; failures are counted by kind
 //

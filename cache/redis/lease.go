@@ -84,7 +84,8 @@ func (l *lease) Keep(ctx context.Context) {
 	}()
 }
 
-// Publish implements [cache.Lease]. It does not store an expired entry, or one with a body that is too long.
+// Publish implements [cache.Lease]. It stores the entry also if the lease is not held, because a read of Redis has failed before. It
+// does not store an expired entry, or one with a body that is too long.
 func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration) error {
 	if keep <= 0 {
 		return l.Abandon(ctx, false)

@@ -52,7 +52,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Store implements [cache.Shared]. All commands except Subscribe go through doUntil.
+// Store implements [cache.Shared]. All its commands except Subscribe go through doUntil.
 type Store struct {
 	rdb     redis.UniversalClient
 	o       Options

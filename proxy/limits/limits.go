@@ -4,7 +4,7 @@
 //   - limits.go has the current limits, and refuses requests that exceed them;
 //   - limiter.go counts requests in the buckets (buckets.go) of this process, and reports the state of the limits to the
 //     client. An event of a stream counts as a request. shared.go settles the counts with other replicas by Redis;
-//   - rules.go has the access rules for single operations;
+//   - access.go has the access rules for single operations;
 //   - places.go bounds the number of concurrent requests of one kind, such as waits for a block.
 package limits
 

@@ -2,7 +2,7 @@
 //
 //   - record.go has the record of a request, from its arrival to its end, and makes request ids;
 //   - recorder.go counts a request at its end;
-//   - line.go writes its line of the access log, and buffer.go collects lines for one system call;
+//   - accesslog.go writes its line of the access log, and buffer.go collects lines for one system call;
 //   - trace.go decides whether a request is traced, and ends its span.
 package record
 

@@ -54,7 +54,7 @@ func (e *Engine) handlers(find func(*Request) Route) []gin.HandlerFunc {
 		s.limit,            // 429 for addresses that send too many requests, 414 and 431
 		s.answerPreflights, // CORS
 		s.authorize,        // 401 and 429 for API keys, 403 and 429 by the access rules
-		serve,              // the room's function
+		serve,              // the function of the route
 	}
 }
 

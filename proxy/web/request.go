@@ -14,7 +14,7 @@ import (
 )
 
 // A Request is what this server has understood of a request, with its response and its record. [Stack.Handler] makes one of each
-// HTTP request, [Stack.Call] and [Stack.Exchange] are given one for each call of another protocol, and all rooms get it as an argument.
+// HTTP request, [Stack.Call] and [Stack.Exchange] are given one for each call of another protocol, and the APIs get it as an argument.
 type Request struct {
 	*http.Request // the path is below Base, and the query is without Options
 

@@ -38,95 +38,95 @@ log: {level: error, format: json}
 
 const digest = "web:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// A setting is a change of a setting to another valid value. rooms are the fields of parts that must then change, separated by
+// A setting is a change of a setting to another valid value. fields are the fields of parts that must then change, separated by
 // blanks: name all that [held.changed] finds and that have the value or follow from it, because a forgotten field is a place that
 // the setting may stop reaching. If a setting changes many, such as the dialect, a few are enough. with are settings without which
 // the value is invalid.
 type setting struct {
-	key, value, rooms string
+	key, value, fields string
 	with              []string
 }
 
 var settings = []setting{
-	{key: "listen", value: "127.0.0.2:0", rooms: "service.Addresses.REST"},
-	{key: "admin", value: "127.0.0.2:0", rooms: "service.Addresses.Admin"},
-	{key: "admin_token", value: "0123456789abcdef", rooms: "admin.Handler.token"},
-	{key: "access", value: "deny /x", rooms: "limits.Limits.Access limits.Rule.Deny limits.Rule.Patterns"},
-	{key: "chain.dialect", value: "cosmos", rooms: "node.Options.Dialect node.protocol.height proxy.Options.Dialect proxy.router.chainAPI dialect.Row.Pattern"},
-	{key: "chain.rows", value: "mine /mine/{id:uint64} live cheap", rooms: "dialect.Row.Name story.Options.Rows story.Route.Msg"},
-	{key: "chain.rows", value: "mine /x.v1.Query/Mine never cheap", rooms: "proxy.Options.Methods proxy.Server.methods"},
-	{key: "chain.unknown_paths", value: "refuse", rooms: "story.Options.RefuseUnknown story.Handler.unknown"},
-	{key: "chain.post_rate", value: "7/s burst 9", rooms: "blocks.Posts.Rate blocks.Posts.Burst"},
-	{key: "chain.max_tx_bytes", value: "5MiB", rooms: "blocks.Posting.MaxBody blocks.Posts.MaxBody socket.Options.Message web.Options.LargestBody"},
-	{key: "chain.id", value: "test-2", rooms: "heights.Options.ChainID node.Options.ChainID"},
-	{key: "chain.nodes", value: "http://127.0.0.1:2", rooms: "node.Endpoint.REST node.endpoint.name"},
-	{key: "chain.comet", value: "http://127.0.0.1:2", rooms: "node.Endpoint.Comet"},
-	{key: "chain.grpc", value: "127.0.0.1:2", rooms: "node.Endpoint.GRPC"},
-	{key: "chain.grpc", value: "none", rooms: "state.Options.GRPC grpc.Options.Stream"},
-	{key: "chain.shape", value: "node", rooms: "node.Options.VerbatimKeys proxy.router.shape story.Options.Shape"},
-	{key: "chain.timeout", value: "7s", rooms: "cache.Options.FlightTimeout http.Server.ReadTimeout http.Server.WriteTimeout lane.Options.WriteTimeout node.Settings.Timeout node.endpoint.timeout node.grpcClient.timeout redis.Options.FlightTimeout socket.Options.Read socket.Options.Write stream.Options.Write web.Options.RequestTimeout"},
-	{key: "chain.timeout", value: "4s", rooms: "cache.Options.OriginTimeout node.Settings.Timeout"}, // flights have their least time then
-	{key: "chain.in_flight", value: "7", rooms: "node.Settings.InFlight queue.limit.ceiling"},
-	{key: "chain.max_block_age", value: "7s", rooms: "node.Settings.MaxBlockAge"},
-	{key: "chain.auth", value: "keys", rooms: "story.Options.Auth web.Route.Keyed", with: []string{"COLLECTIONS_KEYS=" + digest}},
-	{key: "classes.live.fresh_blocks", value: "1", rooms: "blocks.Classes.Live.FreshBlocks freshness.Policy.FreshBlocks"},
-	{key: "classes.live.stale_blocks", value: "7", rooms: "blocks.Classes.Live.StaleBlocks freshness.Policy.StaleBlocks"},
-	{key: "classes.live.error_blocks", value: "70", rooms: "blocks.Classes.Live.ErrorBlocks freshness.Policy.ErrorBlocks"},
-	{key: "classes.live.fresh", value: "3s", rooms: "blocks.Classes.Live.Fresh freshness.Policy.Fresh"},
-	{key: "classes.live.stale", value: "7s", rooms: "blocks.Classes.Live.Stale freshness.Policy.Stale"},
-	{key: "classes.live.stale_if_error", value: "7m", rooms: "blocks.Classes.Live.StaleIfError blocks.Classes.Live.Keep freshness.Policy.StaleIfError"},
-	{key: "classes.params.fresh_blocks", value: "1", rooms: "blocks.Classes.Params.FreshBlocks freshness.Policy.FreshBlocks"},
-	{key: "classes.params.stale_blocks", value: "7", rooms: "blocks.Classes.Params.StaleBlocks freshness.Policy.StaleBlocks"},
-	{key: "classes.params.error_blocks", value: "700", rooms: "blocks.Classes.Params.ErrorBlocks freshness.Policy.ErrorBlocks"},
-	{key: "classes.params.fresh", value: "3s", rooms: "blocks.Classes.Params.Fresh freshness.Policy.Fresh"},
-	{key: "classes.params.stale", value: "77s", rooms: "blocks.Classes.Params.Stale freshness.Policy.Stale"},
-	{key: "classes.params.stale_if_error", value: "47m", rooms: "blocks.Classes.Params.StaleIfError blocks.Classes.Params.Keep freshness.Policy.StaleIfError"},
-	{key: "classes.negative", value: "7s", rooms: "blocks.Classes.Negative"},
-	{key: "routes", value: "{pool: {fresh: 1s}}", rooms: "freshness.Policy.Fresh"},
-	{key: "cache.memory", value: "70MiB", rooms: "account.Account.limit cache.Options.MemoryBytes"},
-	{key: "redis.url", value: "redis://127.0.0.1:2", rooms: "redis.Options.Addr"},
-	{key: "redis.timeout", value: "77ms", rooms: "limits.Shared.Timeout redis.Options.DialTimeout redis.Options.PoolTimeout redis.Options.ReadTimeout redis.Settings.Timeout redis.Options.WriteTimeout"},
-	{key: "redis.seal_key", value: "0123456789abcdef", rooms: "redis.Settings.SealKey redis.codec.sealer"},
-	{key: "collections.store", value: "https://127.0.0.1:1/api/v4", rooms: "collections.Store.name collections.Store.driver", with: []string{"INDEX_ENABLED=false"}},
-	{key: "collections.store_key", value: "0123456789abcdef", rooms: "apistore.httpStore.key", with: []string{"INDEX_ENABLED=false", "COLLECTIONS_STORE=https://127.0.0.1:1/api/v4"}},
-	{key: "collections.auth", value: "keys", rooms: "collections.Options.NoAuth", with: []string{"COLLECTIONS_KEYS=" + digest}},
-	{key: "collections.auth", value: "closed", rooms: "collections.Options.Store collections.Options.Watch collections.Options.Filled"},
-	{key: "collections.keys", value: digest, rooms: "limits.Key.Name limits.Key.SHA256"},
-	{key: "collections.rate", value: "7/s", rooms: "limits.Limits.Key.Burst limits.Limits.Key.Requests"},
-	{key: "collections.public_url", value: "https://app.example", rooms: "web.Options.PublicURL"},
-	{key: "index.enabled", value: "false", rooms: "service.Service.indexer indexer.Options.Follow"},
-	{key: "index.evm", value: "http://127.0.0.1:2", rooms: "evm.Options.Endpoints evm.Endpoint.name"},
-	{key: "index.network", value: "aeneid", rooms: "evm.Options.ChainID indexer.Network.ChainID metadata.Options.Chain collections.MetadataStore.Chain"},
-	{key: "index.from", value: "7", rooms: "indexer.Settings.From"},
-	{key: "metadata.provider", value: "blockscout:http://127.0.0.1:2", rooms: "url.URL.Host"},
-	{key: "http.rate", value: "7/s", rooms: "limits.Limits.Address.Burst limits.Limits.Address.Requests"},
-	{key: "http.trusted_proxies", value: "10.0.0.0/8", rooms: "limits.Limits.TrustedProxies"},
-	{key: "http.proxy_protocol", value: "required", rooms: "listener.Options.Proxies", with: []string{"HTTP_TRUSTED_PROXIES=10.0.0.0/8"}},
-	{key: "http.cors_origins", value: "https://app.example", rooms: "web.Options.CORSOrigins web.cors.origins"},
-	{key: "http.session_cookie", value: "true", rooms: "session.Clients.useCookies"},
-	{key: "http.fast_lane", value: "false", rooms: "listener.Options.Lane web.Options.Lane service.Service.lane"},
-	{key: "http.max_connections", value: "777", rooms: "listener.Settings.Most"},
-	{key: "http.client_connections", value: "77", rooms: "listener.Settings.Share"},
-	{key: "http.idle_timeout", value: "7s", rooms: "http.Server.IdleTimeout lane.Options.IdleTimeout keepalive.ServerParameters.MaxConnectionIdle"},
-	{key: "http.max_streams", value: "77", rooms: "stream.Options.Max"},
-	{key: "http.client_streams", value: "7", rooms: "stream.Options.PerClient"},
-	{key: "http.drain_delay", value: "7s", rooms: ownSetting},
-	{key: "http.tls.cert", value: otherCertificate, rooms: "listener.Certificate.cert"},
-	{key: "http.tls.key", value: otherCertificate, rooms: "listener.Certificate.key"},
+	{key: "listen", value: "127.0.0.2:0", fields: "service.Addresses.REST"},
+	{key: "admin", value: "127.0.0.2:0", fields: "service.Addresses.Admin"},
+	{key: "admin_token", value: "0123456789abcdef", fields: "admin.Handler.token"},
+	{key: "access", value: "deny /x", fields: "limits.Limits.Access limits.Rule.Deny limits.Rule.Patterns"},
+	{key: "chain.dialect", value: "cosmos", fields: "node.Options.Dialect node.protocol.height proxy.Options.Dialect proxy.router.chainAPI dialect.Row.Pattern"},
+	{key: "chain.rows", value: "mine /mine/{id:uint64} live cheap", fields: "dialect.Row.Name story.Options.Rows story.Route.Msg"},
+	{key: "chain.rows", value: "mine /x.v1.Query/Mine never cheap", fields: "proxy.Options.Methods proxy.Server.methods"},
+	{key: "chain.unknown_paths", value: "refuse", fields: "story.Options.RefuseUnknown story.Handler.unknown"},
+	{key: "chain.post_rate", value: "7/s burst 9", fields: "blocks.Posts.Rate blocks.Posts.Burst"},
+	{key: "chain.max_tx_bytes", value: "5MiB", fields: "blocks.Posting.MaxBody blocks.Posts.MaxBody socket.Options.Message web.Options.LargestBody"},
+	{key: "chain.id", value: "test-2", fields: "heights.Options.ChainID node.Options.ChainID"},
+	{key: "chain.nodes", value: "http://127.0.0.1:2", fields: "node.Endpoint.REST node.endpoint.name"},
+	{key: "chain.comet", value: "http://127.0.0.1:2", fields: "node.Endpoint.Comet"},
+	{key: "chain.grpc", value: "127.0.0.1:2", fields: "node.Endpoint.GRPC"},
+	{key: "chain.grpc", value: "none", fields: "state.Options.GRPC grpc.Options.Stream"},
+	{key: "chain.shape", value: "node", fields: "node.Options.VerbatimKeys proxy.router.shape story.Options.Shape"},
+	{key: "chain.timeout", value: "7s", fields: "cache.Options.FlightTimeout http.Server.ReadTimeout http.Server.WriteTimeout lane.Options.WriteTimeout node.Settings.Timeout node.endpoint.timeout node.grpcClient.timeout redis.Options.FlightTimeout socket.Options.Read socket.Options.Write stream.Options.Write web.Options.RequestTimeout"},
+	{key: "chain.timeout", value: "4s", fields: "cache.Options.OriginTimeout node.Settings.Timeout"}, // flights have their least time then
+	{key: "chain.in_flight", value: "7", fields: "node.Settings.InFlight queue.limit.ceiling"},
+	{key: "chain.max_block_age", value: "7s", fields: "node.Settings.MaxBlockAge"},
+	{key: "chain.auth", value: "keys", fields: "story.Options.Auth web.Route.Keyed", with: []string{"COLLECTIONS_KEYS=" + digest}},
+	{key: "classes.live.fresh_blocks", value: "1", fields: "blocks.Classes.Live.FreshBlocks freshness.Policy.FreshBlocks"},
+	{key: "classes.live.stale_blocks", value: "7", fields: "blocks.Classes.Live.StaleBlocks freshness.Policy.StaleBlocks"},
+	{key: "classes.live.error_blocks", value: "70", fields: "blocks.Classes.Live.ErrorBlocks freshness.Policy.ErrorBlocks"},
+	{key: "classes.live.fresh", value: "3s", fields: "blocks.Classes.Live.Fresh freshness.Policy.Fresh"},
+	{key: "classes.live.stale", value: "7s", fields: "blocks.Classes.Live.Stale freshness.Policy.Stale"},
+	{key: "classes.live.stale_if_error", value: "7m", fields: "blocks.Classes.Live.StaleIfError blocks.Classes.Live.Keep freshness.Policy.StaleIfError"},
+	{key: "classes.params.fresh_blocks", value: "1", fields: "blocks.Classes.Params.FreshBlocks freshness.Policy.FreshBlocks"},
+	{key: "classes.params.stale_blocks", value: "7", fields: "blocks.Classes.Params.StaleBlocks freshness.Policy.StaleBlocks"},
+	{key: "classes.params.error_blocks", value: "700", fields: "blocks.Classes.Params.ErrorBlocks freshness.Policy.ErrorBlocks"},
+	{key: "classes.params.fresh", value: "3s", fields: "blocks.Classes.Params.Fresh freshness.Policy.Fresh"},
+	{key: "classes.params.stale", value: "77s", fields: "blocks.Classes.Params.Stale freshness.Policy.Stale"},
+	{key: "classes.params.stale_if_error", value: "47m", fields: "blocks.Classes.Params.StaleIfError blocks.Classes.Params.Keep freshness.Policy.StaleIfError"},
+	{key: "classes.negative", value: "7s", fields: "blocks.Classes.Negative"},
+	{key: "routes", value: "{pool: {fresh: 1s}}", fields: "freshness.Policy.Fresh"},
+	{key: "cache.memory", value: "70MiB", fields: "account.Account.limit cache.Options.MemoryBytes"},
+	{key: "redis.url", value: "redis://127.0.0.1:2", fields: "redis.Options.Addr"},
+	{key: "redis.timeout", value: "77ms", fields: "limits.Shared.Timeout redis.Options.DialTimeout redis.Options.PoolTimeout redis.Options.ReadTimeout redis.Settings.Timeout redis.Options.WriteTimeout"},
+	{key: "redis.seal_key", value: "0123456789abcdef", fields: "redis.Settings.SealKey redis.codec.sealer"},
+	{key: "collections.store", value: "https://127.0.0.1:1/api/v4", fields: "collections.Store.name collections.Store.driver", with: []string{"INDEX_ENABLED=false"}},
+	{key: "collections.store_key", value: "0123456789abcdef", fields: "apistore.httpStore.key", with: []string{"INDEX_ENABLED=false", "COLLECTIONS_STORE=https://127.0.0.1:1/api/v4"}},
+	{key: "collections.auth", value: "keys", fields: "collections.Options.NoAuth", with: []string{"COLLECTIONS_KEYS=" + digest}},
+	{key: "collections.auth", value: "closed", fields: "collections.Options.Store collections.Options.Watch collections.Options.Filled"},
+	{key: "collections.keys", value: digest, fields: "limits.Key.Name limits.Key.SHA256"},
+	{key: "collections.rate", value: "7/s", fields: "limits.Limits.Key.Burst limits.Limits.Key.Requests"},
+	{key: "collections.public_url", value: "https://app.example", fields: "web.Options.PublicURL"},
+	{key: "index.enabled", value: "false", fields: "service.Service.indexer indexer.Options.Follow"},
+	{key: "index.evm", value: "http://127.0.0.1:2", fields: "evm.Options.Endpoints evm.Endpoint.name"},
+	{key: "index.network", value: "aeneid", fields: "evm.Options.ChainID indexer.Network.ChainID metadata.Options.Chain collections.MetadataStore.Chain"},
+	{key: "index.from", value: "7", fields: "indexer.Settings.From"},
+	{key: "metadata.provider", value: "blockscout:http://127.0.0.1:2", fields: "url.URL.Host"},
+	{key: "http.rate", value: "7/s", fields: "limits.Limits.Address.Burst limits.Limits.Address.Requests"},
+	{key: "http.trusted_proxies", value: "10.0.0.0/8", fields: "limits.Limits.TrustedProxies"},
+	{key: "http.proxy_protocol", value: "required", fields: "listener.Options.Proxies", with: []string{"HTTP_TRUSTED_PROXIES=10.0.0.0/8"}},
+	{key: "http.cors_origins", value: "https://app.example", fields: "web.Options.CORSOrigins web.cors.origins"},
+	{key: "http.session_cookie", value: "true", fields: "session.Clients.useCookies"},
+	{key: "http.fast_lane", value: "false", fields: "listener.Options.Lane web.Options.Lane service.Service.lane"},
+	{key: "http.max_connections", value: "777", fields: "listener.Settings.Most"},
+	{key: "http.client_connections", value: "77", fields: "listener.Settings.Share"},
+	{key: "http.idle_timeout", value: "7s", fields: "http.Server.IdleTimeout lane.Options.IdleTimeout keepalive.ServerParameters.MaxConnectionIdle"},
+	{key: "http.max_streams", value: "77", fields: "stream.Options.Max"},
+	{key: "http.client_streams", value: "7", fields: "stream.Options.PerClient"},
+	{key: "http.drain_delay", value: "7s", fields: ownSetting},
+	{key: "http.tls.cert", value: otherCertificate, fields: "listener.Certificate.cert"},
+	{key: "http.tls.key", value: otherCertificate, fields: "listener.Certificate.key"},
 	{
 		key: "http.mounts", value: "[{path: /api, shape: node, fallback: 'http://127.0.0.1:2', always: [/x], pass_authorization: true}]",
-		rooms: "proxy.router.base proxy.router.shape proxy.router.always fallback.Service.passed fallback.Service.target node.Options.VerbatimKeys",
+		fields: "proxy.router.base proxy.router.shape proxy.router.always fallback.Service.passed fallback.Service.target node.Options.VerbatimKeys",
 	},
-	{key: "rpc.listen", value: "127.0.0.2:0", rooms: "service.Addresses.RPC docs.Listeners.RPC"},
-	{key: "rpc.methods", value: "x", rooms: "rpc.Options.Methods rpc.Handler.methods"},
-	{key: "grpc.listen", value: "127.0.0.2:0", rooms: "service.Addresses.GRPC docs.Listeners.GRPC"},
-	{key: "grpc.web_metadata", value: "x", rooms: "grpc.Options.WebMetadata"},
-	{key: "log.level", value: "warn", rooms: "slog.LevelVar.val"},
-	{key: "log.format", value: "text", rooms: "parts.Logs.Requests"},
-	{key: "log.access", value: "0.5", rooms: "record.Options.SkipLog"},
-	{key: "log.access", value: "false", rooms: "record.Options.OnlyFailures"},
-	{key: "tracing.endpoint", value: "", rooms: "service.Service.tracing record.Recorder.tracer indexer.Options.Tracing"},
-	{key: "tracing.ratio", value: "0.5", rooms: "record.Options.TraceRatio trace.traceIDRatioSampler.traceIDUpperBound"},
+	{key: "rpc.listen", value: "127.0.0.2:0", fields: "service.Addresses.RPC docs.Listeners.RPC"},
+	{key: "rpc.methods", value: "x", fields: "rpc.Options.Methods rpc.Handler.methods"},
+	{key: "grpc.listen", value: "127.0.0.2:0", fields: "service.Addresses.GRPC docs.Listeners.GRPC"},
+	{key: "grpc.web_metadata", value: "x", fields: "grpc.Options.WebMetadata"},
+	{key: "log.level", value: "warn", fields: "slog.LevelVar.val"},
+	{key: "log.format", value: "text", fields: "parts.Logs.Requests"},
+	{key: "log.access", value: "0.5", fields: "record.Options.SkipLog"},
+	{key: "log.access", value: "false", fields: "record.Options.OnlyFailures"},
+	{key: "tracing.endpoint", value: "", fields: "service.Service.tracing record.Recorder.tracer indexer.Options.Tracing"},
+	{key: "tracing.ratio", value: "0.5", fields: "record.Options.TraceRatio trace.traceIDRatioSampler.traceIDUpperBound"},
 }
 
 const (
@@ -201,7 +201,7 @@ func TestEachSettingReachesTheRoomsThatUseIt(t *testing.T) {
 	b := newBench(t)
 	for _, tt := range settings {
 		after := b.holdings(b.load(tt.key, tt.value, tt.with), Reloading{}, func(*Service) {})
-		expectChanged(t, tt.key, tt.rooms, b.base(tt.with), after)
+		expectChanged(t, tt.key, tt.fields, b.base(tt.with), after)
 	}
 	for _, k := range config.Keys() {
 		if !slices.ContainsFunc(settings, func(s setting) bool { return s.key == k.Path }) {
@@ -210,13 +210,13 @@ func TestEachSettingReachesTheRoomsThatUseIt(t *testing.T) {
 	}
 }
 
-func expectChanged(t *testing.T, key, rooms string, before, after held) {
+func expectChanged(t *testing.T, key, fields string, before, after held) {
 	t.Helper()
-	if rooms == ownSetting {
+	if fields == ownSetting {
 		return
 	}
 	changed := before.changed(after)
-	for room := range strings.FieldsSeq(rooms) {
+	for room := range strings.FieldsSeq(fields) {
 		if !slices.Contains(changed, room) {
 			t.Errorf("after a change of %s, %s holds %q; changed fields are: %s", key, room, after[room], strings.Join(changed, " "))
 		}
@@ -243,6 +243,6 @@ func TestEachReloadableSettingReachesTheRoomsThatUseIt(t *testing.T) {
 			cancel()
 			reloading.Wait() // for the end of the reload, too
 		})
-		expectChanged(t, "(on SIGHUP) "+tt.key, tt.rooms, b.base(tt.with), after)
+		expectChanged(t, "(on SIGHUP) "+tt.key, tt.fields, b.base(tt.with), after)
 	}
 }

@@ -1,5 +1,5 @@
 // Package queue limits the concurrent requests of an endpoint. It determines how many slots there are (limit.go), whose
-// turn it is (lines.go), and how long a new request is expected to take (slots.go).
+// turn it is (queue.go), and how long a new request is expected to take (slots.go).
 package queue
 
 import (
@@ -36,7 +36,7 @@ type Options struct {
 	Headers func() (punctual, late int64)
 }
 
-// Slots hands out the slots of an endpoint. Clients take turns (lines.go), and the foreground precedes the background.
+// Slots hands out the slots of an endpoint. Clients take turns (queue.go), and the foreground precedes the background.
 // It is safe for concurrent use.
 type Slots struct {
 	patience time.Duration

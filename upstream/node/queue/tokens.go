@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Tokens hands out tokens at a rate. Clients that wait for a token take turns (lines.go). It is safe for concurrent use.
+// Tokens hands out tokens at a rate. Clients that wait for a token take turns (queue.go). It is safe for concurrent use.
 type Tokens struct {
 	patience time.Duration
 
