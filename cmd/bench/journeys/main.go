@@ -62,10 +62,10 @@ func run() {
 	others := d.Delegators()
 	byClock := blocksOf(func() { time.Sleep(idleTime) })
 	err := errors.Join(
-		journey(tour{14, 44}, byClock, "GET, hit in memory", func(int) { ask(hit, "") }),
-		journey(tour{22, 84}, byClock, "GET, miss", func(i int) { ask("/staking/delegations/"+others[i], "") }),
-		journey(tour{10, 25}, byClock, "a block arrives", func(int) { d.Advance(1) }),
-		journey(tour{23, 80}, byClock, "POST of collections with metadata", func(i int) {
+		journey(tour{14, 43}, byClock, "GET, hit in memory", func(int) { ask(hit, "") }),
+		journey(tour{21, 80}, byClock, "GET, miss", func(i int) { ask("/staking/delegations/"+others[i], "") }),
+		journey(tour{9, 20}, byClock, "a block arrives", func(int) { d.Advance(1) }),
+		journey(tour{21, 78}, byClock, "POST of collections with metadata", func(i int) {
 			ask("/api/v4/collections", fmt.Sprintf(`{"pagination":{"limit":3,"offset":%d}}`, 3*i))
 		}),
 	)
