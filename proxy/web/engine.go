@@ -48,7 +48,7 @@ var variable = regexp.MustCompile(`{[^}]*}`)
 func (e *Engine) handlers(find func(*Request) Route) []gin.HandlerFunc {
 	s := e.stack
 	return []gin.HandlerFunc{
-		e.enter,            // CORS, and requests without a route
+		e.begin,            // CORS, and requests without a route
 		s.record(find),     // the route, request id, access log, metrics, traces
 		s.renderFailures,   // errors and panics, in the form of the route
 		s.limit,            // 429 for addresses that send too many requests, 414 and 431
@@ -96,8 +96,8 @@ func abort(c *gin.Context, r *Request, err error) {
 	c.Abort()
 }
 
-// enter sets the response of a request, and the CORS headers, which errors have, too.
-func (e *Engine) enter(c *gin.Context) {
+// begin sets the response of a request, and the CORS headers, which errors have, too.
+func (e *Engine) begin(c *gin.Context) {
 	r := requestOf(c)
 	r.Writer, r.sent, r.ResponseHeader = c.Writer, c.Writer, c.Writer.Header()
 	e.stack.setOrigin(r.ResponseHeader, r.Request)
