@@ -21,6 +21,6 @@
 // otherwise in seconds.
 //
 // The shared store is optional and implements [Shared]; package cache/redis does. It is never trusted to work: a caller
-// waits only once for a store that does not respond, and unreadable data is a miss. Without it, flights are shared only
+// waits once for a store that does not respond, or twice if it joins the flight of another caller, and unreadable data is a miss. Without it, flights are shared only
 // within the process. [Cache.SetNamespace] separates chains: entries of one namespace are never used in another.
 package cache

@@ -1,7 +1,7 @@
 // Package proxy is the public HTTP API. It mounts the interfaces, and answers requests for unknown paths.
 //
-// The door, package web, makes a [web.Request] of each request. server.go chooses its base path, and brings path and query into their
-// canonical form. The engine of the base path passes the request through the middleware to the function of its route, or to that
+// The door, package web, makes a [web.Request] of each request. server.go chooses its base path, takes our own parameters out of the
+// query, and for Story removes surplus slashes from the path. The engine of the base path passes the request through the middleware to the function of its route, or to that
 // of streams, polls or gRPC-Web. Each package below serves a part:
 //
 //   - proxy/story, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
@@ -34,7 +34,7 @@
 //   - the cache calls its [cache.Loader]: the loader of package blocks (blocks/load.go);
 //   - the loader calls its [blocks.Source]: for Story the origin (story/origin.go), for paths without a row story/unknown.go, for the SDK
 //     cosmos/origin.go, for RPC rpc/origin.go, for values of the state state/origin.go;
-//   - the source calls [blocks.Nodes]: the node.Pool, or story/shared.go in front of it if the mounts have both shapes;
+//   - the source calls [blocks.Nodes]: the node.Pool, or story/bothshapes.go in front of it if the mounts have both shapes;
 //   - the cache calls its store: package cache/redis, or nothing;
 //   - the fast lane calls the record.Replayer of a request: blocks/replay.go, rpc/replay.go or grpc/replay.go.
 //

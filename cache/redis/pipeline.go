@@ -103,7 +103,8 @@ func (g *pipeline) next(newer ...*command) []*command {
 	return next
 }
 
-// run runs a command, alone or in one pipeline with commands of other callers, within twice Options.Timeout.
+// run runs a command, alone or in one pipeline with commands of other callers, usually within twice
+// Options.Timeout.
 func (s *Store) run(ctx context.Context, o *command) error {
 	o.due = time.Now().Add(2 * s.o.Timeout)
 	g := s.pipelineFor(ctx, o.key)

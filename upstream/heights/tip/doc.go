@@ -1,7 +1,7 @@
 // Package tip determines a chain's newest block from the claims of height sources.
 //
-// Claims come from headers, /abci_info, /status, refusals that name the latest height, responses of
-// the REST server, and other replicas. A claim becomes the tip if it is
+// Claims come from headers, /abci_info, refusals that name the latest height, responses of the REST
+// server, and other replicas. A claim becomes the tip if it is
 //
 //   - plausible: at most the last proved height, plus the blocks made since then at the learned
 //     pace, plus [Slack], or
