@@ -21,7 +21,6 @@ import (
 // addChain adds an operation for each row of the route table.
 func (d *description) addChain() {
 	schemas := d.Components.Schemas.Map()
-	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "The response in the node's own shape."})
 	schemas["Refusal"] = refusal(d.o.Chain.Shape)
 	d.addRefusals()
 	d.messages = storyMessages()
@@ -127,10 +126,13 @@ func (d *description) chainAnswer(rt story.Route) *huma.Response {
 	answer := d.answer()
 	content := answer.Content[respond.JSON]
 	shaped := rt.Msg != nil && d.o.Chain.Shape == story.Documented
-	if shaped {
+	switch msg, ok := d.messages[rt.Name]; {
+	case shaped:
 		content.Schema = successOf(d.schema(rt.Msg))
-	} else if msg, ok := d.messages[rt.Name]; ok {
+	case ok:
 		content.Schema = successOf(msg)
+	default: // the schema that answer refers to
+		d.Components.Schemas.Map()["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "The response in the node's own shape."})
 	}
 	if example := d.examples[rt.Name].Answer; example != nil && (shaped || rt.Msg == nil) {
 		content.Example = example
