@@ -44,7 +44,7 @@ const digest = "web:0123456789abcdef0123456789abcdef0123456789abcdef0123456789ab
 // the value is invalid.
 type setting struct {
 	key, value, fields string
-	with              []string
+	with               []string
 }
 
 var settings = []setting{
