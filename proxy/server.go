@@ -159,7 +159,7 @@ func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
 func (v *router) serveGRPCWeb(r *web.Request) (served bool) {
 	served = r.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(r.Header.Get("Content-Type"), grpc.WebType)
 	if served {
-		v.grpc.ServeWeb(r.Writer, r.Request)
+		v.grpc.ServeWeb(r)
 	}
 	return served
 }

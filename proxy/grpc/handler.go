@@ -103,7 +103,7 @@ func (d *Handler) methodOf(name string) method {
 }
 
 // serve answers the call, whose headers are in from. The error is a gRPC status.
-func (k *call) serve(from *http.Request) error {
+func (k *call) serve(from *web.Request) error {
 	if strings.HasPrefix(k.name, healthService) {
 		return k.serveHealth(from)
 	}
@@ -111,7 +111,7 @@ func (k *call) serve(from *http.Request) error {
 		k.reflection.update(k.name)
 	}
 	m := k.methodOf(k.name)
-	k.from = web.NewRequest(from)
+	k.from = from
 	k.from.Record = record.Record{Route: m.route, Start: k.start, Sampling: k.sampling}
 	if k.laneCall != nil {
 		k.from.Record.LaneSlot = k.laneCall

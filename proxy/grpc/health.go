@@ -1,7 +1,6 @@
 package grpc
 
 import (
-	"net/http"
 	"strings"
 	"time"
 
@@ -19,8 +18,8 @@ const healthService = "/grpc.health.v1.Health/"
 
 // serveHealth serves a health check, which needs no key and is neither limited, counted nor logged, like /readyz of the admin
 // listener. The error is a gRPC status.
-func (k *call) serveHealth(from *http.Request) error {
-	k.from = web.NewRequest(from)
+func (k *call) serveHealth(from *web.Request) error {
+	k.from = from
 	k.from.Record.Start = k.start
 	k.reader.Stack.Arrive(k.from)
 	serve := map[string]func(*call, string) error{healthpb.Health_Check_FullMethodName: (*call).checkHealth, healthpb.Health_Watch_FullMethodName: (*call).watchHealth}[k.name]

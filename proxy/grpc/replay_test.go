@@ -98,7 +98,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
 	t.Cleanup(d.rpc.Close)
 	engine := d.stack.NewEngine(nil, func(r *web.Request) bool {
-		d.handler.ServeWeb(r.Writer, r.Request)
+		d.handler.ServeWeb(r)
 		return true
 	})
 	d.web = httptest.NewServer(engine.Handler())

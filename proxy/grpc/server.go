@@ -138,7 +138,7 @@ func (d *Handler) serveStream(stream grpc.ServerStream) error {
 	if isOpen && k.answerFromLane(c) {
 		return nil
 	}
-	return k.serve(requestOf(stream.Context(), k.name))
+	return k.serve(web.NewRequest(requestOf(stream.Context(), k.name)))
 }
 
 // accepted provides the credentials of connections whose TLS, if any, the listener has handled.

@@ -31,8 +31,8 @@ const WebType = "application/grpc-web"
 const textType = WebType + "-text" // with both bodies in base64
 
 // ServeWeb answers a gRPC-Web call.
-func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
-	s := &webStream{w: w, conn: conn.Of(r), header: metadata.MD{}, trailer: metadata.MD{}, most: d.o.Posting.MaxBody, typ: r.Header.Get("Content-Type")}
+func (d *Handler) ServeWeb(r *web.Request) {
+	s := &webStream{w: r.Writer, conn: conn.Of(r.Request), header: metadata.MD{}, trailer: metadata.MD{}, most: d.o.Posting.MaxBody, typ: r.Header.Get("Content-Type")}
 	s.text = strings.HasPrefix(strings.ToLower(s.typ), textType)
 	ctx, cancel, err := withTimeout(r.Context(), r.Header.Get("Grpc-Timeout"))
 	defer cancel()
@@ -42,9 +42,10 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 		defer k.release()
 		s.receive = func() {
 			k.held = k.hold()
-			s.readBody(r, k.held)
+			s.readBody(r.Request, k.held)
 		}
-		err = k.serve(r.WithContext(ctx))
+		r.Request, r.ResponseHeader = r.WithContext(ctx), http.Header{} // which become metadata
+		err = k.serve(r)
 	}
 	s.finish(status.Convert(err))
 }

@@ -15,6 +15,7 @@ import (
 
 	google "google.golang.org/grpc"
 
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -106,7 +107,7 @@ func TestGRPCWebStreamOutlastsTheServersTimeouts(t *testing.T) {
 	w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x.Y/Z", bytes.NewReader(make([]byte, 5)))
 	r.Header.Set("Content-Type", "application/grpc-web+proto")
-	d.handler.ServeWeb(w, r)
+	d.handler.ServeWeb(web.NewExchange(w, r))
 	expect.Contains(t, w.Body.String(), "grpc-status: 0", "body")
 	want := []string{
 		"read deadline false", "write deadline false",

@@ -6,13 +6,17 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -196,4 +200,33 @@ func TestQueryRetainsOnlyItsMessage(t *testing.T) {
 	if retained := expect.LiveHeap() - before; retained > 5<<20 {
 		t.Errorf("memory retained during the read = %d bytes, want at most 5 MiB", retained)
 	}
+}
+
+// The first stream of an HTTP/2 connection needs no memory of its own, all others do.
+func TestGRPCWebCallWithoutMemoryForItsStreamIsRefused(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true)
+	ours, theirs := net.Pipe()
+	defer func() { _, _ = ours.Close(), theirs.Close() }()
+	memory := d.cache.Account()
+	c := conn.New(ours, nil, memory, nil)
+	ctx := conn.Context(t.Context(), c)
+	call := func() http.Header {
+		r, w := httptest.NewRequestWithContext(ctx, http.MethodPost, params, bytes.NewReader(make([]byte, 5))), httptest.NewRecorder()
+		r.ProtoMajor = 2
+		r.Header.Set("Content-Type", "application/grpc-web+proto")
+		r.Header.Set("X-Cosmos-Block-Height", "14")
+		d.web.Config.Handler.ServeHTTP(w, r)
+		return w.Header()
+	}
+	first := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	c.ServeStream(httptest.NewRecorder(), first, func(http.ResponseWriter) bool { return false }, func(http.ResponseWriter, bool) {
+		expect.Equal(t, call().Get("Grpc-Status"), "", "status of a call with memory")
+		for memory.Reserve(account.Streams, 1<<10) {
+			defer memory.Release(account.Streams, 1<<10)
+		}
+		h := call()
+		expect.Equal(t, h.Get("Grpc-Status"), "8", "status of a call without memory")
+		expect.Contains(t, h.Get("Grpc-Message"), "too little memory is free", "message of a call without memory")
+	})
 }
