@@ -4,8 +4,8 @@
 // flag, on the command line. The later source wins. The variable of chain.id is
 // TIPCACHE_CHAIN_ID.
 //
-// config.go declares the settings, except those that the packages which use them declare as
-// their Settings. options.go has the defaults and turns settings into the options of other
+// config.go declares the settings. Some packages declare their own, as Settings, and config.go
+// includes them. options.go has the defaults and turns settings into the options of other
 // packages. load.go reads the sources: a file (file.go), the environment
 // (environ.go) and flags. value.go parses values, and keys.go finds their fields by
 // reflection. validate.go and validate_access.go report problems (problem.go), reload.go

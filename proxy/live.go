@@ -74,7 +74,7 @@ func (v *router) nested(outer *web.Request, target string) (*web.Request, error)
 	}
 	r := outer.Nested(u)
 	v.tidy(r)
-	if stream.NamesWait(r.URL.RawQuery) && v.route(r).Waits {
+	if v.route(r).Waits && stream.TakeWait(r) {
 		return nil, failure.BadInput("path %q has the parameter %s; request it alone", web.Short(target), stream.WaitParameter)
 	}
 	return r, v.stack.Admission.Denied(v.operationOf(r.URL.Path))

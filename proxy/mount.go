@@ -286,7 +286,7 @@ func (v *router) mountAll(routes []web.Route) {
 	keyed := v.o.Chain.Auth
 	v.fixed[blocks.BatchPath] = web.Route{Name: batchRoute, Methods: read, Keyed: keyed, Serve: v.serveBatch, Render: v.render, Plan: v.planBatch}
 	v.fixed[stream.LivePath] = v.streams.Route(web.Route{
-		Methods: read, Keyed: keyed, Render: v.render, Access: stream.LivePath,
+		Pattern: stream.LivePath, Methods: read, Keyed: keyed, Render: v.render, Access: stream.LivePath,
 		Plan: func(*web.Request) (web.Plan, error) {
 			return web.Plan{}, failure.BadInput("%s streams the responses of other paths: explain those", stream.LivePath)
 		},

@@ -1,8 +1,8 @@
 // Package proxy is the public HTTP API. It mounts the interfaces, and answers requests for unknown paths.
 //
 // The door, package web, makes a [web.Request] of each request. server.go chooses its base path, takes our own parameters out of the
-// query, and for Story removes surplus slashes from the path. The engine of the base path passes the request through the middleware to the function of its route, or to that
-// of streams, polls or gRPC-Web. Each package below serves a part:
+// query, and for Story removes surplus slashes from the path. The engine of the base path passes the request through the middleware to
+// the function of its route, or to that of streams, polls or gRPC-Web. Each package below serves a part:
 //
 //   - proxy/story, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
 //   - proxy/collections: the listing of collections;
@@ -30,7 +30,7 @@
 //
 // On its way a reader meets these indirections:
 //
-//   - Gin calls the middleware, and that the [web.Handler] of the route: (*dialect.Endpoint).serve;
+//   - Gin calls the middleware, whose last function calls the [web.Handler] of the route: (*dialect.Endpoint).serve;
 //   - the cache calls its [cache.Loader]: the loader of package blocks (blocks/load.go);
 //   - the loader calls its [blocks.Source]: for Story the origin (story/origin.go), for paths without a row story/unknown.go, for the SDK
 //     cosmos/origin.go, for RPC rpc/origin.go, for values of the state state/origin.go;
@@ -110,10 +110,12 @@ func (s *Server) mounted(r *web.Request) *router {
 	return s.root
 }
 
-// newEngine returns the engine of the public listener. Our own paths, and the documented ones of the chain, are Gin routes. All other
-// paths, such as the SDK's {path=**} and those of the operator's rows, do not fit Gin's tree: the dialect's table routes them.
-// So are those that /batch, /live, explain and purge name, which Gin does not see. A request with another method for a path that
-// Gin has goes the same way, and v.route refuses it.
+// newEngine returns the engine of the public listener. Our own paths and the documented paths of the chain are Gin routes. The
+// dialect's table routes all others:
+//
+//   - paths of the SDK and of operators' rows, which do not fit Gin's tree;
+//   - paths in the parameters of /batch, /live, explain and purge, which Gin does not see;
+//   - requests with a method that a path does not have. v.route refuses them.
 func (v *router) newEngine() *web.Engine {
 	e := v.stack.NewEngine(func(r *web.Request) web.Route { return v.inMode(r, v.route(r)) }, v.serveGRPCWeb)
 	for path, rt := range v.fixed {
@@ -142,7 +144,7 @@ func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
 	rt.Access = v.operationOf(r.URL.Path)
 	waits := rt.Waits && stream.TakeWait(r)
 	switch {
-	case rt.Name == stream.RouteName: // of /live
+	case rt.Pattern == stream.LivePath:
 		stream.OptionsAsHeaders(r)
 	case rt.Feed != nil && wantsStream(r.Header["Accept"]):
 		stream.OptionsAsHeaders(r)

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
@@ -216,4 +218,12 @@ func TestStreamToAStalledReaderEnds(t *testing.T) {
 		s.chain.grow(1)
 		return expect.Metric(t, registry, "tipcache_proxy_requests_total", "stream") > 0
 	})
+}
+
+func TestRowMayHaveTheNameOfStreams(t *testing.T) {
+	row := dialect.Row{Name: "stream", Pattern: "/staking/{any}", Class: blocks.Live}
+	s := startChain(t, proxy.Options{Chain: story.Options{Rows: []dialect.Row{row}}})
+	answerHeights(s)
+	expect.Contains(t, s.stream(t, poolPath).next(), "id: ", "first event")
+	nextPoll(t, s.get(t, poolPath+"?since=0"))
 }

@@ -87,9 +87,9 @@ func (p *post) serve(from *web.Request) error {
 	return nil
 }
 
-// isForm reports whether a media type is that of a form, whatever its parameters.
-func isForm(typ string) bool {
-	rest, ok := strings.CutPrefix(typ, "application/x-www-form-urlencoded")
+// isForm reports whether a Content-Type is that of a form, with or without parameters.
+func isForm(contentType string) bool {
+	rest, ok := strings.CutPrefix(contentType, "application/x-www-form-urlencoded")
 	return ok && (rest == "" || rest[0] == ' ' || rest[0] == ';')
 }
 

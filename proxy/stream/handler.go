@@ -123,13 +123,10 @@ func (h *Handler) Readmit() {
 // EventType is the media type of event streams.
 const EventType = "text/event-stream"
 
-// RouteName is the name of the route of streams in metrics and the log.
-const RouteName = "stream"
-
 // Route replaces rt by a route that streams. feeds returns the sources of a request. [OptionsAsHeaders] must
 // have been applied to its requests.
 func (h *Handler) Route(rt web.Route, feeds func(*web.Request) ([]Source, error)) web.Route {
-	rt.Name, rt.Render = RouteName, h.renderer(rt.Render)
+	rt.Name, rt.Render = "stream", h.renderer(rt.Render)
 	access := rt.Access
 	rt.Serve = func(r *web.Request) error { return h.serve(r, access, feeds) }
 	return rt

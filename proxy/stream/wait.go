@@ -31,15 +31,6 @@ func TakeWait(r *web.Request) bool {
 	return r.Options[WaitParameter] != nil
 }
 
-// NamesWait reports whether a query has WaitParameter.
-func NamesWait(query string) (named bool) {
-	web.EditQuery(query, func(name, _ string) (string, bool) {
-		named = named || strings.EqualFold(name, WaitParameter)
-		return "", false
-	})
-	return named
-}
-
 // Wait returns the route that serves the requests of rt from which TakeWait has taken the parameter.
 func (h *Handler) Wait(rt web.Route) web.Route {
 	wait := rt

@@ -66,8 +66,7 @@ func (e *Engine) Handler() http.Handler {
 // serve passes a request through the engine.
 func (e *Engine) serve(r *Request) { e.gin.ServeHTTP(&r.writer, r.Request) }
 
-// A ginWriter is the writer that Gin gets. It has the Request, because Gin makes its contexts itself, and its own values would cost a
-// map.
+// A ginWriter is the writer that Gin gets. It carries the Request to the middleware, because Gin's own values would cost a map.
 type ginWriter struct {
 	http.ResponseWriter
 	request *Request
@@ -109,7 +108,8 @@ func (e *Engine) begin(c *gin.Context) {
 // record begins the record of a request with its route, and counts, logs and traces the request at its end.
 func (s *Stack) record(find func(*Request) Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		r, rec := requestOf(c), &requestOf(c).Record
+		r := requestOf(c)
+		rec := &r.Record
 		rec.Start = time.Now()
 		r.route = find(r)
 		rec.Route, rec.ID[0] = r.route.Name, record.RequestID(r.Header)
