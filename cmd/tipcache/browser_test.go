@@ -196,7 +196,7 @@ func TestManualIsSearchedByKeyboardAndSendsFormFields(t *testing.T) {
 	page.value(form + `.elements.target.value = '/staking/validators?status=9'; ` + form + `.requestSubmit()`)
 	page.until("announcing the refusal", outcome+`.textContent.startsWith('400 Bad Request')`)
 	if refused := page.value(bar); refused == good || page.value(`getComputedStyle(`+outcome+`).color`) != refused {
-		t.Errorf("color of a refused response = %s, want that of its status and not %s, as of a response with 200", refused, good)
+		t.Errorf("color of a response with 400 = %s, want another color than %s, which a response with 200 has", refused, good)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestManualIsReadableInBothSchemesAndFillsBothColumns(t *testing.T) {
 	page.until("showing the response", `!document.querySelector('#validators .answer').hidden`)
 	page.value(`document.querySelector('#validators .fold').scrollIntoView({ block: 'end' })`)
 	if got := page.value(`document.querySelector('#validators .text').getBoundingClientRect().bottom > innerHeight / 2`); got != "true" {
-		t.Error("left column ends in the upper half of the window at a width of 1280, want it filled beside the response")
+		t.Error("in a window 1280 pixels wide, the left column ends in the upper half, want it to reach the lower half")
 	}
 }
 

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"iter"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,10 +21,8 @@ const (
 func (p *Parser) typos(rawQuery string) string {
 	var found []string
 	compared := 0
-	for pair := range strings.SplitSeq(rawQuery, "&") {
-		rawName, _, _ := strings.Cut(pair, "=")
-		name, err := url.QueryUnescape(rawName)
-		if i, _ := p.find(name, nil); err != nil || i >= 0 || !isParameterName(name) {
+	for name := range p.unknownNames(rawQuery) {
+		if !isParameterName(name) {
 			continue
 		}
 		if compared++; compared > maxCompared {
@@ -48,12 +47,7 @@ func (p *Parser) ignored(rawQuery string) string {
 		return ""
 	}
 	var all []string
-	for pair := range strings.SplitSeq(rawQuery, "&") {
-		rawName, _, _ := strings.Cut(pair, "=")
-		name, err := url.QueryUnescape(rawName)
-		if i, _ := p.find(name, nil); err != nil || i >= 0 || pair == "" {
-			continue
-		}
+	for name := range p.unknownNames(rawQuery) {
 		text := name
 		if !isParameterName(name) {
 			text = strconv.Quote(name)
@@ -65,6 +59,19 @@ func (p *Parser) ignored(rawQuery string) string {
 		}
 	}
 	return strings.Join(all, ", ")
+}
+
+// unknownNames returns the names of the parameters in a query that the row does not take.
+func (p *Parser) unknownNames(rawQuery string) iter.Seq[string] {
+	return func(yield func(name string) bool) {
+		for pair := range strings.SplitSeq(rawQuery, "&") {
+			rawName, _, _ := strings.Cut(pair, "=")
+			name, err := url.QueryUnescape(rawName)
+			if i, _ := p.find(name, nil); err == nil && i < 0 && pair != "" && !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // nearest returns the parameter that a misspelled name probably means, or "". It compares the whole name and the part after the

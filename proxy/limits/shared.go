@@ -59,7 +59,7 @@ type sharedBuckets struct {
 	log     *slog.Logger
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	running chan struct{} // has a value during a settlement
-	dirty   atomic.Int64  // dirty shards, and those that a settlement cleans; the settlement is scheduled unless it is 0
+	dirty   atomic.Int64  // number of dirty shards, including those being settled; a settlement is scheduled while it is above 0
 }
 
 const (
