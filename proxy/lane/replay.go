@@ -122,7 +122,7 @@ func (r *knownRequest) render(p *replay, request *heads.Request) respond.Renderi
 	if p.response.Body != nil {
 		p.rec.Buffer = p.response.Body // which may have grown
 	}
-	out := r.stack.Render(&p.response, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, p.rateLimits[:])
+	out := r.stack.Responder.Render(&p.response, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, p.rateLimits[:])
 	if p.end.Status = out.Status; !head {
 		p.end.Size = len(out.Body)
 	}

@@ -96,7 +96,7 @@ func (d *Handler) describe(r *web.Request, pending []*pendingCall) {
 	if response != nil {
 		d.reader.KeepSession(r, tip, response)
 		response.Control = noStore
-		d.reader.Stack.SetHeaders(r.ResponseHeader, response)
+		d.reader.Stack.Responder.SetHeaders(r.ResponseHeader, response)
 	}
 }
 

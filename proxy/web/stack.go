@@ -70,7 +70,7 @@ type Options struct {
 
 // A Stack has the middleware of all APIs. It owns no goroutine and needs no closing.
 type Stack struct {
-	*respond.Responder
+	Responder *respond.Responder
 	cors
 	*session.Clients
 	*conn.Memory
