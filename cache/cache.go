@@ -133,7 +133,7 @@ func (c *Cache) begin() bool {
 // chain holds everything cached of one namespace. Another namespace gets another one, which old flights cannot affect.
 type chain struct {
 	namespace  string // "" while unknown
-	memory     *memory
+	memory     memory
 	flights    singleflight.Group
 	keys       *keys
 	ahead      *ahead.Keys[*request]

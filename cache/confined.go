@@ -27,7 +27,7 @@ type confinedEntry struct {
 
 // confine adds an entry of a confined query and evicts the oldest ones if they exceed their share. An entry
 // counts with twice its size, because its encoded form is kept as well.
-func (m *memory) confine(key string, s *slot) {
+func (m *otterMemory) confine(key string, s *slot) {
 	c, size := &m.confined, 2*int64(weigh(key, s))
 	var evicted []confinedEntry
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"iter"
 	"math"
 	"sync/atomic"
 	"time"
@@ -11,8 +12,27 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// memory holds one entry per key, up to a number of bytes. Entries do not expire here; unused ones are evicted.
-type memory struct {
+// memory holds one entry per key, up to a number of bytes. Entries do not expire here; unused ones are evicted. It is an
+// interface because each package that names the type Cache would otherwise compile otter's generic methods once more.
+type memory interface {
+	put(q *Query, e *Entry) *slot
+	peek(key string) *slot
+	reweigh(key string)
+	purge(sel Selection) int
+	hottest() []HotKey
+
+	All() iter.Seq2[string, *slot]
+	GetIfPresent(key string) (*slot, bool)
+	Set(key string, s *slot) (*slot, bool)
+	SetIfAbsent(key string, s *slot) (*slot, bool)
+	EstimatedSize() int
+	WeightedSize() uint64
+	SetMaximum(bytes uint64)
+	CleanUp()
+}
+
+// otterMemory implements memory.
+type otterMemory struct {
 	*otter.Cache[string, *slot]
 	counts   *counts
 	confined confined
@@ -57,8 +77,8 @@ func (e *Entry) sameAs(s *slot) bool {
 	return s != nil && e.ETag == s.entry.ETag && e.Height == s.entry.Height && e.ReadAt.UnixMicro() == s.entry.ReadAt.UnixMicro()
 }
 
-func newMemory(bytes, confinedBytes int64, n *counts) *memory {
-	return &memory{counts: n, confined: confined{most: confinedBytes}, Cache: otter.Must(&otter.Options[string, *slot]{
+func newMemory(bytes, confinedBytes int64, n *counts) memory {
+	return &otterMemory{counts: n, confined: confined{most: confinedBytes}, Cache: otter.Must(&otter.Options[string, *slot]{
 		MaximumWeight: uint64(bytes),
 		Weigher:       weigh,
 		StatsRecorder: n,
@@ -67,7 +87,7 @@ func newMemory(bytes, confinedBytes int64, n *counts) *memory {
 }
 
 // put stores e, unless memory has a newer entry that is not above q.MaxHeight, and returns the slot of the key.
-func (m *memory) put(q *Query, e *Entry) *slot {
+func (m *otterMemory) put(q *Query, e *Entry) *slot {
 	s, _ := m.Compute(q.Key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
 		if found && !q.requires().Replaces(e.Stamp(), old.entry.Stamp()) {
 			return old, otter.CancelOp
@@ -88,17 +108,17 @@ func (m *memory) put(q *Query, e *Entry) *slot {
 }
 
 // reweigh updates the size of an entry after data was derived from it.
-func (m *memory) reweigh(key string) {
+func (m *otterMemory) reweigh(key string) {
 	m.ComputeIfPresent(key, func(s *slot) (*slot, otter.ComputeOp) { return s, otter.WriteOp })
 }
 
 // peek is GetIfPresent without affecting eviction.
-func (m *memory) peek(key string) *slot {
+func (m *otterMemory) peek(key string) *slot {
 	e, _ := m.GetEntryQuietly(key)
 	return e.Value
 }
 
-func (m *memory) purge(sel Selection) (n int) {
+func (m *otterMemory) purge(sel Selection) (n int) {
 	for key := range m.Keys() {
 		if sel.Has(key) {
 			if _, removed := m.Invalidate(key); removed {

@@ -28,7 +28,7 @@ func (r *Renewal) weight() int64 { return int64(r.Size + overhead) }
 // It stores the renewals of keys in use in their records until the next request for the key, which has the MaxHeight to judge a
 // renewal by. If there are too many, all are dropped, and the shared store is read instead.
 type subscriber struct {
-	memory *memory
+	memory memory
 	keys   *keys
 }
 

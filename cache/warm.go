@@ -47,7 +47,7 @@ func (c *Cache) reportHot(ctx context.Context, ch *chain) {
 }
 
 // hottest returns at most hotKeys keys of the chain, the most used first.
-func (m *memory) hottest() []HotKey {
+func (m *otterMemory) hottest() []HotKey {
 	keys := make([]HotKey, 0, min(hotKeys, m.EstimatedSize()))
 	for e := range m.Hottest() {
 		if len(keys) == hotKeys {

@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -162,7 +163,7 @@ func (v *validation) tags(c Config) {
 
 // credentials checks that the user and the password in a URL end where they seem to, and reports whether they do.
 func (v *validation) credentials(key, value string) (ok bool) {
-	err := CheckCredentials(value)
+	err := upstream.CheckCredentials(value)
 	v.check(err == nil, key, "%v", err)
 	return err == nil
 }

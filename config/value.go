@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -318,22 +319,8 @@ func Host(raw string) string {
 		raw = words[0]
 	}
 	_, at, ok := strings.Cut(raw, "://")
-	if u, err := url.Parse("any://" + at); ok && err == nil && CheckCredentials(raw) == nil {
+	if u, err := url.Parse("any://" + at); ok && err == nil && upstream.CheckCredentials(raw) == nil {
 		return cmp.Or(u.Host, "local")
 	}
 	return "?"
-}
-
-// CheckCredentials returns an error, which holds no part of the URL, if the user and the password in a URL may end elsewhere than
-// url.Parse finds. Then a part of the password would count as the host or the path, which are printed.
-func CheckCredentials(raw string) error {
-	_, rest, _ := strings.Cut(raw, "://")
-	authority := rest
-	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		authority = rest[:end]
-	}
-	if strings.Count(authority, "@") > 1 || strings.Contains(rest[len(authority):], "@") {
-		return errors.New("percent-encode @, /, ? and # in the user and the password, and @ anywhere else: %40, %2F, %3F and %23")
-	}
-	return nil
 }

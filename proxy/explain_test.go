@@ -121,7 +121,7 @@ func TestExplanationIsComplete(t *testing.T) {
 func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
-	shared := limits.Shared{Redis: tipredis.NewBuckets(client)}
+	shared := limits.Shared{Redis: expect.Value(tipredis.New(client, tipredis.Options{}))(t)}
 	for want, o := range map[string]web.Options{
 		"no: it is switched off": {},
 		"no: the limit of addresses is below one request per second, and kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: limits.Limits{Address: limits.Rate{Requests: 59, Per: time.Minute, Burst: 1}}},
@@ -139,7 +139,7 @@ func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 	slow := limits.Rule{Rate: limits.Rate{Requests: 9, Per: time.Minute, Burst: 9}, Patterns: []string{"/evmstaking/*"}}
 	cost := limits.Rule{Cost: 5, Patterns: []string{paramsPath}}
 	s := startChain(t, proxy.Options{Web: web.Options{
-		Lane: lane.New(lane.Options{}), SharedLimits: limits.Shared{Redis: tipredis.NewBuckets(client)},
+		Lane: lane.New(lane.Options{}), SharedLimits: limits.Shared{Redis: expect.Value(tipredis.New(client, tipredis.Options{}))(t)},
 		Limits: limits.Limits{Address: limits.Rate{Requests: 900, Per: time.Second, Burst: 900}, Access: []limits.Rule{limit, slow, cost}},
 	}})
 	s.chain.byTarget["/new/x?"] = recording{Status: 200, Raw: `{"code":200,"msg":{},"error":""}` + "\n"}

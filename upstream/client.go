@@ -117,6 +117,20 @@ const (
 	minWord = 20
 )
 
+// CheckCredentials returns an error, which holds no part of the URL, if the user and the password in a URL may end elsewhere than
+// url.Parse finds. Then a part of the password would count as the host or the path, which are printed.
+func CheckCredentials(raw string) error {
+	_, rest, _ := strings.Cut(raw, "://")
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	if strings.Count(authority, "@") > 1 || strings.Contains(rest[len(authority):], "@") {
+		return errors.New("percent-encode @, /, ? and # in the user and the password, and @ anywhere else: %40, %2F, %3F and %23")
+	}
+	return nil
+}
+
 // NewRedactor returns a replacer that hides secrets in texts from an upstream or its transport. It hides the given secrets
 // and every part of the URL that may be one: user, password, path elements and query values. It also finds them in lower or
 // upper case, escaped, and encoded for basic authentication, as upstreams echo them. Texts must be redacted before they are

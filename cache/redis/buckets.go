@@ -7,18 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Buckets are token buckets in Redis, which replicas share. A bucket is the time at which it is full, in microseconds.
-type Buckets struct {
-	rdb    redis.UniversalClient
-	script *redis.Script
-}
-
-// NewBuckets returns the buckets in rdb, which needs ContextTimeoutEnabled. The caller closes it.
-func NewBuckets(rdb redis.UniversalClient) *Buckets {
-	return &Buckets{rdb, redis.NewScript(spendScript)}
-}
-
-// A Debit charges a bucket for requests. It equals the type of package limits.
+// A Debit charges a token bucket, which replicas share, for requests. The bucket is stored as the time at which it is full, in
+// microseconds. The type equals the one of package limits.
 type Debit = struct {
 	Key  string        // of the bucket, which expires when it is full
 	Cost time.Duration // time in which the requests are refilled
@@ -49,16 +39,17 @@ redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', string.format('%.0
 return math.max(0, full - now)
 `
 
-// Spend charges buckets in one round trip, and sets the results. It returns an error if Redis carried out no debit.
-func (b *Buckets) Spend(ctx context.Context, debits []Debit) (err error) {
+// Spend charges buckets in one round trip, and sets the results. It returns an error if Redis carried out no debit. The breaker of
+// the store does not count it: package limits has one of its own.
+func (s *Store) Spend(ctx context.Context, debits []Debit) (err error) {
 	left := make([]*Debit, len(debits))
 	for i := range debits {
 		left[i] = &debits[i]
 	}
 	done := len(debits) == 0
-	for _, eval := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{b.script.EvalSha, b.script.Eval} {
+	for _, eval := range []func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd{s.spend.EvalSha, s.spend.Eval} {
 		replies := make([]*redis.Cmd, len(left))
-		_, _ = b.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has the error
+		_, _ = s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error { // each reply has the error
 			for i, d := range left {
 				replies[i] = eval(ctx, p, []string{d.Key}, d.Cost.Microseconds(), d.Age.Microseconds(), d.Most.Microseconds(), d.Asks)
 			}

@@ -1,6 +1,7 @@
 // Package redis is the store that the caches of several replicas share. It implements [cache.Shared] with a single
 // Redis, a Sentinel or a Cluster.
 //
+//   - client.go: opens the Redis that a URL names
 //   - codec.go, seal.go: an entry is a hash with description m and body b; a signature may prove that a replica wrote it
 //   - pipeline.go: concurrent commands share round trips
 //   - entries.go: reads, loads, saves and inspects entries

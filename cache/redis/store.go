@@ -76,10 +76,10 @@ type Store struct {
 	reminders  [errorKinds]rate.Sometimes // limit log lines about corrupt entries
 	suppressed [errorKinds]atomic.Int64   // corrupt entries since the last line
 
-	acquire, write, keep *redis.Script
+	acquire, write, keep, spend *redis.Script
 }
 
-var _ cache.Shared = (*Store)(nil)
+var _ Shared = (*Store)(nil)
 
 // New returns a store that uses rdb, which must have ContextTimeoutEnabled and a PoolTimeout below Timeout. The caller
 // closes rdb after the caches. New fails if an option is negative or the metrics cannot be registered.
@@ -91,7 +91,7 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	s := &Store{
 		rdb: rdb, o: o, outage: upstream.NewOutage(o.Logger, "Redis"), writes: upstream.NewOutage(o.Logger, "writes to Redis"), codec: newCodec([]byte(o.SealKey)), batcher: writeBatcher{every: batchInterval, held: map[string]bool{}},
 		acquire: redis.NewScript(acquireScript), write: redis.NewScript(writeScript),
-		keep: redis.NewScript(keepScript),
+		keep: redis.NewScript(keepScript), spend: redis.NewScript(spendScript),
 	}
 	s.breaker = newBreaker(s.outage)
 	_, s.cluster = rdb.(*redis.ClusterClient)

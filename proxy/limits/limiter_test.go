@@ -24,7 +24,7 @@ func newReplicas(t *testing.T, address string, limit limits.Rate) (replicas [2]*
 	for i := range replicas {
 		client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
 		t.Cleanup(func() { _ = client.Close() })
-		replicas[i] = limits.New(limits.Shared{Redis: tipredis.NewBuckets(client)}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+		replicas[i] = limits.New(limits.Shared{Redis: expect.Value(tipredis.New(client, tipredis.Options{}))(t)}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		replicas[i].Limits.Store(&limits.Limits{Address: limit})
 	}
 	return replicas

@@ -53,7 +53,7 @@ func runFleet(t *testing.T, rate limits.Rate, test func(f *fleet)) {
 		for range fleetSize {
 			c := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
 			t.Cleanup(func() { _ = c.Close() })
-			a := limits.New(limits.Shared{Redis: tipredis.NewBuckets(c), Timeout: time.Second}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+			a := limits.New(limits.Shared{Redis: expect.Value(tipredis.New(c, tipredis.Options{}))(t), Timeout: time.Second}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 			a.Limits.Store(&limits.Limits{Address: rate})
 			f.replicas = append(f.replicas, a)
 		}
@@ -183,7 +183,7 @@ func TestDebtIsCapped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := redis.NewClient(&redis.Options{Addr: address(t), ContextTimeoutEnabled: true})
 			defer c.Close()
-			b := tipredis.NewBuckets(c)
+			b := expect.Value(tipredis.New(c, tipredis.Options{}))(t)
 			const window = time.Minute
 			spend := func(cost time.Duration, asks bool) limits.Debit {
 				t.Helper()

@@ -26,7 +26,7 @@ type Shared struct {
 	Namespace func() string // separates the limits of different chains; nil means ""
 }
 
-// Buckets are token buckets that replicas share; redis.Buckets implements it. The interface names no type of a client
+// Buckets are token buckets that replicas share; redis.Store implements it. The interface names no type of a client
 // library: each package that imports this one would compile that type's methods again.
 type Buckets interface {
 	// Spend charges buckets in one round trip, and sets the results. It returns an error if Redis carried out no debit.

@@ -23,7 +23,7 @@ func newSharedAdmission(t *testing.T, server *miniredis.Miniredis, namespace str
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	t.Cleanup(func() { _ = c.Close() })
-	a := limits.New(limits.Shared{Redis: tipredis.NewBuckets(c), Namespace: func() string { return namespace }}, log, prometheus.NewRegistry())
+	a := limits.New(limits.Shared{Redis: expect.Value(tipredis.New(c, tipredis.Options{}))(t), Namespace: func() string { return namespace }}, log, prometheus.NewRegistry())
 	a.Limits.Store(&limits.Limits{Address: perHour})
 	return a
 }

@@ -52,7 +52,7 @@ func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
 	}
 	rate := limits.Limits{Address: limits.Rate{Requests: 100, Per: time.Minute, Burst: 100}}
 	slow := limits.Limits{Address: limits.Rate{Requests: 59, Per: time.Minute, Burst: 100}}
-	shared := limits.Shared{Redis: tipredis.NewBuckets(rdb), Timeout: time.Nanosecond}
+	shared := limits.Shared{Redis: expect.Value(tipredis.New(rdb, tipredis.Options{}))(t), Timeout: time.Nanosecond}
 	for name, tt := range map[string]struct {
 		options       web.Options
 		off           bool // the stack has no lane

@@ -39,7 +39,7 @@ func Check(ctx context.Context, cfg config.Config, reach bool, w io.Writer) erro
 	if reach {
 		probes = append(probes, remoteProbes(ctx, cfg)...)
 	} else if cfg.Redis.URL != "none" {
-		probes = append(probes, probe{part: "redis", address: config.Host(cfg.Redis.URL), find: func(context.Context) (string, error) { return parseRedis(cfg.Redis) }})
+		probes = append(probes, probe{part: "redis", address: config.Host(cfg.Redis.URL), find: func(context.Context) (string, error) { return parseRedis(cfg) }})
 	}
 	lines := make([]string, len(probes))
 	var all sync.WaitGroup

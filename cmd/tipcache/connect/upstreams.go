@@ -10,9 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/rpc"
@@ -46,7 +45,7 @@ func remoteProbes(ctx context.Context, cfg config.Config) (probes []probe) {
 		probes = append(probes, probe{part: "grpc", off: "chain.grpc is not set: state is read by abci_query, during which a node makes no blocks. gRPC methods that neither read state nor exist in the RPC are refused"})
 	}
 	if cfg.Redis.URL != "none" {
-		probes = append(probes, probe{part: "redis", address: config.Host(cfg.Redis.URL), find: func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
+		probes = append(probes, probe{part: "redis", address: config.Host(cfg.Redis.URL), find: func(ctx context.Context) (string, error) { return findRedis(ctx, cfg) }})
 	}
 	if !strings.HasPrefix(cfg.Collections.Store, "sqlite:") && cfg.NeedsStore() {
 		probes = append(probes, storeProbe(cfg))
@@ -172,45 +171,21 @@ func describeReadiness(s service.Inspection) (string, error) {
 }
 
 // parseRedis does not connect.
-func parseRedis(cfg config.Redis) (string, error) {
-	client, err := parts.OpenRedis(cfg)
+func parseRedis(cfg config.Config) (string, error) {
+	shared, err := redis.Open(cfg.Redis.URL, cfg.SharedOptions())
 	if err != nil {
 		return "", err
 	}
-	return "not checked without --connect", client.Close()
+	return "not checked without --connect", shared.Close()
 }
 
-// findRedis writes nothing and sends no message.
-func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
-	client, err := parts.OpenRedis(cfg)
+func findRedis(ctx context.Context, cfg config.Config) (string, error) {
+	shared, err := redis.Open(cfg.Redis.URL, cfg.SharedOptions())
 	if err != nil {
 		return "", err
 	}
-	defer client.Close()
-	began := time.Now()
-	if err := client.Ping(ctx).Err(); err != nil {
-		return "", err
-	}
-	took := time.Since(began)
-	if err := client.Eval(ctx, "return 1", nil).Err(); err != nil {
-		return "", fmt.Errorf("it refuses scripts: %w", err)
-	}
-	about, _ := client.Info(ctx, "server", "memory", "replication").Result() // an ACL may forbid it
-	if infoField(about, "role") == "slave" {
-		return "", errors.New("it is a replica, which refuses writes: redis.url must name the master")
-	}
-	text := fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond))
-	if version := infoField(about, "redis_version"); version != "" {
-		text = fmt.Sprintf("Redis %s, %s used, ", version, infoField(about, "used_memory_human")) + text
-	}
-	return text, nil
-}
-
-// infoField returns a field of the response to INFO. The client library's InfoMap panics if the response has no section.
-func infoField(info, field string) string {
-	_, rest, _ := strings.Cut(info, field+":")
-	value, _, _ := strings.Cut(rest, "\r\n")
-	return value
+	defer shared.Close()
+	return shared.Check(ctx)
 }
 
 // findExecution queries an execution client for its chain, its head and the code at each contract address.

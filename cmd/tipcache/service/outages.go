@@ -64,7 +64,7 @@ func (s *Service) checkRedisUse(ctx context.Context) {
 	}
 	err := errors.New("no node has named the chain yet; set chain.id")
 	if s.pool.ChainID() != "" {
-		if err = s.redis.Ping(ctx).Err(); err == nil { // even while the breaker of the cache is open
+		if err = s.shared.Ping(ctx); err == nil { // even while the breaker of the cache is open
 			_, err = s.shared.Agreement(ctx, s.pool.ChainID(), s.pool.Tip().Epoch)
 		}
 	}

@@ -65,7 +65,7 @@ func (s *Service) logStart() {
 		nodes = append(nodes, config.Host(url))
 	}
 	redisAt, store := "none", "none"
-	if s.redis != nil {
+	if s.shared != nil {
 		redisAt = config.Host(s.cfg.Redis.URL)
 	}
 	if s.store != nil {

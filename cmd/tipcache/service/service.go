@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	goredis "github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/cache"
@@ -54,9 +53,8 @@ type Service struct {
 	registry *prometheus.Registry
 	tracing  trace.TracerProvider // nil disables traces
 
-	redis    goredis.UniversalClient // nil if none is configured
-	shared   *redis.Store            // nil without Redis
-	memory   *account.Account        // memory other than the cache's
+	shared   redis.Shared     // nil if no Redis is configured
+	memory   *account.Account // memory other than the cache's
 	cache    *cache.Cache
 	pool     *node.Pool
 	store    *collections.Store // nil if collections are neither listed nor indexed
@@ -124,22 +122,17 @@ func (s *Service) open(ctx context.Context, steps ...func(context.Context) error
 	return nil
 }
 
-func (s *Service) openCache(context.Context) error {
-	client, err := parts.OpenRedis(s.cfg.Redis)
-	if err != nil {
-		return err
-	}
+func (s *Service) openCache(context.Context) (err error) {
 	o := s.cfg.CacheOptions()
 	s.memory = account.New(o.MemoryBytes/2, s.registry)
 	o.Account, o.Logger, o.Registerer = s.memory, s.log, s.registry
-	if client != nil {
-		s.redis = client
-		s.onClose(client.Close)
+	if s.cfg.Redis.URL != "none" {
 		shared := s.cfg.SharedOptions()
 		shared.Logger, shared.Registerer = s.log, s.registry
-		if s.shared, err = redis.New(client, shared); err != nil {
+		if s.shared, err = redis.Open(s.cfg.Redis.URL, shared); err != nil {
 			return err
 		}
+		s.onClose(s.shared.Close)
 		o.Shared = s.shared
 	}
 	if s.cache, err = cache.New(o); err != nil {
@@ -224,8 +217,8 @@ func (s *Service) openProxy(context.Context) (err error) {
 	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane, s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing, o.Web.Readiness = s.log, s.logs.Requests, s.registry, s.tracing, s.readiness.state
 	o.Web.TraceRatio = s.cfg.Tracing.Ratio
-	if s.redis != nil {
-		o.Web.SharedLimits.Redis = redis.NewBuckets(s.redis)
+	if s.shared != nil {
+		o.Web.SharedLimits.Redis = s.shared
 	}
 	if o.GRPC.State.GRPC {
 		o.GRPC.Stream = s.pool.Stream

@@ -1,48 +1,100 @@
-// Package parts creates parts that several commands share from a valid configuration: the client of Redis and the
-// collection store (stores.go), the logs (logs.go) and the metrics of the process (version.go).
-package parts
+package redis
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/account"
-	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/collections/drivers"
 )
 
-// OpenRedis returns the client of the shared store, nil if none is configured. It does not
-// connect, so a Redis that is unreachable at start is no error.
-func OpenRedis(cfg config.Redis) (redis.UniversalClient, error) {
-	if cfg.URL == "none" {
-		return nil, nil
-	}
-	o, err := redisOptions(cfg)
+// Shared is a Store and the connections to its Redis. It is an interface because each package that names a type with a field of
+// go-redis' clients would otherwise compile their 400 methods once more.
+type Shared interface {
+	cache.Shared
+
+	Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error)
+	NextEpoch(ctx context.Context, chainID string, from, to int64) (int64, error)
+	AddAnchor(ctx context.Context, chainID string, epoch, height int64, hash string) error
+
+	Spend(ctx context.Context, debits []Debit) error
+
+	Probe(ctx context.Context, namespace string)
+	Outages() upstream.Outages
+
+	// Ping sends a request even while the breaker is open.
+	Ping(ctx context.Context) error
+
+	// Check reports version and memory of a Redis that this store can use. It writes nothing and sends no message.
+	Check(ctx context.Context) (string, error)
+
+	// Close closes the connections. The caches must be closed before.
+	Close() error
+}
+
+// Open returns a store in the Redis that a URL names. It does not connect, so a Redis that is unreachable at start is no error.
+func Open(url string, o Options) (Shared, error) {
+	options, err := clientOptions(url, o.WithDefaults().Timeout)
 	if err != nil {
 		return nil, err
 	}
-	logging.Disable() // the cache counts and logs what the library would print
-	return newRedis(o), nil
+	logging.Disable() // the store counts and logs what the library would print
+	rdb := newClient(options)
+	s, err := New(rdb, o)
+	if err != nil {
+		return nil, errors.Join(err, rdb.Close())
+	}
+	return s, nil
+}
+
+// Ping implements [Shared].
+func (s *Store) Ping(ctx context.Context) error { return s.rdb.Ping(ctx).Err() }
+
+// Close implements [Shared].
+func (s *Store) Close() error { return s.rdb.Close() }
+
+// Check implements [Shared].
+func (s *Store) Check(ctx context.Context) (string, error) {
+	began := time.Now()
+	if err := s.Ping(ctx); err != nil {
+		return "", err
+	}
+	took := time.Since(began)
+	if err := s.rdb.Eval(ctx, "return 1", nil).Err(); err != nil {
+		return "", fmt.Errorf("it refuses scripts: %w", err)
+	}
+	about, _ := s.rdb.Info(ctx, "server", "memory", "replication").Result() // an ACL may forbid it
+	if infoField(about, "role") == "slave" {
+		return "", errors.New("it is a replica, which refuses writes: redis.url must name the master")
+	}
+	text := fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond))
+	if version := infoField(about, "redis_version"); version != "" {
+		text = fmt.Sprintf("Redis %s, %s used, ", version, infoField(about, "used_memory_human")) + text
+	}
+	return text, nil
+}
+
+// infoField returns a field of the response to INFO. The client library's InfoMap panics if the response has no section.
+func infoField(info, field string) string {
+	_, rest, _ := strings.Cut(info, field+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
 }
 
 // clusterReload is the interval at which the map of a Cluster is read again. A dead master refuses
 // connections, and until then the client does not learn which node has replaced it.
 const clusterReload = 2 * time.Second
 
-func newRedis(o *redis.UniversalOptions) redis.UniversalClient {
+func newClient(o *redis.UniversalOptions) redis.UniversalClient {
 	var client redis.UniversalClient
 	if o.MasterName == "" && (o.IsClusterMode || len(o.Addrs) > 1) {
 		c := o.Cluster()
@@ -87,14 +139,14 @@ func (r redacting) redact(cmd redis.Cmder) {
 // poolSize is the maximum number of connections to a Redis.
 const poolSize = 128
 
-// redisOptions parses redis[s]://user:password@host[,host...]/db, or unix://user:password@/path?db=0. Several hosts are a
+// clientOptions parses redis[s]://user:password@host[,host...]/db, or unix://user:password@/path?db=0. Several hosts are a
 // Cluster, or the Sentinels of ?master_name=. One host with ?cluster=true is a Cluster. User and password are for Redis.
 // Sentinels get the parameters sentinel_username and sentinel_password.
-func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
-	if err := config.CheckCredentials(cfg.URL); err != nil {
+func clientOptions(text string, timeout time.Duration) (*redis.UniversalOptions, error) {
+	if err := upstream.CheckCredentials(text); err != nil {
 		return nil, fmt.Errorf("redis.url: %w", err)
 	}
-	u, err := url.Parse(cfg.URL)
+	u, err := url.Parse(text)
 	if err != nil {
 		return nil, errors.New("redis.url: not a URL") // the error of url.Parse would show a password
 	}
@@ -137,17 +189,10 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1,
 		DialerRetries:         1,
-		DialTimeout:           cfg.Timeout,
-		ReadTimeout:           cfg.Timeout,
-		WriteTimeout:          cfg.Timeout,
-		PoolTimeout:           cfg.Timeout / 2, // shorter than an operation, so that a full pool and a silent Redis have different errors
+		DialTimeout:           timeout,
+		ReadTimeout:           timeout,
+		WriteTimeout:          timeout,
+		PoolTimeout:           timeout / 2, // shorter than an operation, so that a full pool and a silent Redis have different errors
 		PoolSize:              poolSize,
 	}, nil
-}
-
-// OpenStore opens the collection store. Responses are reserved in memory; nil means no limit.
-func OpenStore(ctx context.Context, cfg config.Config, memory *account.Part, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
-	o := cfg.StoreOptions()
-	o.Memory, o.Logger, o.Registerer = memory, log, registry
-	return drivers.Open(ctx, cfg.Collections.Store, o)
 }

@@ -1,4 +1,4 @@
-package parts
+package redis
 
 import (
 	"bufio"
@@ -14,8 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	store "github.com/tipcache/tipcache/cache/redis"
-	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
@@ -47,7 +45,7 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 		{"Sentinels of a master", "redis://:p@a:1,b:2/3?master_name=m", target{Addrs: []string{"a:1", "b:2"}, Master: "m", Pass: "p", DB: 3}},
 	}
 	for _, test := range tests {
-		o := expect.Value(redisOptions(config.Redis{URL: test.url, Settings: store.Settings{Timeout: time.Second}}))(t)
+		o := expect.Value(clientOptions(test.url, time.Second))(t)
 		got := target{o.Addrs, o.MasterName, o.Username, o.Password, o.DB, o.IsClusterMode, o.TLSConfig != nil, "", o.SentinelUsername, o.SentinelPassword}
 		if o.TLSConfig != nil {
 			got.ServerName = o.TLSConfig.ServerName
@@ -64,7 +62,7 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 
 func TestErrorOfRedisURLShowsNoPartOfAPassword(t *testing.T) {
 	for _, url := range []string{"redis://user:77/secret@h:1", "redis://user:77@8/secret@h:1/0", "redis://user:77?secret@h:1"} {
-		if _, err := OpenRedis(config.Redis{URL: url, Settings: store.Settings{Timeout: time.Second}}); err == nil || strings.Contains(err.Error(), "secret") {
+		if _, err := Open(url, Options{}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error for %s = %v, want one without the password", url, err)
 		}
 	}
@@ -72,8 +70,8 @@ func TestErrorOfRedisURLShowsNoPartOfAPassword(t *testing.T) {
 
 func TestClusterMapIsReloadedSoon(t *testing.T) {
 	for _, url := range []string{"redis://a:1,b:2,c:3", "redis://a:1?cluster=true"} {
-		o := expect.Value(redisOptions(config.Redis{URL: url, Settings: store.Settings{Timeout: time.Second}}))(t)
-		client := newRedis(o)
+		o := expect.Value(clientOptions(url, time.Second))(t)
+		client := newClient(o)
 		defer client.Close()
 		c, ok := client.(*redis.ClusterClient)
 		if !ok || c.Options().ClusterStateReloadInterval > 5*time.Second {
@@ -100,7 +98,7 @@ func (d *dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 
 // With more attempts, the request would fail with its deadline, which does not name the cause.
 func TestRefusedConnectionEndsRequestAtOnce(t *testing.T) {
-	client := expect.Value(OpenRedis(config.Redis{URL: "redis://" + porttest.Address(t), Settings: store.Settings{Timeout: time.Minute}}))(t)
+	client := newClient(expect.Value(clientOptions("redis://"+porttest.Address(t), time.Minute))(t))
 	defer client.Close()
 	var d dialCounter
 	client.AddHook(&d)
@@ -128,8 +126,8 @@ func TestCredentialsEchoedByRedisAreRedacted(t *testing.T) {
 			}()
 		}
 	}()
-	o := expect.Value(redisOptions(config.Redis{URL: "redis://tipcache:secret-7c1f@" + l.Addr().String(), Settings: store.Settings{Timeout: time.Second}}))(t)
-	client := newRedis(o)
+	o := expect.Value(clientOptions("redis://tipcache:secret-7c1f@"+l.Addr().String(), time.Second))(t)
+	client := newClient(o)
 	defer client.Close()
 	pipeline := client.Pipeline()
 	queued := pipeline.Get(t.Context(), "k")
