@@ -23,12 +23,21 @@ const (
 // that handlers of earlier requests are registered in one that is no longer used.
 type table struct {
 	lane  *Lane
-	known *otter.Cache[string, Handler]
+	known handlers
 
 	memory   *account.Account // nil means no limit
 	mu       sync.Mutex
 	reserved int64
 	released bool
+}
+
+// handlers is a part of [otter.Cache]. It is an interface so that packages that name a type of this one do not compile otter's
+// generic methods once more.
+type handlers interface {
+	GetIfPresent(key string) (Handler, bool)
+	Set(key string, h Handler) (Handler, bool)
+	WeightedSize() uint64
+	SetMaximum(bytes uint64)
 }
 
 func newTable(l *Lane) *table {

@@ -28,7 +28,14 @@ type unknown struct {
 	ep      *dialect.Endpoint
 	origin  *origin
 	waiters *limits.Places
-	absent  *otter.Cache[uint64, time.Time] // by the digest of a path that the nodes do not have: when it may be read again
+	absent  absentPaths
+}
+
+// absentPaths has the times when paths that the nodes do not have may be read again, by their digests. It is a part of
+// [otter.Cache], and an interface so that packages that name a type of this one do not compile otter's generic methods once more.
+type absentPaths interface {
+	GetIfPresent(path uint64) (time.Time, bool)
+	Set(path uint64, until time.Time) (time.Time, bool)
 }
 
 // maxAbsent is the maximum number of absent paths to remember.
