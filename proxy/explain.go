@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,8 +111,8 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	}
 	r := web.NewRequest(asked)
 	e.Request = r.Method + " " + r.RequestURI
-	v := s.mounted(r)
-	v.tidy(r)
+	routers := append(slices.Clip(s.mounts), s.root) // which serves all paths
+	v := routers[slices.IndexFunc(routers, func(v *router) bool { return v.engine.Enter(r) })]
 	rt := v.route(r)
 	rule := s.ruleOf(v.operationOf(r.URL.Path), e)
 	switch err = s.stack.Oversized(asked); {
@@ -166,7 +167,7 @@ func (in Inquiry) request(ctx context.Context) (*http.Request, error) {
 		return nil, errors.New("url: not a URL with a path: " + web.Short(in.URL))
 	}
 	method := http.MethodGet
-	if in.Body != "" || tidyPath(u.Path) == collections.Path {
+	if in.Body != "" || web.TidyPath(u.Path) == collections.Path {
 		method = http.MethodPost
 		in.Body = cmp.Or(in.Body, "{}")
 	}

@@ -37,7 +37,7 @@ func (v *router) liveSources(r *web.Request) ([]stream.Source, error) {
 
 // pathsOf returns the paths that a request names, between one and most.
 func pathsOf(r *web.Request, most int) ([]string, error) {
-	paths := r.URL.Query()[stream.PathParameter]
+	paths := r.URL.Query()[web.PathParameter]
 	if len(paths) == 0 || len(paths) > most {
 		return nil, failure.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), most)
 	}
@@ -69,11 +69,11 @@ func (v *router) nested(outer *web.Request, target string) (*web.Request, error)
 	if err != nil || !strings.HasPrefix(target, "/") {
 		return nil, failure.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
 	}
-	if name := stream.OptionIn(u.RawQuery); name != "" {
+	if name := web.StreamParameterIn(u.RawQuery); name != "" {
 		return nil, failure.BadInput("path %q has the parameter %s, which belongs to the whole request", web.Short(target), name)
 	}
 	r := outer.Nested(u)
-	v.tidy(r)
+	v.engine.Tidy(r)
 	if v.route(r).Waits && stream.TakeWait(r) {
 		return nil, failure.BadInput("path %q has the parameter %s; request it alone", web.Short(target), stream.WaitParameter)
 	}

@@ -72,7 +72,6 @@ func New(o Options) (*Server, error) {
 	o.Mounts = o.mounts()
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts), fallbacks: make([]*fallback.Service, len(o.Mounts))}
 	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache.Account(), o.Chain.Patience
-	s.handler = s.stack.Handler(s.enter, s.passesHealth)
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
 		s.list = collections.New(*o.Collections, s.stack, o.Cache)
@@ -92,7 +91,15 @@ func New(o Options) (*Server, error) {
 			s.fallbacks[i] = fallback.New(m.Fallback, m.base(), passed, s.stack, o.Cache.Account())
 		}
 	}
-	return s, s.mountChain(o)
+	if err := s.mountChain(o); err != nil {
+		return nil, err
+	}
+	engines := make([]*web.Engine, 0, len(s.mounts)+1)
+	for _, v := range s.mounts {
+		engines = append(engines, v.engine)
+	}
+	s.handler = s.stack.Handler(s.passesHealth, append(engines, s.root.engine)...)
+	return s, nil
 }
 
 // openInterfaces creates the interfaces that have listeners of their own.

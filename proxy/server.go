@@ -1,8 +1,8 @@
 // Package proxy is the public HTTP API. It mounts the interfaces, and answers requests for unknown paths.
 //
-// The door, package web, makes a [web.Request] of each request. server.go chooses its base path, takes our own parameters out of the
-// query, and for Story removes surplus slashes from the path. The engine of the base path passes the request through the middleware to
-// the function of its route, or to that of streams, polls or gRPC-Web. Each package below serves a part:
+// The door, package web, makes a [web.Request] of each request. It chooses the base path, takes our own parameters out of the query, and
+// for Story removes surplus slashes from the path. The engine of the base path passes the request through the middleware to the
+// function of its route. server.go finds the route, or that of streams, polls or gRPC-Web. Each package below serves a part:
 //
 //   - proxy/story, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
 //   - proxy/collections: the listing of collections;
@@ -92,24 +92,6 @@ func (s *Server) passesHealth(path string) bool {
 	return v.base == "" && v.passes(path)
 }
 
-// enter chooses the engine of a request, and makes its path and query what the routes expect.
-func (s *Server) enter(r *web.Request) *web.Engine {
-	v := s.mounted(r)
-	v.tidy(r)
-	return v.engine
-}
-
-// mounted returns the router with the longest base path that a request's path begins with, and makes the path relative to
-// that base. The collection listing is always at the root, too.
-func (s *Server) mounted(r *web.Request) *router {
-	for _, v := range s.mounts {
-		if v.base == "" || !s.root.isListing(r.URL.Path) && r.CutBase(v.base) {
-			return v
-		}
-	}
-	return s.root
-}
-
 // newEngine returns the engine of the public listener. Our own paths and the documented paths of the chain are Gin routes. The
 // dialect's table routes all others:
 //
@@ -117,7 +99,11 @@ func (s *Server) mounted(r *web.Request) *router {
 //   - paths in the parameters of /batch, /live, explain and purge, which Gin does not see;
 //   - requests with a method that a path does not have. v.route refuses them.
 func (v *router) newEngine() *web.Engine {
-	e := v.stack.NewEngine(func(r *web.Request) web.Route { return v.inMode(r, v.route(r)) }, v.serveGRPCWeb)
+	mount := &web.Mount{Base: v.base, Exact: v.exact}
+	if v.list != nil {
+		mount.Own = collections.Prefix
+	}
+	e := v.stack.NewEngine(mount, func(r *web.Request) web.Route { return v.inMode(r, v.route(r)) })
 	for path, rt := range v.fixed {
 		e.Handle(path, v.found(rt), rt.Methods...)
 	}
@@ -139,8 +125,12 @@ func (v *router) found(rt web.Route) func(*web.Request) web.Route {
 	}
 }
 
-// inMode returns the route that serves a request for rt: once, as a stream, as a poll, or when its item is found.
+// inMode returns the route that serves a request for rt: once, as a stream, as a poll, or when its item is found. gRPC-Web calls have
+// paths of their own.
 func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
+	if r.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(r.Header.Get("Content-Type"), grpc.WebType) {
+		return web.Route{Whole: v.grpc.ServeWeb}
+	}
 	rt.Access = v.operationOf(r.URL.Path)
 	waits := rt.Waits && stream.TakeWait(r)
 	switch {
@@ -151,51 +141,18 @@ func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
 		return v.stream(rt)
 	case waits:
 		return v.streams.Wait(rt)
-	case rt.Feed != nil && r.Options[stream.SinceParameter] != nil:
+	case rt.Feed != nil && r.Options[web.SinceParameter] != nil:
 		return v.streams.Poll(rt, web.RestorePinned)
 	}
 	return rt
 }
 
-// serveGRPCWeb serves gRPC-Web calls, whose records and failures have another form.
-func (v *router) serveGRPCWeb(r *web.Request) (served bool) {
-	served = r.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(r.Header.Get("Content-Type"), grpc.WebType)
-	if served {
-		v.grpc.ServeWeb(r)
-	}
-	return served
-}
-
-// tidy removes the parameters of streams, polls and blocks, such as ?stream.* and ?since, from the query. It also removes trailing
-// and doubled slashes from the path below the base. A node of Story would answer such a path with a 404 or an empty redirect. For a
-// node of the SDK it is another path, which stays unchanged.
-func (v *router) tidy(r *web.Request) {
-	if 0 < len(r.URL.RawQuery) && len(r.URL.RawQuery) <= web.MaxURL { // a longer one is refused
-		r.RemoveParameters(stream.FilterOption, web.FilterHeight)
-	}
-	path := tidyPath(r.URL.Path)
-	if path != r.URL.Path && (!v.exact || strings.HasPrefix(path, collections.Prefix)) {
-		r.SetPath(path)
-	}
-}
-
 // operationOf returns the operation that access rules judge for a path below the base. Paths that reach the same route have
 // the same operation.
 func (v *router) operationOf(path string) string {
-	path = tidyPath(path)
+	path = web.TidyPath(path)
 	if v.exact {
 		path = dialect.DropColon(path)
-	}
-	return path
-}
-
-// tidyPath removes doubled slashes and a trailing one.
-func tidyPath(path string) string {
-	for strings.Contains(path, "//") {
-		path = strings.ReplaceAll(path, "//", "/")
-	}
-	if len(path) > 1 {
-		path = strings.TrimSuffix(path, "/")
 	}
 	return path
 }
@@ -253,7 +210,7 @@ func (v *router) routeOf(r *web.Request) (rt web.Route, ok bool) {
 func (v *router) passes(path string) bool { return v.fallback != nil && v.always.Match(path) }
 
 func (v *router) isListing(path string) bool {
-	return v.list != nil && strings.HasPrefix(tidyPath(path), collections.Prefix)
+	return v.list != nil && strings.HasPrefix(web.TidyPath(path), collections.Prefix)
 }
 
 // noSuchPath is the failure for an unknown path. It suggests the path that was probably meant.

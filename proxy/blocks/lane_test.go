@@ -37,7 +37,7 @@ func (l *lane) Put(_ *http.Request, _ record.Head, rec *record.Record) {
 func (d *frontend) serve(t *testing.T, l *lane, q func() *blocks.Read) *httptest.ResponseRecorder {
 	t.Helper()
 	route := web.Route{Name: "pool", Serve: func(r *web.Request) error { return d.Serve(r, q()) }}
-	handler := d.Stack.NewEngine(func(*web.Request) web.Route { return route }, nil).Handler()
+	handler := d.Stack.NewEngine(nil, func(*web.Request) web.Route { return route }).Handler()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	ours, theirs := net.Pipe()
 	defer func() { _, _ = ours.Close(), theirs.Close() }()

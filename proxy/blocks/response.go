@@ -25,8 +25,11 @@ func (r *Reader) Response(from *web.Request, q *Read, a *Result) (res respond.Re
 // describe fills in a zero Response. It takes a pointer because the stacks of HTTP/2 streams would have to grow for a
 // copy.
 func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Read, a *Result, now time.Time) {
-	r.Show(rec, a)
 	immutable := a.Query.Policy.IsImmutable(a.Entry.Stamp())
+	if !a.pinned && !immutable {
+		res.Session, res.Reset = session.TokenAt(a.Entry.Height, r.Nodes), rec.Session.Reset
+	}
+	r.Show(rec, a)
 	res.Result, res.Key, res.Policy = a.Result, a.Query.Key, a.Query.Policy
 	res.Now, res.Until = now, a.freshUntil(now)
 	res.CatchingUp, res.Seconds = a.Tip.CatchingUp && !immutable, !a.Tip.Known && !immutable
@@ -34,9 +37,6 @@ func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Read, a 
 	res.Private, res.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.Class.Fixed()
 	if !immutable {
 		res.SharedUntil = a.sharedUntil(now)
-	}
-	if !a.pinned && !immutable {
-		res.Session, res.Reset = session.TokenAt(a.Entry.Height, r.Nodes), rec.Session.Reset
 	}
 	if res.Reset { // shared caches must not serve it
 		res.Control = respond.OwnAnswer

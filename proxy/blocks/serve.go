@@ -56,7 +56,7 @@ func (r *Reader) Serve(from *web.Request, q *Read) error {
 	}
 	a.Entry = nil // it may be freed while the client reads
 	r.KeepSession(from, a.Tip, &res)
-	r.Stack.Respond(from, &res)
+	r.Stack.Responder.Respond(from.Writer, from.Request, &res)
 	return nil
 }
 

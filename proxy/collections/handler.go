@@ -139,7 +139,7 @@ func (h *Handler) serve(r *web.Request) error {
 	var a respond.Response
 	h.answer(&a, rec, res, &query, progress, h.schemaURL(r, PageSchema), time.Now())
 	res.Entry = nil
-	h.stack.Respond(r, &a)
+	h.stack.Responder.Respond(r.Writer, r.Request, &a)
 	return nil
 }
 

@@ -93,14 +93,14 @@ func newListerOf(t *testing.T, o Options, c *cache.Cache) func(method, body stri
 	t.Helper()
 	stack := web.New(web.Options{}, c)
 	h := New(o, stack, c)
-	handler := stack.NewEngine(func(r *web.Request) web.Route {
+	handler := stack.NewEngine(nil, func(r *web.Request) web.Route {
 		for _, rt := range h.Routes() {
 			if rt.Pattern == r.URL.Path {
 				return rt
 			}
 		}
 		return web.Route{Render: h.RenderProblem, Serve: func(*web.Request) error { return errClosed }}
-	}, nil).Handler()
+	}).Handler()
 	return func(method, body string, headers ...string) *httptest.ResponseRecorder {
 		path := Path
 		if method == http.MethodGet {

@@ -100,8 +100,13 @@ type LaneConn interface {
 	State(s http.ConnState)
 }
 
-// Lane returns the lane of the connection, or nil.
-func (c *Conn) Lane() Lane { return c.lane }
+// Lane returns the lane of the connection, or nil. c may be nil.
+func (c *Conn) Lane() Lane {
+	if c == nil {
+		return nil
+	}
+	return c.lane
+}
 
 // LaneConn returns the connection from which the lane reads HTTP/1 requests, or nil.
 func (c *Conn) LaneConn() LaneConn { return c.laneConn }

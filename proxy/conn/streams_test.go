@@ -46,7 +46,7 @@ func serveStreams(t *testing.T, megabytes int64) (url string, memory *account.Ac
 	t.Cleanup(func() { _ = c.Close() })
 	begun, answer = make(chan struct{}, 100), make(chan struct{})
 	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
-	engine := s.NewEngine(func(*web.Request) web.Route {
+	engine := s.NewEngine(nil, func(*web.Request) web.Route {
 		return web.Route{Name: "wait", Serve: func(r *web.Request) error {
 			if r.URL.Path == "/open" {
 				_ = http.NewResponseController(r.Writer).Flush()
@@ -61,7 +61,7 @@ func serveStreams(t *testing.T, megabytes int64) (url string, memory *account.Ac
 			f.SetAdvice(h)
 			return f.Status, "text/plain", []byte(f.Public)
 		}}
-	}, nil)
+	})
 	server := httptest.NewUnstartedServer(engine.Handler())
 	server.Listener = reserving{server.Listener, c.Account()}
 	server.Config.ConnContext, server.Config.ConnState, server.Config.HTTP2 = conn.Context, conn.State, conn.HTTP2()

@@ -230,7 +230,7 @@ func TestRequestsAreServedByTheirClass(t *testing.T) {
 			return f.Status, "text/plain", []byte(f.Public)
 		}}, r)
 		ep := expect.Value(table.Mount(Row{Name: "things", Pattern: "/things/{id}", Class: tt.class, Query: "size:number"}, lookup, &blocks.Kind{}, new(echoing)))(t)
-		handler := stack.NewEngine(func(r *web.Request) web.Route { rt, _ := table.Route(r); return rt }, nil).Handler()
+		handler := stack.NewEngine(nil, func(r *web.Request) web.Route { rt, _ := table.Route(r); return rt }).Handler()
 		w, request := httptest.NewRecorder(), newRequest(t, tt.target)
 		handler.ServeHTTP(w, request.Request)
 		expect.Response(t, name, w.Code, w.Body.String(), tt.status, tt.body)

@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/story/documented"
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // addChain adds an operation for each row of the route table.
@@ -52,7 +53,7 @@ func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *
 	if row.Class == blocks.Never { // it cannot be streamed
 		delete(op.Responses, strconv.Itoa(http.StatusNoContent))
 	} else {
-		op.Parameters = append(op.Parameters, d.referred(stream.SinceParameter)...)
+		op.Parameters = append(op.Parameters, d.referred(web.SinceParameter)...)
 	}
 	if row.Class == blocks.Found {
 		op.Parameters = append(op.Parameters, d.parts.Parameters[stream.WaitParameter])

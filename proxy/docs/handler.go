@@ -149,7 +149,7 @@ func (h *Handler) route(name, path, policy string, content func(*web.Request) *c
 			r.ResponseHeader.Set("Content-Security-Policy", policy)
 		}
 		now := time.Now()
-		h.stack.Respond(r, &respond.Response{
+		h.stack.Responder.Respond(r.Writer, r.Request, &respond.Response{
 			Result: cache.Result{Entry: &cache.Entry{Content: content(r), ReadAt: now}},
 			Key:    name, Policy: cache.Policy{Immutable: true}, Now: now, Control: "public, max-age=3600",
 		})

@@ -14,7 +14,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/story"
-	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -111,7 +110,7 @@ func parameterComponent(p *huma.Param) string {
 
 // addSharedParameters adds the parameters that many operations have.
 func (d *description) addSharedParameters() {
-	names := slices.Concat(urlHeights(d.o), dialect.PageNames[:], []string{stream.SinceParameter}, chainHeaders(d.o))
+	names := slices.Concat(urlHeights(d.o), dialect.PageNames[:], []string{web.SinceParameter}, chainHeaders(d.o))
 	if d.o.Collections != nil {
 		names = append(names, respond.MinEVMHeader)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A sample is a program that sends a request, for users to copy.
@@ -106,7 +106,7 @@ type field struct {
 func (m manual) Fields(op *huma.Operation) (all []field) {
 	_, values := m.values(op)
 	for _, p := range op.Parameters {
-		if p = m.resolved(p); p.In != "header" && p.Schema.Type != huma.TypeArray && p.Name != stream.SinceParameter {
+		if p = m.resolved(p); p.In != "header" && p.Schema.Type != huma.TypeArray && p.Name != web.SinceParameter {
 			all = append(all, field{p.Name, p.In, values[p.Name], p.Schema.Enum, p.Required})
 		}
 	}

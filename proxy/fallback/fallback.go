@@ -21,7 +21,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
-	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -140,8 +139,8 @@ func letsStore(name string) bool {
 func (call *call) rewrite(r *httputil.ProxyRequest) {
 	u := *call.target
 	u.Path, u.RawPath, u.RawQuery = strings.TrimSuffix(u.Path, "/")+r.In.URL.Path, "", r.Out.URL.RawQuery
-	if since := call.from.Options[stream.SinceParameter]; since != nil { // not a poll here
-		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+url.Values{stream.SinceParameter: since}.Encode(), "&")
+	if since := call.from.Options[web.SinceParameter]; since != nil { // not a poll here
+		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+url.Values{web.SinceParameter: since}.Encode(), "&")
 	}
 	r.Out.Method, r.Out.URL, r.Out.Host = http.MethodGet, &u, ""
 	r.Out.Body, r.Out.ContentLength, r.Out.TransferEncoding = http.NoBody, 0, nil

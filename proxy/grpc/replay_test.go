@@ -97,10 +97,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	d.addr, d.server = d.serve(t, s.listener)
 	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
 	t.Cleanup(d.rpc.Close)
-	engine := d.stack.NewEngine(nil, func(r *web.Request) bool {
-		d.handler.ServeWeb(r)
-		return true
-	})
+	engine := d.stack.NewEngine(nil, func(*web.Request) web.Route { return web.Route{Whole: d.handler.ServeWeb} })
 	d.web = httptest.NewServer(engine.Handler())
 	t.Cleanup(d.web.Close)
 	return d

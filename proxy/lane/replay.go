@@ -168,6 +168,7 @@ func (r *knownRequest) Done(hit *Hit) {
 func (r *knownRequest) finish(p *replay, request *heads.Request) {
 	p.end.Method, p.end.Agent = request.Method, record.Agent(request.Value(heads.UserAgent))
 	p.end.Took = time.Since(p.rec.Start)
+	p.rec.Session.Leave()
 	r.stack.Recorder.End(&p.rec, &p.end, r.record)
 }
 

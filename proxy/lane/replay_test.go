@@ -53,11 +53,11 @@ func newMemoryStack(text string) *memoryStack {
 
 // serve serves HTTP/1 and HTTP/2 without TLS.
 func (m *memoryStack) serve(t *testing.T, l net.Listener) {
-	engine := m.NewEngine(func(r *web.Request) web.Route {
+	engine := m.NewEngine(nil, func(r *web.Request) web.Route {
 		return web.Route{Name: "any", Keyed: r.URL.Path == "/keyed", Serve: m.handle, Render: func(_ *web.Request, _ http.Header, f *failure.Failure) (int, string, []byte) {
 			return f.Status, "text/plain", []byte(f.Public)
 		}}
-	}, nil)
+	})
 	server := &http.Server{
 		Handler:     engine.Handler(),
 		ConnContext: conn.Context, ConnState: conn.State, Protocols: new(http.Protocols),
@@ -80,7 +80,7 @@ func (m *memoryStack) handle(r *web.Request) error {
 	var a respond.Response
 	m.Replay(&r.Record, &a)
 	r.Record.Replayer = m
-	m.Respond(r, &a)
+	m.Responder.Respond(r.Writer, r.Request, &a)
 	return nil
 }
 

@@ -106,10 +106,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// Begin returns the request with its span in the context, if it is traced. The span belongs to the trace of a trusted
+// Begin sets the id of a request, and returns the request with its span in the context, if it is traced. The span belongs to the trace of a trusted
 // proxy's traceparent. The traceparent of another client is only a link of the span: neither its flag nor its trace id,
 // from which the sampler computes, may decide what is exported.
 func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
+	rec.ID[0] = RequestID(request.Header)
 	if r.tracer == nil {
 		return request
 	}
@@ -145,13 +146,12 @@ func outcome(res cache.Result) string {
 	return res.Outcome.String()
 }
 
-// End counts and logs a request that has ended, and records what its client has seen. of is nil for a request that
+// End counts and logs a request that has ended. of is nil for a request that
 // shares nothing with others.
 func (r *Recorder) End(rec *Record, end *End, of *Repeated) {
 	if rec.Outcome == "" {
 		rec.Outcome = "answered"
 	}
-	rec.Session.Leave()
 	by := ending{rec.Route, methodClass(end.Method), rec.Outcome, fault(rec, end), end.Status}
 	r.metrics.observe(r.seriesOf(by, of), rec, end)
 	if r.logs(end.Status, levelOf(rec, end)) {

@@ -69,7 +69,7 @@ func New(o Options, r *blocks.Reader) *Handler {
 	}
 	d.values = state.New(o.State, r, d.kinds[blocks.Live], d.kinds[blocks.Found], state.RPC)
 	calls := web.Route{Name: "rpc", Keyed: r.Keyed(), Serve: d.serve, Render: Render}
-	d.engine = r.Stack.NewEngine(func(*web.Request) web.Route { return calls }, nil) // the path names the method, and every HTTP method calls it
+	d.engine = r.Stack.NewEngine(nil, func(*web.Request) web.Route { return calls }) // the path names the method, and every HTTP method calls it
 	d.handler = d.engine.Handler()
 	return d
 }

@@ -147,7 +147,7 @@ func (k *pendingCall) send(r *web.Request, id json.RawMessage, status int, tag s
 	if res.Body, res.Status, res.Tag = answer, status, tag; tag == "" || status != http.StatusOK || res.PastExpires() {
 		res.Control = noStore
 	}
-	k.call.d.reader.Stack.Respond(r, &res)
+	k.call.d.reader.Stack.Responder.Respond(r.Writer, r.Request, &res)
 	return nil
 }
 

@@ -45,7 +45,7 @@ func TestUnknownPathsArePassedToTheNode(t *testing.T) {
 			return &failure.Failure{Status: http.StatusNotFound, Public: "no such path"}
 		}
 		h := expect.Value(New(Options{Nodes: nodes, NoSuchPath: noSuch}, r))(t)
-		handler := stack.NewEngine(func(r *web.Request) web.Route { rt, _ := h.Route(r); return rt }, nil).Handler()
+		handler := stack.NewEngine(nil, func(r *web.Request) web.Route { rt, _ := h.Route(r); return rt }).Handler()
 		for _, tt := range []struct {
 			path   string
 			status int

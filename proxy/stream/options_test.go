@@ -29,7 +29,7 @@ func TestOptionsAreRemovedFromURLInEveryEncoding(t *testing.T) {
 		"/live?path=/a&path=/b?x=stream.":            "/live?path=/a&path=/b?x=stream.",
 	} {
 		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
-		r.RemoveParameters(stream.FilterOption)
+		r.RemoveParameters(web.FilterParameter)
 		if r.RequestURI != want || r.URL.RequestURI() != want {
 			t.Errorf("options removed from %s: RequestURI = %s, URL = %s, want %s", target, r.RequestURI, r.URL.RequestURI(), want)
 		}
@@ -50,13 +50,13 @@ func TestOptionsReplaceHeadersThatTheClientDoesNotSend(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 		r.Header = http.Header{"X-Session": {"sent"}}
 		with := web.NewRequest(r)
-		with.RemoveParameters(stream.FilterOption)
+		with.RemoveParameters(web.FilterParameter)
 		stream.OptionsAsHeaders(with)
 		expect.NoDiff(t, with.Header, want, "headers of %s", target)
 		expect.Equal(t, len(r.Header), 1, "headers of the client's request")
 	}
 	for query, want := range map[string]string{"": "", "x=1": "", "x=1&Stream.Blocks=true": "Stream.Blocks", "since=1": "since", "lastEventId=1": "lastEventId"} {
-		expect.Equal(t, stream.OptionIn(query), want, "OptionIn(%q)", query)
+		expect.Equal(t, web.StreamParameterIn(query), want, "StreamParameterIn(%q)", query)
 	}
 }
 

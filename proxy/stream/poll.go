@@ -16,9 +16,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// SinceParameter makes a GET a poll: it waits until the answer differs from the version that the parameter names.
-const SinceParameter = "since"
-
 // Refusals of polls. Another replica may accept them.
 var (
 	errClientFull = &failure.Failure{Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true, Public: "too many streams and waiting requests of this client"}
@@ -61,15 +58,15 @@ func withVersion(query, id string) string {
 	if query != "" {
 		query = linkable.Replace(query) + "&"
 	}
-	return query + SinceParameter + "=" + id
+	return query + web.SinceParameter + "=" + id
 }
 
 // readSince returns the version that the client has.
 func (h *Handler) readSince(r *web.Request) (had version, err error) {
-	ids, chainID := r.Options[SinceParameter], h.o.Heights.ChainID()
+	ids, chainID := r.Options[web.SinceParameter], h.o.Heights.ChainID()
 	switch {
 	case len(ids) > 1:
-		return had, failure.BadInput("%s is given %d times", SinceParameter, len(ids))
+		return had, failure.BadInput("%s is given %d times", web.SinceParameter, len(ids))
 	case chainID == "":
 		return had, errNoChain
 	}
@@ -253,7 +250,7 @@ func parseVersion(id, chainID string) (v version, err error) {
 		v.unchanged, err = strconv.ParseInt(parts[2], 10, 64)
 	}
 	if !ok || err != nil || v.height < 0 || v.unchanged < 0 || v.text(chainID) != id {
-		return v, failure.BadInput("%s is %q; expected %s, or the id of an answer of this chain, as its Link names it", SinceParameter, web.Short(id), noVersion)
+		return v, failure.BadInput("%s is %q; expected %s, or the id of an answer of this chain, as its Link names it", web.SinceParameter, web.Short(id), noVersion)
 	}
 	return v, nil
 }

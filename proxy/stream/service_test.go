@@ -81,8 +81,8 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 		Keyed: w.Keys != nil, Access: "/a", Render: refuse, Serve: c.reply(stack),
 		Feed: func(r *web.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil },
 	}
-	engine := stack.NewEngine(func(r *web.Request) web.Route {
-		if r.RemoveParameters(stream.FilterOption); r.Options[stream.SinceParameter] != nil {
+	engine := stack.NewEngine(nil, func(r *web.Request) web.Route {
+		if r.RemoveParameters(web.FilterParameter); r.Options[web.SinceParameter] != nil {
 			return streams.Poll(rt, func(r *web.Request) string { return r.URL.RawQuery })
 		}
 		stream.OptionsAsHeaders(r)
@@ -90,7 +90,7 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 			return streams.Wait(rt)
 		}
 		return streams.Route(rt, c.sources)
-	}, nil)
+	})
 	return &service{t, c, memory, stack, streams, engine.Handler()}
 }
 
@@ -155,7 +155,7 @@ func (c *chain) reply(stack *web.Stack) web.Handler {
 		if r.Amend != nil {
 			r.Amend(&a)
 		}
-		stack.Respond(r, &a)
+		stack.Responder.Respond(r.Writer, r.Request, &a)
 		return nil
 	}
 }
@@ -171,7 +171,7 @@ func (c *chain) sources(r *web.Request) (all []stream.Source, err error) {
 	if r.URL.Path != stream.LivePath {
 		return []stream.Source{{Feed: c.feed(r.URL.Path)}}, nil
 	}
-	for _, path := range r.URL.Query()[stream.PathParameter] {
+	for _, path := range r.URL.Query()[web.PathParameter] {
 		all = append(all, stream.Source{Path: path, Feed: c.feed(path)})
 	}
 	return all, nil
@@ -366,7 +366,7 @@ func (f *follower) data() (data []string, id string) {
 
 // live returns the target that streams paths.
 func live(paths ...string) string {
-	return stream.LivePath + "?" + url.Values{stream.PathParameter: paths}.Encode()
+	return stream.LivePath + "?" + url.Values{web.PathParameter: paths}.Encode()
 }
 
 // Over HTTP/2 it would stop the bodies of other requests on the connection.

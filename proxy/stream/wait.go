@@ -35,8 +35,8 @@ func TakeWait(r *web.Request) bool {
 func (h *Handler) Wait(rt web.Route) web.Route {
 	wait := rt
 	wait.Serve = func(r *web.Request) error {
-		if r.Options[SinceParameter] != nil {
-			return failure.BadInput("%s and %s cannot be combined", WaitParameter, SinceParameter)
+		if r.Options[web.SinceParameter] != nil {
+			return failure.BadInput("%s and %s cannot be combined", WaitParameter, web.SinceParameter)
 		}
 		if err := h.AwaitItem(r, rt.Feed, rt.Access, r.Options[WaitParameter]); err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
@@ -18,14 +17,14 @@ import (
 type Engine struct {
 	stack *Stack
 	gin   *gin.Engine
-	first func(*Request) (served bool)
+	mount *Mount
 }
 
 // NewEngine returns an engine. find returns the route of a request for a path that Handle was not called with, and may edit the
-// request. first, which may be nil, runs after CORS, and may serve requests that have no route.
-func (s *Stack) NewEngine(find func(*Request) Route, first func(*Request) (served bool)) *Engine {
+// request. Without a mount, which may be nil, URLs stay as they were sent.
+func (s *Stack) NewEngine(mount *Mount, find func(*Request) Route) *Engine {
 	gin.SetMode(gin.ReleaseMode)
-	e := &Engine{stack: s, gin: gin.New(), first: first}
+	e := &Engine{stack: s, gin: gin.New(), mount: mount}
 	e.gin.RedirectTrailingSlash = false // Gin redirects before any middleware
 	e.gin.NoRoute(e.handlers(find)...)
 	return e
@@ -48,7 +47,7 @@ var variable = regexp.MustCompile(`{[^}]*}`)
 func (e *Engine) handlers(find func(*Request) Route) []gin.HandlerFunc {
 	s := e.stack
 	return []gin.HandlerFunc{
-		e.begin,            // CORS, and requests without a route
+		s.begin,            // CORS, which errors have, too
 		s.record(find),     // the route, request id, access log, metrics, traces
 		s.renderFailures,   // errors and panics, in the form of the route
 		s.limit,            // 429 for addresses that send too many requests, 414 and 431
@@ -60,11 +59,8 @@ func (e *Engine) handlers(find func(*Request) Route) []gin.HandlerFunc {
 
 // Handler returns the handler of a listener whose requests all pass the engine.
 func (e *Engine) Handler() http.Handler {
-	return e.stack.Handler(func(*Request) *Engine { return e }, nil)
+	return e.stack.Handler(nil, e)
 }
-
-// serve passes a request through the engine.
-func (e *Engine) serve(r *Request) { e.gin.ServeHTTP(&r.writer, r.Request) }
 
 // A ginWriter is the writer that Gin gets. It carries the Request to the middleware, because Gin's own values would cost a map.
 type ginWriter struct {
@@ -95,14 +91,11 @@ func abort(c *gin.Context, r *Request, err error) {
 	c.Abort()
 }
 
-// begin sets the response of a request, and the CORS headers, which errors have, too.
-func (e *Engine) begin(c *gin.Context) {
+// begin sets the response of a request and its CORS headers.
+func (s *Stack) begin(c *gin.Context) {
 	r := requestOf(c)
 	r.Writer, r.sent, r.ResponseHeader = c.Writer, c.Writer, c.Writer.Header()
-	e.stack.setOrigin(r.ResponseHeader, r.Request)
-	if e.first != nil && e.first(r) {
-		c.Abort()
-	}
+	s.setOrigin(r.ResponseHeader, r.Request)
 }
 
 // record begins the record of a request with its route, and counts, logs and traces the request at its end.
@@ -111,15 +104,19 @@ func (s *Stack) record(find func(*Request) Route) gin.HandlerFunc {
 		r := requestOf(c)
 		rec := &r.Record
 		rec.Start = time.Now()
-		r.route = find(r)
-		rec.Route, rec.ID[0] = r.route.Name, record.RequestID(r.Header)
+		if r.route = find(r); r.route.Whole != nil {
+			r.route.Whole(r)
+			c.Abort()
+			return
+		}
+		rec.Route = r.route.Name
 		if s.o.Lane != nil {
 			rec.LaneSlot = s.laneSlot(r)
 		}
 		s.Arrive(r)
 		c.Status(http.StatusOK) // Gin begins with 404 for paths that it does not route
-		r.ResponseHeader[respond.RequestIDHeader] = rec.ID[:]
 		r.Request = s.Recorder.Begin(r.Request, rec)
+		r.ResponseHeader[respond.RequestIDHeader] = rec.ID[:]
 		defer func() { s.end(r, r.sent.Status(), max(0, r.sent.Size())) }()
 		c.Next()
 	}

@@ -32,7 +32,7 @@ func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler)
 		f.SetAdvice(h)
 		return f.Status, "text/plain", []byte(f.Public)
 	}
-	engine := s.NewEngine(func(r *web.Request) web.Route {
+	engine := s.NewEngine(nil, func(r *web.Request) web.Route {
 		name := strings.TrimPrefix(r.URL.Path, "/")
 		rt := web.Route{Name: name, Keyed: name != "open", Render: render, Serve: func(r *web.Request) error {
 			switch name {
@@ -52,7 +52,7 @@ func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler)
 			rt.Access = "/denied"
 		}
 		return rt
-	}, nil)
+	})
 	return s, engine.Handler()
 }
 
@@ -286,7 +286,7 @@ func TestBaseURLIsPublicURLOrRequestedHost(t *testing.T) {
 		if r.Host = tt.host; tt.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		r.CutBase("/base")
+		r.Base = "/base"
 		if tt.host == "tls.example" {
 			r.Header.Set("X-Forwarded-Proto", "https")
 		}
@@ -318,7 +318,7 @@ func TestTrailingSlashIsLeftToRoutes(t *testing.T) {
 			return nil
 		}}
 	}
-	engine := s.NewEngine(find, nil)
+	engine := s.NewEngine(nil, find)
 	engine.Handle("/docs", find, http.MethodGet)
 	w := httptest.NewRecorder()
 	engine.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs/", nil))

@@ -10,7 +10,6 @@ import (
 // Call admits, counts and logs a call of another protocol, such as gRPC, whose request r has the headers of an HTTP
 // request. Its record has the route, the start and the slot in the fast lane.
 func (s *Stack) Call(r *Request, serve func(*Request) (size int, err error)) error {
-	r.Record.ID[0] = record.RequestID(r.Header)
 	r.Request = s.Recorder.Begin(r.Request, &r.Record)
 	return s.exchange(r, func() (int, error) {
 		if err := s.Oversized(r.Request); err != nil {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -30,18 +29,7 @@ type Heights struct {
 	Required session.Token // Min as the request named it; an execution block may raise Min
 }
 
-// FilterHeight is a [ParameterFilter] of the parameters that name blocks, in any letter case. HeightRules.Read still
-// finds them.
-func FilterHeight(name, _ string) (as, _ string) {
-	for _, parameter := range [...]string{HeightParameter, MinHeightParameter, MinEVMParameter} {
-		if strings.EqualFold(name, parameter) {
-			return parameter, ""
-		}
-	}
-	return "", ""
-}
-
-// RestoreHeights returns the request's query including the parameters removed by FilterHeight, for a redirect.
+// RestoreHeights returns the request's query including the parameters that FilterParameter removed, for a redirect.
 func RestoreHeights(r *Request) string {
 	return restored(r, HeightParameter, MinHeightParameter, MinEVMParameter)
 }

@@ -22,7 +22,7 @@ func request(t *testing.T, target string, pairs ...string) *web.Request {
 	for i := 0; i < len(pairs); i += 2 {
 		r.Header.Add(pairs[i], pairs[i+1])
 	}
-	r.RemoveParameters(web.FilterHeight)
+	r.RemoveParameters(web.FilterParameter)
 	return r
 }
 

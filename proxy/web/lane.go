@@ -45,14 +45,10 @@ func (s *Stack) Forget() {
 // laneSlot returns the fast lane's slot for a request, or nil. The lane's key of a request would lack the parameters that were
 // removed.
 func (s *Stack) laneSlot(r *Request) record.LaneSlot {
-	c := conn.Of(r.Request)
-	if c == nil || r.Options != nil || s.feignsScheme(r.Request) {
+	if r.lane == nil || r.Options != nil || s.feignsScheme(r.Request) {
 		return nil
 	}
-	if lane, ok := c.Lane().(Lane); ok {
-		return lane.SlotFor(c, r.Request)
-	}
-	return nil
+	return r.lane.SlotFor(r.client, r.Request)
 }
 
 // feignsScheme reports whether a client names a scheme as only trusted proxies may. Theirs must not get its response.

@@ -84,10 +84,10 @@ func TestHealthIsAnsweredWithoutRulesRatesAndRecords(t *testing.T) {
 
 func TestHealthIsLeftToAPathOfTheEngine(t *testing.T) {
 	s := web.New(web.Options{}, nil)
-	engine := s.NewEngine(func(*web.Request) web.Route {
+	engine := s.NewEngine(nil, func(*web.Request) web.Route {
 		return web.Route{Serve: func(r *web.Request) error { r.Send(299, "text/plain", nil); return nil }}
-	}, nil)
-	handler := s.Handler(func(*web.Request) *web.Engine { return engine }, func(path string) bool { return path == web.ReadyPath })
+	})
+	handler := s.Handler(func(path string) bool { return path == web.ReadyPath }, engine)
 	for path, want := range map[string]int{web.ReadyPath: 299, web.HealthPath: http.StatusOK} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

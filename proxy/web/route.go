@@ -23,6 +23,7 @@ type Route struct {
 	Keyed   bool     // requests need an API key
 	Access  string   // operation that the access rules apply to; "" if Serve applies them
 	Serve   Handler
+	Whole   func(r *Request)               // serves requests whose records and failures have another form, as gRPC-Web, instead of all else
 	Render  Renderer                       // renders failures
 	Plan    func(r *Request) (Plan, error) // nil if Serve does not use the cache
 	Feed    func(r *Request) (Feed, error) // nil if the route cannot be streamed

@@ -13,20 +13,19 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Handler returns the handler of a listener. enter returns the engine of a request that neither the health checks nor the fast lane
-// answer, and may edit the request. hasPath reports whether the engines answer a path of the health checks themselves; nil means none.
-func (s *Stack) Handler(enter func(*Request) *Engine, hasPath func(path string) bool) http.Handler {
-	return &door{s, enter, hasPath}
+// Handler returns the handler of a listener, which passes a request to the first engine below whose base its path is. The last one has
+// no base. hasPath reports whether an engine answers a path of the health checks; nil means that none does.
+func (s *Stack) Handler(hasPath func(path string) bool, engines ...*Engine) http.Handler {
+	return &door{s, engines, hasPath}
 }
 
-// A door makes a [Request] of each HTTP request.
+// A door makes a [Request] of each HTTP request that neither the health checks nor the fast lane answer.
 type door struct {
 	Stack   *Stack
-	enter   func(*Request) *Engine
+	engines []*Engine
 	hasPath func(path string) bool
 }
 
@@ -37,6 +36,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := conn.Of(r)
+	lane, _ := c.Lane().(Lane)
 	if d.Stack.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
@@ -45,32 +45,32 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c != nil && r.ProtoMajor >= 2 {
 		c.ServeStream(w, r, func(w http.ResponseWriter) bool {
 			d.Stack.setOrigin(w.Header(), r)
-			answered, sampling = d.Stack.servedInLane(c, w, r)
+			if lane != nil && d.Stack.o.Lane != nil {
+				answered, sampling = lane.Serve(c, w, r)
+			}
 			return answered
-		}, func(w http.ResponseWriter, refused bool) { d.pass(w, r, sampling, refused) })
+		}, func(w http.ResponseWriter, refused bool) {
+			d.pass(w, &Request{Request: r, client: c, lane: lane, refused: refused, Record: record.Record{Sampling: sampling}})
+		})
 		return
 	}
-	if c != nil && !c.CarriesTLS() {
-		answered, sampling = d.Stack.servedInLane(c, w, r)
+	if lane != nil && !c.CarriesTLS() {
+		answered, sampling = lane.Serve(c, w, r)
 	}
 	if !answered {
-		d.pass(w, r, sampling, false)
+		d.pass(w, &Request{Request: r, client: c, lane: lane, Record: record.Record{Sampling: sampling}})
 	}
 }
 
-// servedInLane passes a request to the lane of its connection, and reports whether the lane has answered it.
-func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Request) (answered bool, sampling record.Sampling) {
-	if lane, ok := c.Lane().(Lane); ok && (r.ProtoMajor < 2 || s.o.Lane != nil) {
-		return lane.Serve(c, w, r)
+// pass passes a request through the engine of the base path that it was sent below.
+func (d *door) pass(w http.ResponseWriter, r *Request) {
+	r.Writer, r.ResponseHeader, r.writer = w, w.Header(), ginWriter{w, r}
+	for _, e := range d.engines {
+		if e.Enter(r) {
+			e.gin.ServeHTTP(&r.writer, r.Request)
+			return
+		}
 	}
-	return false, record.Undecided
-}
-
-// pass makes a Request, and passes it through its engine.
-func (d *door) pass(w http.ResponseWriter, from *http.Request, sampling record.Sampling, refused bool) {
-	r := NewExchange(w, from)
-	r.refused, r.Record.Sampling, r.writer = refused, sampling, ginWriter{w, r}
-	d.enter(r).serve(r)
 }
 
 // Sample decides whether the request of a peer is traced.
@@ -102,7 +102,7 @@ func (s *Stack) Oversized(r *http.Request) error {
 
 // Arrive sets the client of a request, and what it has seen.
 func (s *Stack) Arrive(r *Request) {
-	c, rec := conn.Of(r.Request), &r.Record
+	c, rec := r.client, &r.Record
 	rec.Session.Arrive(c.Seen())
 	if c != nil && r.Header[limits.ForwardedFor] == nil {
 		rec.Client.Address = c.Address()
@@ -120,6 +120,7 @@ func (s *Stack) end(r *Request, status, size int) {
 	if rec.Failed && status == http.StatusOK { // as a REST request is counted
 		status = http.StatusBadGateway
 	}
+	rec.Session.Leave()
 	s.Recorder.End(rec, &record.End{Head: head, Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
 }
 
@@ -132,9 +133,6 @@ func recovered(serve func() (int, error)) (size int, err error) {
 	}()
 	return serve()
 }
-
-// Respond sends a response from the cache.
-func (s *Stack) Respond(r *Request, a *respond.Response) { s.Responder.Respond(r.Writer, r.Request, a) }
 
 // BaseURL returns the URL below which the paths of a request's mount are: at the public address if one is configured, else at
 // the host that the client has named. If the Host header is not a valid host, the result is only the path.
