@@ -147,12 +147,11 @@ func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
 	return rt
 }
 
-// operationOf returns the operation that access rules judge for a path below the base. Paths that reach the same route have
-// the same operation.
+// operationOf returns the operation that access rules judge for a tidied path below the base. Paths that reach the same route have the
+// same operation.
 func (v *router) operationOf(path string) string {
-	path = web.TidyPath(path)
 	if v.exact {
-		path = dialect.DropColon(path)
+		path = dialect.DropColon(web.TidyPath(path))
 	}
 	return path
 }
