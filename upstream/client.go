@@ -11,13 +11,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // NewClient returns an HTTP client for an upstream. It does not follow redirects, because this would reveal keys in
 // headers, or in the URL through Referer, to another host. An unrequested switch of protocols is an error: the data after
 // it is not a body, and no deadline would end it.
 //
-// The client adds headers to every request. It hides secrets in response headers, in bodies of responses other than
+// The client adds headers to every request, and the trace of its context unless the request names one. It hides secrets in response headers, in bodies of responses other than
 // 200 OK, and in errors of the transport, which quote invalid input. It does not change bodies of 200 OK. With a nil hide
 // the caller must redact.
 func NewClient(transport http.RoundTripper, headers http.Header, hide *strings.Replacer) *http.Client {
@@ -63,9 +65,14 @@ type guarded struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t guarded) RoundTrip(r *http.Request) (*http.Response, error) {
-	if len(t.headers) > 0 {
-		r = r.Clone(r.Context())
+	ctx := r.Context()
+	passes := trace.SpanContextFromContext(ctx).IsValid() && r.Header["Traceparent"] == nil
+	if passes || len(t.headers) > 0 {
+		r = r.Clone(ctx)
 		maps.Copy(r.Header, t.headers)
+	}
+	if passes {
+		PassTrace(ctx, r.Header)
 	}
 	response, err := t.RoundTripper.RoundTrip(r)
 	if err != nil {

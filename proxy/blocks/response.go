@@ -26,9 +26,6 @@ func (r *Reader) Response(from *web.Request, q *Read, a *Result) (res respond.Re
 // copy.
 func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Read, a *Result, now time.Time) {
 	immutable := a.Query.Policy.IsImmutable(a.Entry.Stamp())
-	if !a.pinned && !immutable {
-		res.Session, res.Reset = session.TokenAt(a.Entry.Height, r.Nodes), rec.Session.Reset
-	}
 	r.Show(rec, a)
 	res.Result, res.Key, res.Policy = a.Result, a.Query.Key, a.Query.Policy
 	res.Now, res.Until = now, a.freshUntil(now)
@@ -37,6 +34,9 @@ func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Read, a 
 	res.Private, res.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.Class.Fixed()
 	if !immutable {
 		res.SharedUntil = a.sharedUntil(now)
+	}
+	if !a.pinned && !immutable {
+		res.Session, res.Reset = a.token, rec.Session.Reset
 	}
 	if res.Reset { // shared caches must not serve it
 		res.Control = respond.OwnAnswer
@@ -51,7 +51,7 @@ func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Read, a 
 // its connection, that is later by more than the class allows, Show marks the result as stale. Only interfaces that use
 // neither Serve nor Response call it.
 func (r *Reader) Show(rec *record.Record, a *Result) {
-	a.mark(rec)
+	r.mark(rec, a)
 	rec.Result(a.Result)
 	rec.Pinned = a.pinned || a.Query.Policy.IsImmutable(a.Entry.Stamp())
 	if a.Entry.Height > a.Tip.Height && a.Entry.Status == http.StatusOK {
@@ -59,11 +59,12 @@ func (r *Reader) Show(rec *record.Record, a *Result) {
 	}
 }
 
-func (a *Result) mark(rec *record.Record) {
+func (r *Reader) mark(rec *record.Record, a *Result) {
 	height := a.Entry.Height
 	if a.pinned || height == 0 || a.Query.Policy.IsImmutable(a.Entry.Stamp()) {
 		return
 	}
+	a.token = session.TokenAt(height, r.Nodes)
 	seen := int64(0)
 	if a.Tip.Known {
 		rec.Session.Show(a.Tip.Epoch, height)

@@ -9,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -22,6 +23,8 @@ type Result struct {
 	pinned   bool  // read at a height that the client or its walk names
 	batch    bool  // composed of several entries
 	notified int64 // newest block that the client was notified about by an event; 0 for none
+
+	token session.Token // of a client that has seen the result
 }
 
 // Serve answers a read over HTTP. RPC and gRPC, whose responses differ, call the same functions in the same order.

@@ -195,6 +195,12 @@ func (c *Chain) admit(n *Node, chainID string) bool {
 // Tip returns the newest block over all nodes. It takes no lock and does not allocate.
 func (c *Chain) Tip() tip.Tip { return c.tip.Read() }
 
+// Look returns the newest block, the id of the chain, and a channel that is closed when one of them, or a node's state, changes.
+func (c *Chain) Look() (newest tip.Tip, chainID string, moved <-chan struct{}) {
+	moved = c.Moved()
+	return c.Tip(), c.ChainID(), moved
+}
+
 // Proved returns the highest block of this epoch that a node has read, or 0.
 func (c *Chain) Proved() int64 { return c.tip.Proved() }
 

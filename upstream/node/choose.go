@@ -17,9 +17,10 @@ const (
 // is one of them, although Fetch may wait for the tip first.
 func (p *Pool) choose(r Request) *endpoint {
 	f := &fetch{pool: p, request: r}
-	e, hope := f.choose()
+	tip, chainID, _ := p.Look()
+	e, hope := f.choose(tip, chainID)
 	if e == nil && f.tryLowerHeight(hope) {
-		e, _ = f.choose()
+		e, _ = f.choose(tip, chainID)
 	}
 	return e
 }
@@ -27,8 +28,8 @@ func (p *Pool) choose(r Request) *endpoint {
 // choose returns the best endpoint for the request, or nil if the request has to wait or cannot be sent. hope reports
 // whether an unsuitable endpoint may become suitable soon. Before the deadline, choose returns nil if an endpoint with
 // a better priority should have the height soon. It sets broken, far and newest.
-func (f *fetch) choose() (best *endpoint, hope bool) {
-	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
+func (f *fetch) choose(tip Tip, chainID string) (best *endpoint, hope bool) {
+	height := f.height(tip)
 	var bestRank [6]int
 	soonest := math.MaxInt // priority of the endpoints that should have the height soon
 	formIsKnown := f.pool.knownForm(f.request.Keys)
@@ -36,7 +37,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 	for _, e := range f.pool.endpoints() {
 		e = e.orBefore(f.request)
 		v := e.snapshot()
-		reach, serves := v.reach(height, tip), e.serves(f.request, chain)
+		reach, serves := v.reach(height, tip), e.serves(f.request, chainID)
 		switch {
 		case v.Foreign() || serves == otherChain || !f.allows(e):
 		case formIsKnown && v.keys.form != f.request.Keys:

@@ -116,7 +116,6 @@ func (c *client) request(ctx context.Context, r Request, height int64) *http.Req
 	if !r.writes() {
 		upstream.MarkRepeatable(request)
 	}
-	upstream.PassTrace(ctx, request.Header)
 	return request
 }
 

@@ -28,11 +28,7 @@ const (
 //
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
-	wait := 2 * p.Tip().Interval
-	if end, ok := ctx.Deadline(); ok {
-		wait = min(wait, time.Until(end)/2)
-	}
-	f := &fetch{pool: p, request: r, pause: firstPause, deadline: time.Now().Add(wait)}
+	f := &fetch{pool: p, request: r, pause: firstPause}
 	if err := p.refusals.of(r); err != nil {
 		return nil, err
 	}
@@ -47,8 +43,15 @@ func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
 
 func (f *fetch) run(ctx context.Context) (*Answer, error) {
 	for {
-		moved := f.pool.Moved()
-		e, hope := f.choose()
+		tip, chainID, moved := f.pool.Look()
+		if f.deadline.IsZero() {
+			wait := 2 * tip.Interval
+			if end, ok := ctx.Deadline(); ok {
+				wait = min(wait, time.Until(end)/2)
+			}
+			f.deadline = time.Now().Add(wait)
+		}
+		e, hope := f.choose(tip, chainID)
 		if e != nil {
 			if result := f.send(ctx, e); f.isFinal(ctx, result) {
 				return result.answer, result.outcome(f.request.writes())
@@ -89,12 +92,11 @@ type fetch struct {
 	deadline time.Time // when it stops waiting for the tip
 }
 
-// height returns the height to read at now. 0 means the node's latest.
-func (f *fetch) height() int64 {
-	if f.request.Height != AtTip {
+// height returns the height to read at a tip. 0 means the node's latest.
+func (f *fetch) height(tip Tip) int64 {
+	switch {
+	case f.request.Height != AtTip:
 		return f.request.Height
-	}
-	switch tip := f.pool.Tip(); {
 	case !tip.Known:
 		return 0
 	case f.lower > 0:
@@ -104,13 +106,13 @@ func (f *fetch) height() int64 {
 	}
 }
 
-// heightAt returns the height to read at an endpoint now. A parent is read at its newest block. If an answer to that had no
+// heightAt returns the height to read at an endpoint. A parent is read at its newest block. If an answer to that had no
 // height, it is read at a height like other nodes.
-func (f *fetch) heightAt(e *endpoint) int64 {
+func (f *fetch) heightAt(e *endpoint, tip Tip) int64 {
 	if f.request.Height == AtTip && !f.request.Unpinned && f.heightless == nil && e.client.isParent.Load() {
 		return 0
 	}
-	return f.height()
+	return f.height(tip)
 }
 
 // tryLowerHeight makes a request for the tip read the newest block of the skipped endpoints, and reports whether it did.
@@ -155,7 +157,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 	r, result := f.request, result{endpoint: e}
 	send := func() (*Answer, error) {
 		now := f.pool.Tip()
-		result.height = f.heightAt(e)
+		result.height = f.heightAt(e, now)
 		v := e.snapshot()
 		if result.height <= now.Height && v.reach(result.height, now) == behind {
 			return nil, upstream.ErrBehind
@@ -283,7 +285,7 @@ func (f *fetch) wait(ctx context.Context, moved <-chan struct{}) error {
 	case <-time.After(f.pause):
 		f.pause = min(2*f.pause, maxPause)
 	case <-ctx.Done():
-		return f.pool.late(ctx, f.height())
+		return f.pool.late(ctx, f.height(f.pool.Tip()))
 	case <-f.pool.life.Done():
 		return unreachable(errClosed)
 	}

@@ -122,7 +122,8 @@ func refusedInvocation(st *status.Status, stated, asked int64) (*Answer, error) 
 // queue. The caller limits the number of streams, and closes them.
 func (p *Pool) Stream(ctx context.Context, method string) (*Stream, error) {
 	f := &fetch{pool: p, request: Request{Invoke: &Invocation{Method: method}, Height: AtTip, Unpinned: true}}
-	e, _ := f.choose()
+	tip, chainID, _ := p.Look()
+	e, _ := f.choose(tip, chainID)
 	if e == nil {
 		return nil, p.noEndpoint()
 	}

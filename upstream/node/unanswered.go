@@ -53,9 +53,9 @@ func (f *fetch) exhausted() (*Answer, error) {
 
 // refusal returns the refusal of an endpoint that has pruned the height, reworded for all endpoints.
 func (f *fetch) refusal() *Answer {
-	a, newest := *f.pruned, f.pool.Tip().Height
-	a.Text = fmt.Sprintf("failed to load state at height %d: no node has kept it (latest height: %d)", f.height(), newest)
-	a.Status, a.Latest = Pruned.Status(), newest
+	a, tip := *f.pruned, f.pool.Tip()
+	a.Text = fmt.Sprintf("failed to load state at height %d: no node has kept it (latest height: %d)", f.height(tip), tip.Height)
+	a.Status, a.Latest = Pruned.Status(), tip.Height
 	return &a
 }
 

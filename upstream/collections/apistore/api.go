@@ -103,7 +103,6 @@ func (s *httpStore) post(ctx context.Context, query collections.ListRequest) (*h
 	if s.key != "" {
 		req.Header.Set("X-Api-Key", s.key)
 	}
-	upstream.PassTrace(ctx, req.Header)
 	return s.client.Do(req)
 }
 

@@ -53,7 +53,6 @@ func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	upstream.MarkRepeatable(req)
-	upstream.PassTrace(ctx, req.Header)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.silence(err)

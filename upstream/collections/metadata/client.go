@@ -102,7 +102,6 @@ func (c *client) request(ctx context.Context, method string, body []byte, path [
 	req.Header.Set("User-Agent", "tipcache")
 	req.Header.Set("Accept", "application/json")
 	upstream.MarkRepeatable(req)
-	upstream.PassTrace(ctx, req.Header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

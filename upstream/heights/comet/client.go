@@ -271,7 +271,6 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 	if reads {
 		upstream.MarkRepeatable(r)
 	}
-	upstream.PassTrace(ctx, r.Header)
 	response, err := c.http.Do(r)
 	if err != nil {
 		return 0, nil, nil, upstream.Bare(err)
