@@ -31,6 +31,7 @@ import (
 
 var parts = []rig.Part{
 	{Name: "peers", About: "hits compared with nginx and bare Go servers: requests per second, latency, CPU", Run: peers.Hits},
+	{Name: "production", About: "hits with rate, Redis and traces, compared with the same program without, and without the fast lane: CPU, and the load of Redis", Run: peers.Production},
 	{Name: "calls", About: "RPC calls by POST with different ids, compared with a small REST hit and bare Go servers: CPU", Run: peers.Calls},
 	{Name: "herd", About: "500 clients at once on a cold key: what the node is asked, how long they wait", Run: peers.Herd},
 	{Name: "keys", About: "10,000 and 100,000 keys, all wanted at each block: how long clients wait, what fails, what is current, what the node is asked", Run: peers.Keys},

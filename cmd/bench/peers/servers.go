@@ -51,7 +51,8 @@ type peer struct {
 type origin struct {
 	node, comet string
 	fresh       time.Duration
-	cert        string // of the server: a PEM file with certificate and key; "" disables TLS
+	cert        string   // of the server: a PEM file with certificate and key; "" disables TLS
+	env         []string // of tipcache, as in KEY=value
 }
 
 // before starts a server in front of an origin. The flags are tipcache's.
@@ -63,9 +64,9 @@ func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...str
 		p = startBare(ctx, r, "", o.cert)
 	default:
 		calls := rig.FreeAddr()
-		serving := rig.Serving{Node: o.node, Comet: o.comet, Cert: o.cert, Flags: append(flags[:len(flags):len(flags)], "--rpc-listen", calls)}
+		serving := rig.Serving{Node: o.node, Comet: o.comet, Cert: o.cert, Flags: append(flags[:len(flags):len(flags)], "--rpc-listen", calls), Env: o.env}
 		if name == noLaneName {
-			serving.Env = []string{"TIPCACHE_HTTP_FAST_LANE=false"}
+			serving.Env = append(o.env[:len(o.env):len(o.env)], "TIPCACHE_HTTP_FAST_LANE=false")
 		}
 		t := r.Replica(ctx, serving)
 		p = &peer{Process: t.Process, name: name, replica: t, urls: map[offer]string{plain: t.URL, own: t.URL, rpc: "http://" + calls}}
