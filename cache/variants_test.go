@@ -55,7 +55,7 @@ func TestEncodedBodiesAreCreatedOnceAndCounted(t *testing.T) {
 		if as != coding || decode(t, coding, first) != string(page) {
 			t.Errorf("Encoded in %s returned %s, which must be the same and decode to the body", codings.Names[coding], codings.Names[as])
 		}
-		expect.Eventually(t, "memory_bytes includes the encoded body", func() bool { return weight() >= before+len(first) })
+		expect.EventuallyAtLeast(t, "memory_bytes includes the encoded body", weight, before+len(first))
 		before = weight()
 		if again, _ := c.Encoded("k", content, coding, false, true); &again[0] != &first[0] {
 			t.Errorf("second Encoded in %s returned another body, want the cached one", codings.Names[coding])

@@ -52,7 +52,7 @@ func TestEveryRequestIsLoggedOnce(t *testing.T) {
 	s.get(t, "/staking/validators/%22%FF%0A", "X-Request-Id", "c")
 	s.chain.failWith(&upstream.Error{Kind: upstream.Timeout, Msg: "too late", Err: errors.New("after 5s")})
 	s.get(t, "/mint/params", "X-Request-Id", "d")
-	expect.Eventually(t, "four log lines", func() bool { return strings.Count(log.String(), "\n") == 4 })
+	expect.EventuallyEqual(t, "four log lines", func() int { return strings.Count(log.String(), "\n") }, 4)
 	want := `{"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","query":"x=y","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"miss","store":"","height":228,"tip":228,"request_id":"a","client":"127.0.0.1"}
 {"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"hit","store":"memory","height":228,"tip":228,"request_id":"b","client":"127.0.0.1"}
 {"level":"INFO","msg":"request","method":"GET","route":"validator","path":"/staking/validators/\"\ufffd\n","user_agent":"Go-http-client/1.1","status":400,"bytes":129,"outcome":"refused","store":"","height":0,"tip":0,"request_id":"c","client":"127.0.0.1","error":"validator_addr is \"\\\"\\xff\\n\"; expected 0x and 40 hex digits, or a storyvaloper1... address"}

@@ -182,7 +182,7 @@ func TestStreamOutlivesRequestTimeout(t *testing.T) {
 // waitForStreams waits until n streams, polls and waiting requests are open.
 func waitForStreams(t *testing.T, g prometheus.Gatherer, n float64) {
 	t.Helper()
-	expect.Eventually(t, fmt.Sprintf("%v open streams", n), func() bool { return expect.Metric(t, g, "tipcache_proxy_streams") == n })
+	expect.EventuallyEqual(t, fmt.Sprintf("%v open streams", n), func() float64 { return expect.Metric(t, g, "tipcache_proxy_streams") }, n)
 }
 
 func TestStreamOpenedDuringAnOutageSendsStaleAnswerAndFailure(t *testing.T) {

@@ -106,9 +106,9 @@ func TestOneReadPerBlockAnswersAllTransactionWaits(t *testing.T) {
 			}
 			reads := func() int64 { return s.reads(api.counted(hash)) }
 			waitForStreams(t, s.metrics, 30)
-			expect.Eventually(t, "a read of the node", func() bool { return reads() == 1 })
+			expect.EventuallyEqual(t, "a read of the node", reads, 1)
 			s.advance(t)
-			expect.Eventually(t, "a read of the node at the next block", func() bool { return reads() == 2 })
+			expect.EventuallyEqual(t, "a read of the node at the next block", reads, 2)
 			if s.broadcast(t); len(answers) > 0 {
 				t.Fatalf("response before the transaction is in a block: %v", <-answers)
 			}
@@ -132,7 +132,7 @@ func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 		t.Run(api.name, func(t *testing.T) {
 			go func() { held <- api.read(t, broadcastHash, "wait=20s") }()
 			reads := func() int64 { return s.reads(api.counted(broadcastHash)) }
-			expect.Eventually(t, "a read of the node", func() bool { return reads() == 1 })
+			expect.EventuallyEqual(t, "a read of the node", reads, 1)
 			want := ""
 			for range 5 {
 				got := api.read(t, broadcastHash, "wait=30ms")

@@ -115,7 +115,7 @@ func TestStreamIgnoresChangesOfThePageKeyAlone(t *testing.T) {
 	es := s.stream(t, firstPage)
 	es.next()
 	for calls := 1; calls <= 9; calls++ { // the key names a later block after 8
-		expect.Eventually(t, "a read of the page", func() bool { return s.chain.calls() == calls })
+		expect.EventuallyEqual(t, "a read of the page", s.chain.calls, calls)
 		s.chain.grow(1)
 	}
 	s.chain.reply(page.Status, strings.Replace(page.Raw, `"next_key"`, `"newest":1,"next_key"`, 1))

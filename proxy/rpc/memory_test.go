@@ -44,7 +44,7 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	}
 	want("a long response", genesis, http.StatusOK, `"result":"xxx`)
 	want("a batch", batch(100), http.StatusOK, `"id":7,"result":{"response"`)
-	expect.Eventually(t, "release of the first responses", func() bool { return c.Account().Used() == 0 })
+	expect.EventuallyEqual(t, "release of the first responses", c.Account().Used, 0)
 	used := c.Account().Limit()/8*7 - free
 	if !c.Account().Reserve(account.Upstream, used) {
 		t.Fatal("Reserve = false, want true")
@@ -52,7 +52,7 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	want("a long response without memory", genesis, http.StatusServiceUnavailable, `"id":7,"error":{"code":-32000,"message":"Server error","data":"too many responses have not been read`)
 	want("a batch without memory", batch(100), http.StatusServiceUnavailable, `"error":{"code":-32000,"message":"Server error","data":"too little memory is free for this request`)
 	want("a batch with memory for one call at a time", batch(20), http.StatusOK, `"id":7,"result":{"response"`)
-	expect.Eventually(t, "release of all responses", func() bool { return c.Account().Used() == used })
+	expect.EventuallyEqual(t, "release of all responses", c.Account().Used, used)
 }
 
 func TestBatchStopsReadingWhenItsAnswersExceedMemory(t *testing.T) {
@@ -81,7 +81,7 @@ func TestBatchStopsReadingWhenItsAnswersExceedMemory(t *testing.T) {
 		}
 	}
 	expect.Equal(t, len(answers), 20, "answers with status %d", resp.StatusCode)
-	expect.Eventually(t, "release of all answers", func() bool { return c.Account().Used() == 0 })
+	expect.EventuallyEqual(t, "release of all answers", c.Account().Used, 0)
 }
 
 func TestLongParametersAndBatchesAreNotDecoded(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 // waitForQueue waits until a number of requests wait for the node.
 func waitForQueue(t testing.TB, metrics *prometheus.Registry, want float64) {
 	t.Helper()
-	expect.Eventually(t, fmt.Sprintf("%v waiting requests", want), func() bool { return expect.Metric(t, metrics, "tipcache_node_queue_length") == want })
+	expect.EventuallyEqual(t, fmt.Sprintf("%v waiting requests", want), func() float64 { return expect.Metric(t, metrics, "tipcache_node_queue_length") }, want)
 }
 
 func TestSearchesOfOneClientDelayNeitherReadsNorOtherClients(t *testing.T) {

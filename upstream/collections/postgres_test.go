@@ -35,7 +35,7 @@ func TestPostgresRecoversAfterOutage(t *testing.T) {
 	server.down()
 	_, err := s.List(t.Context(), collections.Query{})
 	wantSilence(t, err, upstream.Unreachable)
-	expect.Eventually(t, "a failed Ping", func() bool { return upstream.KindOf(s.Ping(t.Context())) == upstream.Unreachable })
+	expect.EventuallyEqual(t, "a failed Ping", func() upstream.Kind { return upstream.KindOf(s.Ping(t.Context())) }, upstream.Unreachable)
 	_, err = s.Import(t.Context(), each(some(3)))
 	wantSilence(t, err, upstream.Unreachable)
 
@@ -106,7 +106,7 @@ func TestPostgresAbsentAtStart(t *testing.T) {
 	wantSilence(t, err, upstream.Unreachable)
 
 	server.up(t)
-	expect.Eventually(t, "a successful Ping", func() bool { return s.Ping(t.Context()) == nil })
+	expect.EventuallyEqual(t, "a successful Ping", func() error { return s.Ping(t.Context()) }, nil)
 	load(t, s, some(3))
 	wantStored(t, s, some(3))
 }

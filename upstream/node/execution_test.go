@@ -142,10 +142,10 @@ func TestFloodOfReadsOfExecutionBlocksDelaysNoOtherClient(t *testing.T) {
 	for height := range int64(flood) {
 		read("flood", height+1)
 	}
-	expect.Eventually(t, "the flood to wait", func() bool { return slots.Load().Waiting >= flood })
+	expect.EventuallyAtLeast(t, "the flood to wait", func() int { return slots.Load().Waiting }, flood)
 	read("flood", tip)
 	read("other", other)
-	expect.Eventually(t, "all reads to wait", func() bool { return slots.Load().Waiting >= flood+2 })
+	expect.EventuallyAtLeast(t, "all reads to wait", func() int { return slots.Load().Waiting }, flood+2)
 	turn.End(false)
 	all.Wait()
 	for _, height := range []int64{other, tip} {
@@ -165,7 +165,7 @@ func TestReadOfExecutionBlockIsNotSharedByEpochsOrClients(t *testing.T) {
 	for epoch, client := range []string{"client", "client", "another"} {
 		all.Go(func() { _, _ = p.fetchExecuted(within(t, time.Minute), client, int64(epoch%2), 90) })
 	}
-	expect.Eventually(t, "three reads to wait", func() bool { return slots.Load().Waiting >= 3 })
+	expect.EventuallyAtLeast(t, "three reads to wait", func() int { return slots.Load().Waiting }, 3)
 	turn.End(false)
 	all.Wait()
 	expect.NoDiff(t, n.blocks, []int64{90, 90, 90}, "blocks read")

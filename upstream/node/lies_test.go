@@ -211,12 +211,12 @@ func TestTipOutOfReachIsReported(t *testing.T) {
 	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
 	behind.catchingUp = true
 	p := run(t, Options{Registerer: registry, BlockInterval: time.Minute}, ahead, behind)
-	expect.Eventually(t, "the pool to be ready", func() bool { return p.Ready() == nil })
+	expect.EventuallyEqual(t, "the pool to be ready", p.Ready, nil)
 	ahead.stop()
 	ahead.height, ahead.catchingUp = 500, true
 	ahead.start(ahead.address)
 	expect.Eventually(t, "the pool not to be ready", func() bool { return p.Ready() != nil })
-	expect.Eventually(t, "tipcache_node_tip_out_of_reach 1", func() bool { return gather(t, registry, behind.address)["tipcache_node_tip_out_of_reach"] == 1 })
+	expect.EventuallyEqual(t, "tipcache_node_tip_out_of_reach 1", func() float64 { return gather(t, registry, behind.address)["tipcache_node_tip_out_of_reach"] }, 1)
 }
 
 func TestOutageIsLoggedOnce(t *testing.T) {

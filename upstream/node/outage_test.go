@@ -94,7 +94,7 @@ func TestNodeThatRefusesToReadTheNewestBlockIsDegraded(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{Settings: Settings{MaxBlockAge: time.Hour}, BlockInterval: time.Minute}, n)
-	expect.Eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
+	expect.EventuallyEqual(t, "the node to be fit", p.Ready, nil)
 	n.change(func() { n.lowest = 200 })
 	name := "node " + n.address
 	expect.Eventually(t, "an outage of "+name, func() bool {
@@ -108,7 +108,7 @@ func TestNodeThatRefusesToReadTheNewestBlockIsDegraded(t *testing.T) {
 func TestFailureOfOneRequestIsFollowedByAProbe(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{Settings: Settings{MaxBlockAge: time.Hour}, retry: 20 * time.Millisecond, BlockInterval: time.Minute}, n)
-	expect.Eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
+	expect.EventuallyEqual(t, "the node to be fit", p.Ready, nil)
 	n.change(func() { n.rest = broken["drops connections"] }) // but probes succeed
 	for range 5 {
 		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err == nil {

@@ -407,7 +407,7 @@ func TestRESTServerWithoutHeightsIsReadUnpinned(t *testing.T) {
 		t.Errorf("answer %+v, want height 50", a)
 	}
 	expect.NoDiff(t, n.requestedHeights(), []string{"", "50"}, "heights read")
-	expect.Eventually(t, "readiness", func() bool { return p.Ready() == nil })
+	expect.EventuallyEqual(t, "readiness", p.Ready, nil)
 }
 
 func TestRequestWaitsUntilTheChainIsKnown(t *testing.T) {

@@ -41,7 +41,7 @@ func waitForStatusRequests(t *testing.T, n *fakeNode, times int) {
 		return checks
 	}
 	before := count()
-	expect.Eventually(t, "status requests", func() bool { return count() >= before+times })
+	expect.EventuallyAtLeast(t, "status requests", count, before+times)
 }
 
 // waitForClaims waits until each pool has accepted a claim d after now.
@@ -49,7 +49,7 @@ func waitForClaims(t *testing.T, d time.Duration, pools ...*Pool) {
 	t.Helper()
 	start := time.Now()
 	for _, p := range pools {
-		expect.Eventually(t, "a claim of a height source", func() bool { return p.Tip().Seen.Sub(start) >= d })
+		expect.EventuallyAtLeast(t, "a claim of a height source", func() time.Duration { return p.Tip().Seen.Sub(start) }, d)
 	}
 }
 

@@ -97,8 +97,8 @@ func TestNoSubscriptionOutlivesItsSocket(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	expect.Eventually(t, "end of all sockets", func() bool { return expect.Metric(t, metrics, "tipcache_rpc_sockets") == 0 })
-	expect.Eventually(t, "end of all streams of the node", func() bool { return open.Load() == 0 })
+	expect.EventuallyEqual(t, "end of all sockets", func() float64 { return expect.Metric(t, metrics, "tipcache_rpc_sockets") }, 0)
+	expect.EventuallyEqual(t, "end of all streams of the node", open.Load, 0)
 }
 
 func TestNoEventFollowsTheCloseFrame(t *testing.T) {

@@ -61,7 +61,7 @@ func TestMessagesAndAnswersReserveMemory(t *testing.T) {
 	send(t, conn, `{"jsonrpc":"2.0","id":2,"method":"long"}`)
 	<-begun
 	<-begun
-	expect.Eventually(t, "reservation of the answer that was read ahead", func() bool { return memory.Used() >= 40<<10 })
+	expect.EventuallyAtLeast(t, "reservation of the answer that was read ahead", memory.Used, 40<<10)
 	other := dial(t, url)
 	send(t, other, `{"jsonrpc":"2.0","id":3,"method":"long"}`)
 	<-begun
@@ -75,7 +75,7 @@ func TestMessagesAndAnswersReserveMemory(t *testing.T) {
 		expect.Equal(t, receive(t, conn), want, "answer")
 	}
 	_ = conn.CloseNow()
-	expect.Eventually(t, "release of all memory", func() bool { return memory.Used() == 0 })
+	expect.EventuallyEqual(t, "release of all memory", memory.Used, 0)
 }
 
 func TestMessagesReserveMemoryForTheKeyOfTheSocket(t *testing.T) {

@@ -33,7 +33,7 @@ func TestShortMemoryClosesTheSocketWithTheMostSubscriptions(t *testing.T) {
 	if _, _, err := large.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
 		t.Errorf("the largest connection ended with %v, want status %d", err, websocket.StatusTryAgainLater)
 	}
-	expect.Eventually(t, "memory for a subscription", func() bool { return subscribe(refused, 1) == accepted })
+	expect.EventuallyEqual(t, "memory for a subscription", func() string { return subscribe(refused, 1) }, accepted)
 	send(t, small, `{"jsonrpc":"2.0","id":1,"method":"unsubscribe_all"}`)
 	expect.Equal(t, receive(t, small), accepted, "answer of the small connection")
 }

@@ -429,7 +429,7 @@ func TestMessageWithoutAnEndEndsTheConnection(t *testing.T) {
 	if _, _, err := conn.Read(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("Read = %v, want the end of the connection", err)
 	}
-	expect.Eventually(t, "release of the message", func() bool { return c.Account().Used() == 0 })
+	expect.EventuallyEqual(t, "release of the message", c.Account().Used, 0)
 }
 
 // A driven chain makes a block for each text that a test sends, with the text in the header. An empty text makes no block,
@@ -551,7 +551,7 @@ func TestHostileClientDoesNotAffectOthers(t *testing.T) {
 				}
 			}
 			if tt.last == "" {
-				expect.Eventually(t, "end of the hostile client's socket", func() bool { return expect.Metric(t, metrics, "tipcache_rpc_sockets") == 1 })
+				expect.EventuallyEqual(t, "end of the hostile client's socket", func() float64 { return expect.Metric(t, metrics, "tipcache_rpc_sockets") }, 1)
 			} else {
 				expect.Contains(t, receive(t, hostile), tt.last, "last message to the hostile client")
 			}
