@@ -4,9 +4,10 @@
 // A request passes, in this order:
 //
 //  1. package conn wraps the client's connection;
-//  2. serve.go answers health checks, lets the fast lane answer (lane.go), and makes a Request (request.go);
+//  2. serve.go answers health checks, lets the fast lane answer (lane.go), and makes a Request (request.go), whose base path
+//     (mount.go) and own parameters (parameters.go) it takes out of the URL;
 //  3. engine.go passes it through Gin and the middleware: CORS, the record, limits, API keys, access rules, failures;
-//  4. the API's function reads what the request names: the blocks by heights.go, and its own parameters. It may reserve memory for a
+//  4. the API's function reads the blocks that the request names (heights.go) and the parameters of the route. It may reserve memory for a
 //     body, and create a deadline whose timer starts only when a caller waits for it (upstream.LazyDeadline);
 //  5. package respond writes the response;
 //  6. package failure turns an error into a status and a public text, which the API renders in its own form;
