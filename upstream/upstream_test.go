@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -109,5 +112,28 @@ func TestUnrequestedProtocolSwitchIsAnError(t *testing.T) {
 		if err == nil {
 			_ = response.Body.Close()
 		}
+	}
+}
+
+func TestClientPassesTraceUnlessRequestNamesOne(t *testing.T) {
+	const own, sent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-11111111111111111111111111111111-2222222222222222-00"
+	got := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Traceparent") }))
+	defer s.Close()
+	client := upstream.NewClient(&http.Transport{}, nil, nil)
+	defer client.CloseIdleConnections()
+	traced := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": own})
+	for _, tt := range []struct {
+		name       string
+		ctx        context.Context
+		sent, want string
+	}{{"no trace", t.Context(), "", ""}, {"a trace", traced, "", own}, {"a request with another trace", traced, sent, sent}} {
+		r := expect.Value(http.NewRequestWithContext(tt.ctx, http.MethodGet, s.URL, nil))(t)
+		if tt.sent != "" {
+			r.Header.Set("Traceparent", tt.sent)
+		}
+		expect.NoError(t, expect.Value(client.Do(r))(t).Body.Close())
+		expect.Equal(t, <-got, tt.want, "traceparent of %s", tt.name)
+		expect.Equal(t, r.Header.Get("Traceparent"), tt.sent, "traceparent of the caller's request, of %s", tt.name)
 	}
 }
