@@ -142,19 +142,21 @@ func (k *keys) endRead(key string, keep func()) {
 	})
 }
 
-// beginWrite begins a write by a flight of the key. The returned function ends it.
-func (k *keys) beginWrite(key string) (end func(error)) {
+// beginWrite begins a write by a flight of the key.
+func (k *keys) beginWrite(key string) *write {
 	w := &write{done: make(chan struct{})}
 	k.change(key, func(r *record) { r.write = w })
-	return func(err error) {
-		k.change(key, func(r *record) {
-			if r.write == w {
-				r.write = nil
-			}
-		})
-		w.err = err
-		close(w.done)
-	}
+	return w
+}
+
+func (k *keys) endWrite(key string, w *write, err error) {
+	k.change(key, func(r *record) {
+		if r.write == w {
+			r.write = nil
+		}
+	})
+	w.err = err
+	close(w.done)
 }
 
 // awaitWrite waits for the previous flight's write, if it is in progress. It returns the error of the write or of ctx.

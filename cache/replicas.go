@@ -26,8 +26,8 @@ func (f *flight) acquire(ctx context.Context) (lease Lease, err error) {
 	defer f.ch.keys.leave(f.q.Key)
 	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight, f.q.For == ForAhead)
 	end, _ := ctx.Deadline()
-	until, cancel := context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout)) // the rest of the flight's time is the origin's
-	defer cancel()
+	until := upstream.WithLazyDeadline(ctx, end.Add(-f.c.o.OriginTimeout)) // the rest of the flight's time is the origin's
+	defer until.Release()
 	if f.sharedSilent || f.ch.keys.awaitWrite(until, f.q.Key) != nil {
 		return lease, nil
 	}
@@ -103,15 +103,16 @@ func (f *flight) release(ctx context.Context, lease Lease, failure error) {
 		return
 	}
 	f.c.counts.writing.Add(1)
-	end := f.ch.keys.beginWrite(f.q.Key)
+	w := f.ch.keys.beginWrite(f.q.Key)
 	f.c.tasks.Go(func() {
 		defer f.c.counts.writing.Add(-1)
-		end(upstream.Guard(f.c.o.Logger, "lease", func() error {
+		err := upstream.Guard(f.c.o.Logger, "lease", func() error {
 			if failure != nil || f.at.entry.Failed { // the other replicas read the origin themselves
 				return lease.Abandon(ctx, errors.Is(failure, upstream.ErrYielded))
 			}
 			return lease.Publish(ctx, f.at.entry, f.q.Policy.KeepFor(f.at.entry.Stamp(), f.c.o.Now))
-		}))
+		})
+		f.ch.keys.endWrite(f.q.Key, w, err)
 	})
 }
 
