@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -43,7 +44,7 @@ type Config struct {
 	Redis       Redis             `yaml:"redis"`
 	Collections Collections       `yaml:"collections"`
 	Index       Index             `yaml:"index"`
-	Metadata    Metadata          `yaml:"metadata"`
+	Metadata    metadata.Settings `yaml:"metadata"`
 	HTTP        HTTP              `yaml:"http"`
 	RPC         RPC               `yaml:"rpc"`
 	GRPC        GRPC              `yaml:"grpc"`
@@ -66,8 +67,7 @@ type Chain struct {
 	GRPC          []string `yaml:"grpc" flag:"grpc" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. tipcache then reads the state for RPC and gRPC clients by gRPC, which does not block the consensus of a node. If empty, it uses abci_query of chain.comet, which does."`
 	Shape         string   `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"Format of Story responses. documented: as in the documented API. node: the node's own bytes."`
 	node.Settings `yaml:",inline"`
-	RollbackAfter time.Duration `yaml:"-"` // see node.Options
-	Auth          string        `yaml:"auth" flag:"chain-auth" oneof:"keys, none" doc:"Access to the chain API. keys: requests need one of collections.keys in X-Api-Key. none: they need no key."`
+	Auth          string `yaml:"auth" flag:"chain-auth" oneof:"keys, none" doc:"Access to the chain API. keys: requests need one of collections.keys in X-Api-Key. none: they need no key."`
 }
 
 // Classes are the freshness classes that the route table names.
@@ -119,12 +119,11 @@ type Redis struct {
 type Collections struct {
 	Store                string `yaml:"store" flag:"store" secret:"true" doc:"Collection store: sqlite:PATH, postgres://..., or the https:// base of another /api/v4."`
 	collections.Settings `yaml:",inline"`
-	Auth                 string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"Access to the collections. keys: requests need a key in X-Api-Key. none: they need no key. closed: collections are not served. The default becomes keys if any other setting of collections is set."`
-	Keys                 []string      `yaml:"keys" flag:"api-key-sha256" secret:"key" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. RATE replaces http.rate and collections.rate for this key. tipcache key new NAME creates a key. Keys with the same name share a rate."`
-	Rate                 string        `yaml:"rate" reload:"true" doc:"Rate per key name, for all APIs together: 300/s, 300/s burst 600 or 1000/h. 0 means no limit."`
-	PublicURL            string        `yaml:"public_url" doc:"Scheme and host of the URLs in $schema. If empty, they have the host of the request."`
-	Timeout              time.Duration `yaml:"-"` // timeout of one query of the store
-	Policy               cache.Policy  `yaml:"-"` // freshness of pages
+	Auth                 string       `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"Access to the collections. keys: requests need a key in X-Api-Key. none: they need no key. closed: collections are not served. The default becomes keys if any other setting of collections is set."`
+	Keys                 []string     `yaml:"keys" flag:"api-key-sha256" secret:"key" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. RATE replaces http.rate and collections.rate for this key. tipcache key new NAME creates a key. Keys with the same name share a rate."`
+	Rate                 string       `yaml:"rate" reload:"true" doc:"Rate per key name, for all APIs together: 300/s, 300/s burst 600 or 1000/h. 0 means no limit."`
+	PublicURL            string       `yaml:"public_url" doc:"Scheme and host of the URLs in $schema. If empty, they have the host of the request."`
+	Policy               cache.Policy `yaml:"-"` // freshness of pages
 }
 
 // Index fills the collection store from the chain.
@@ -133,14 +132,6 @@ type Index struct {
 	EVM              []string `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first."`
 	Network          []string `yaml:"network" flag:"network" doc:"Network whose contracts are indexed: story, aeneid, or a list of four values: the chain id of the execution chain, and the addresses of IPAssetRegistry, LicensingModule and DisputeModule. The name of the network is also the value of chain in collectionMetadata."`
 	indexer.Settings `yaml:",inline"`
-	Poll             time.Duration `yaml:"-"` // interval of polls for a new block
-}
-
-// Metadata is the provider that describes collections.
-type Metadata struct {
-	Provider string        `yaml:"provider" flag:"metadata" secret:"true" doc:"Metadata provider: alchemy:URL (the URL ends with the key), blockscout:URL or none."`
-	Budget   time.Duration `yaml:"-"` // how long a page waits for metadata
-	Timeout  time.Duration `yaml:"-"` // timeout of one request to the provider
 }
 
 // HTTP is the public listener's limits.

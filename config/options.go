@@ -25,7 +25,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -51,7 +50,7 @@ func Default() Config {
 		Redis:       Redis{URL: "none", Settings: redis.DefaultSettings()},
 		Collections: Collections{Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0"},
 		Index:       Index{EVM: []string{"http://127.0.0.1:8545"}, Network: []string{"story"}},
-		Metadata:    Metadata{Provider: "none"},
+		Metadata:    metadata.DefaultSettings(),
 		HTTP: HTTP{
 			FastLane: true, SessionCookie: public.SessionCookie,
 			Rate: "0", ProxyProtocol: "off", Connections: listener.DefaultSettings(), IdleTimeout: 620 * time.Second, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
@@ -96,19 +95,13 @@ func (c Config) CacheMemory(container memlimit.Provider) int64 {
 	return heap.ForAnswers(container)
 }
 
-// SharedOptions returns the options of the shared store in Redis.
-func (c Config) SharedOptions() redis.Options {
-	return redis.Options{Settings: c.Redis.Settings, FlightTimeout: c.Cache.Flight}
-}
-
 // NodeOptions returns the options of the pool of nodes, without the ledger of epochs.
 func (c Config) NodeOptions() node.Options {
 	o := node.Options{
-		Settings:      c.Chain.Settings,
-		Dialect:       node.Dialect(c.Chain.Dialect),
-		ChainID:       c.Chain.ID,
-		VerbatimKeys:  c.serves(story.Node),
-		RollbackAfter: c.Chain.RollbackAfter,
+		Settings:     c.Chain.Settings,
+		Dialect:      node.Dialect(c.Chain.Dialect),
+		ChainID:      c.Chain.ID,
+		VerbatimKeys: c.serves(story.Node),
 	}
 	for i, line := range c.Chain.Nodes {
 		e, _ := parseNode(line) // validated
@@ -129,20 +122,10 @@ func (c Config) NeedsStore() bool { return c.Collections.Auth != "closed" || c.I
 // ServesNothing reports whether serve has neither nodes nor a collection store.
 func (c Config) ServesNothing() bool { return len(c.Chain.Nodes) == 0 && !c.NeedsStore() }
 
-// StoreOptions returns the options of the collection store, without log and metrics.
-func (c Config) StoreOptions() collections.Options {
-	return collections.Options{Settings: c.Collections.Settings, Timeout: c.Collections.Timeout}
-}
-
-// MetadataOptions returns the options of the metadata service, without the store of records.
-func (c Config) MetadataOptions() metadata.Options {
-	return metadata.Options{Chain: c.IndexOptions().Network.Name, Budget: c.Metadata.Budget, Timeout: c.Metadata.Timeout}
-}
-
 // IndexOptions returns the options of the indexer, without the store.
 func (c Config) IndexOptions() indexer.Options {
 	network, _ := indexer.ParseNetwork(c.Index.Network...) // validated
-	o := indexer.Options{Settings: c.Index.Settings, Network: network, Poll: c.Index.Poll}
+	o := indexer.Options{Settings: c.Index.Settings, Network: network}
 	o.Endpoints = c.Index.EVM
 	return o
 }

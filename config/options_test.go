@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	listing "github.com/tipcache/tipcache/proxy/collections"
@@ -15,9 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
-	"github.com/tipcache/tipcache/upstream/collections/metadata"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -29,15 +26,12 @@ func TestReferenceShowsDefaultsOfServe(t *testing.T) {
 	cfg.Chain.Dialect = string(node.Cosmos)
 	for name, options := range map[string]struct{ own, configured any }{
 		"cache":       {cache.Options{}.WithDefaults(), cfg.CacheOptions().WithDefaults()},
-		"redis":       {redis.Options{}.WithDefaults(), cfg.SharedOptions().WithDefaults()},
 		"node":        {node.Options{Dialect: node.Cosmos}.WithDefaults(), cfg.NodeOptions().WithDefaults()},
 		"indexer":     {indexer.Options{}.WithDefaults(), cfg.IndexOptions().WithDefaults()},
-		"metadata":    {metadata.Options{}.WithDefaults(), cfg.MetadataOptions().WithDefaults()},
 		"web":         {web.Options{}.WithDefaults(), cfg.ProxyOptions().Web.WithDefaults()},
 		"chain":       {story.Options{Classes: blocks.DefaultClasses()}.WithDefaults(), cfg.ProxyOptions().Chain.WithDefaults()},
 		"posts":       {blocks.Posts{}.WithDefaults(), cfg.ProxyOptions().Posts.WithDefaults()},
 		"collections": {listing.Options{}.WithDefaults(), cfg.ProxyOptions().Collections.WithDefaults()},
-		"store":       {collections.Options{}.WithDefaults(), cfg.StoreOptions().WithDefaults()},
 		"streams":     {stream.Options{}.WithDefaults(), withoutWrite(cfg.ProxyOptions().Streams).WithDefaults()},
 	} {
 		expect.NoDiff(t, settings(options.configured), settings(options.own), "%s in the configuration", name)

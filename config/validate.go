@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -286,7 +287,7 @@ func (v *validation) collections(c Collections) {
 	}
 }
 
-func (v *validation) metadata(m Metadata) {
+func (v *validation) metadata(m metadata.Settings) {
 	if m.Provider == "none" {
 		return
 	}

@@ -50,7 +50,7 @@ func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
 
 func openURL(t *testing.T, url string) *collections.Store {
 	t.Helper()
-	store := expect.Value(drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute}))(t)
+	store := expect.Value(drivers.Open(t.Context(), url, collections.Options{Settings: collections.Settings{Timeout: time.Minute}}))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }

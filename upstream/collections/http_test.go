@@ -101,7 +101,7 @@ func TestListEndsWithTimeoutIfServerHangs(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that its client has left
 		<-r.Context().Done()
 	})
-	s := open(t, url, collections.Options{Timeout: 500 * time.Millisecond})
+	s := open(t, url, collections.Options{Settings: collections.Settings{Timeout: 500 * time.Millisecond}})
 	_, err := s.List(t.Context(), collections.Query{})
 	wantSilence(t, err, upstream.Timeout)
 }

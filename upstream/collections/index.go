@@ -66,7 +66,7 @@ func (s *Store) Shadow(ctx context.Context) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(name, driver, Options{Timeout: s.timeout}), nil
+	return New(name, driver, Options{Settings: Settings{Timeout: s.timeout}}), nil
 }
 
 // SwapIn replaces the store's content, including the cursor, by the shadow store's in one transaction, and empties the shadow

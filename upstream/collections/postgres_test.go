@@ -98,7 +98,7 @@ func TestPostgresAbsentAtStart(t *testing.T) {
 	url, server := behindProxy(t, postgrestest.Schema(t))
 	server.down()
 	var log bytes.Buffer
-	s := open(t, url, collections.Options{Timeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := open(t, url, collections.Options{Settings: collections.Settings{Timeout: 10 * time.Second}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if !strings.Contains(log.String(), "upstream unreachable") || strings.Contains(log.String(), "secret") {
 		t.Errorf("log = %s, want the outage without the password", log.String())
 	}
@@ -115,7 +115,7 @@ func TestHangingPostgresDoesNotDelayStart(t *testing.T) {
 	t.Parallel()
 	hanging := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t) // accepts connections but does not respond
 	defer hanging.Close()
-	s := open(t, "postgres://u:p@"+hanging.Addr().String()+"/d?sslmode=disable", collections.Options{Timeout: 200 * time.Millisecond})
+	s := open(t, "postgres://u:p@"+hanging.Addr().String()+"/d?sslmode=disable", collections.Options{Settings: collections.Settings{Timeout: 200 * time.Millisecond}})
 	_, err := s.List(t.Context(), collections.Query{})
 	wantSilence(t, err, upstream.Timeout)
 }
@@ -126,7 +126,7 @@ func TestPostgresOpensWhileAnotherProcessCreatesTheSchema(t *testing.T) {
 	conn := expect.Value(pgx.Connect(t.Context(), url))(t)
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	expect.Value(conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(0x7469706361636865)))(t)
-	s := expect.Value(drivers.Open(t.Context(), url, collections.Options{Timeout: 500 * time.Millisecond}))(t)
+	s := expect.Value(drivers.Open(t.Context(), url, collections.Options{Settings: collections.Settings{Timeout: 500 * time.Millisecond}}))(t)
 	expect.NoError(t, s.Close())
 }
 

@@ -125,7 +125,7 @@ func TestStoreOfOlderSchemaVersionIsChanged(t *testing.T) {
 			var opening sync.WaitGroup
 			for range 6 {
 				opening.Go(func() {
-					s, err := drivers.Open(t.Context(), d.url, collections.Options{Timeout: time.Minute})
+					s, err := drivers.Open(t.Context(), d.url, collections.Options{Settings: collections.Settings{Timeout: time.Minute}})
 					if err == nil {
 						err = errors.Join(s.Ping(t.Context()), s.Close())
 					}
@@ -286,7 +286,7 @@ func TestManyProcessesCreateOneSchema(t *testing.T) {
 		var opening sync.WaitGroup
 		for range 6 {
 			opening.Go(func() {
-				s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
+				s, err := drivers.Open(t.Context(), url, collections.Options{Settings: collections.Settings{Timeout: time.Minute}})
 				if err == nil {
 					err = errors.Join(s.Ping(t.Context()), s.Close())
 				}

@@ -40,7 +40,7 @@ func TestSQLiteIsReadableWhileLockedByWriter(t *testing.T) {
 	run(t, other, "BEGIN IMMEDIATE")
 	wantStored(t, s, some(3))
 
-	impatient := open(t, "sqlite:"+path, collections.Options{Timeout: 200 * time.Millisecond})
+	impatient := open(t, "sqlite:"+path, collections.Options{Settings: collections.Settings{Timeout: 200 * time.Millisecond}})
 	_, err := impatient.Import(t.Context(), each(some(5)))
 	if busy := wantSilence(t, err, upstream.Overloaded); busy.RetryAfter <= 0 {
 		t.Errorf("RetryAfter = %v, want more than 0", busy.RetryAfter)
@@ -52,7 +52,7 @@ func TestSQLiteIsReadableWhileLockedByWriter(t *testing.T) {
 // The timeout limits queries and waiting for locks, but not the creation of the file, which may be slow.
 func TestTimeoutDoesNotLimitCreationOfSQLiteSchema(t *testing.T) {
 	for _, url := range []string{"sqlite::memory:", sqliteFile(t)} {
-		open(t, url, collections.Options{Timeout: time.Nanosecond})
+		open(t, url, collections.Options{Settings: collections.Settings{Timeout: time.Nanosecond}})
 	}
 }
 
@@ -62,7 +62,7 @@ func TestSQLiteLockedExclusivelyIsOverloaded(t *testing.T) {
 	other := connect(t, path)
 	run(t, other, "PRAGMA locking_mode = EXCLUSIVE")
 	run(t, other, "CREATE TABLE t (a)")
-	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 300 * time.Millisecond})
+	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{Settings: collections.Settings{Timeout: 300 * time.Millisecond}})
 	wantSilence(t, err, upstream.Overloaded)
 }
 
@@ -115,7 +115,7 @@ func TestSQLiteInMemorySurvivesInterruptedReaders(t *testing.T) {
 func TestSQLiteIsWrittenAfterInterruptedImports(t *testing.T) {
 	t.Parallel()
 	url := sqliteFile(t)
-	impatient := open(t, url, collections.Options{Timeout: time.Nanosecond})
+	impatient := open(t, url, collections.Options{Settings: collections.Settings{Timeout: time.Nanosecond}})
 	for i := range 60 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*300*time.Microsecond)
 		_, _ = impatient.Import(ctx, each(some(300)))

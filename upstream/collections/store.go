@@ -20,13 +20,13 @@ import (
 
 // Settings are the operator's settings of a store, with their keys in the section collections.
 type Settings struct {
-	StoreKey string `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store."`
+	StoreKey string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store."`
+	Timeout  time.Duration `yaml:"-"` // of a List or Ping; 0 means 5 s
 }
 
 // Options are common to the drivers. Zero values select the documented defaults.
 type Options struct {
 	Settings
-	Timeout     time.Duration         // of a List or Ping; 0 means 5 s
 	Connections int                   // maximum number of connections, plus one for Lead; 0 means 4
 	Memory      *account.Part         // http: budget of responses; nil means no limit
 	Logger      *slog.Logger          // nil discards logs

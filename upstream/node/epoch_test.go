@@ -74,7 +74,7 @@ func (l *memoryLedger) AddAnchor(_ context.Context, _ string, epoch, height int6
 // runWithLedger runs a pool that agrees with the other replicas of a ledger.
 func runWithLedger(t *testing.T, l *memoryLedger, nodes ...*fakeNode) *Pool {
 	t.Helper()
-	return run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond}, nodes...)
+	return run(t, Options{Settings: Settings{RollbackAfter: 300 * time.Millisecond}, Ledger: l}, nodes...)
 }
 
 // ledgerOfEarlierReplica returns the ledger of a replica that has stopped at block 100.
@@ -162,7 +162,7 @@ func (f *forger) Agreement(ctx context.Context, chainID string, epoch int64) (up
 
 func TestForgedAnchorsBeginOneEpochPerInterval(t *testing.T) {
 	t.Parallel()
-	o := Options{Ledger: new(forger), RollbackAfter: 3 * time.Second} // the pool reads the ledger each second
+	o := Options{Settings: Settings{RollbackAfter: 3 * time.Second}, Ledger: new(forger)} // the pool reads the ledger each second
 	p := run(t, o, newFakeNode(t, 120))
 	expect.Eventually(t, "a new epoch", func() bool { return p.Tip().Epoch > 0 })
 	first := p.Tip().Epoch
@@ -177,7 +177,7 @@ func TestOnEpochWaitsForTheLedger(t *testing.T) {
 	l := &memoryLedger{down: true, agreed: upstream.Agreement{Epoch: 5}}
 	n := newFakeNode(t, 100)
 	notified := make(chan int64, 10)
-	p := run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond, OnEpoch: func(_ string, epoch int64) { notified <- epoch }}, n)
+	p := run(t, Options{Settings: Settings{RollbackAfter: 300 * time.Millisecond}, Ledger: l, OnEpoch: func(_ string, epoch int64) { notified <- epoch }}, n)
 	wantTip(t, p, 100)
 	expect.Eventually(t, "three reads of the ledger", func() bool {
 		l.mu.Lock()

@@ -111,7 +111,7 @@ func TestEndedSubscriptionIsRenewed(t *testing.T) {
 
 func TestNodeIsFollowedAfterRestart(t *testing.T) {
 	n := newFakeNode(t, 100)
-	p := run(t, Options{RollbackAfter: time.Hour}, n)
+	p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}}, n)
 	expect.Eventually(t, "the subscription", connected(p))
 	n.stop()
 	expect.Eventually(t, "the end of the subscription", func() bool { return !p.Health()[0].Connected })

@@ -216,7 +216,7 @@ func TestGRPCServerOfANodeBehindTheTipIsUsed(t *testing.T) {
 	t.Parallel()
 	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
 	behind.grpc = porttest.Address(t)
-	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, ahead, behind)
+	p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}, BlockInterval: time.Minute}, ahead, behind)
 	wantTip(t, p, 1000)
 	expect.EventuallyEqual(t, "the height of the node behind", func() int64 { return p.Health()[1].Height }, 900)
 	startGRPC(t, behind.grpc, "story-1", grpc.StreamInterceptor(func(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {

@@ -56,7 +56,7 @@ func TestHealthOfEachEndpoint(t *testing.T) {
 func TestNodeBehindTheTipIsProbed(t *testing.T) {
 	t.Parallel()
 	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
-	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, ahead, behind)
+	p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}, BlockInterval: time.Minute}, ahead, behind)
 	wantTip(t, p, 1000)
 	expect.EventuallyEqual(t, "the height of the node behind", func() int64 { return p.Health()[1].Height }, 900)
 	p.endpoints()[1].update(func(v *view) { v.answered = time.Time{} }) // as after a restart

@@ -95,8 +95,9 @@ func TestRollbackBeginsAnEpoch(t *testing.T) {
 	epochs := make(chan epoch, 10)
 	n := newFakeNode(t, 1000)
 	p, log := runWithLog(t, Options{
-		RollbackAfter: 300 * time.Millisecond, Registerer: registry,
-		OnEpoch: func(chain string, n int64) { epochs <- epoch{chain, n} },
+		Settings:   Settings{RollbackAfter: 300 * time.Millisecond},
+		Registerer: registry,
+		OnEpoch:    func(chain string, n int64) { epochs <- epoch{chain, n} },
 	}, n)
 	if got := <-epochs; got != (epoch{"story-1", 0}) {
 		t.Errorf("first epoch %v, want 0 of story-1", got)
@@ -142,7 +143,7 @@ func TestTipComesFromTheRESTServerAlone(t *testing.T) {
 func TestFailuresOfTheRESTServerProveNoHeight(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p := newPool(t, Options{RollbackAfter: time.Hour, Endpoints: []Endpoint{{REST: "http://" + n.address}}})
+	p := newPool(t, Options{Settings: Settings{RollbackAfter: time.Hour}, Endpoints: []Endpoint{{REST: "http://" + n.address}}})
 	go func() { _ = p.Run(context.Background()) }()
 	wantTip(t, p, 100)
 	var above atomic.Int32 // reads above the tip
@@ -164,7 +165,7 @@ func TestFailuresOfTheRESTServerProveNoHeight(t *testing.T) {
 func TestRefusedInputProvesNoHeight(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, n)
+	p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}, BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the subscription", connected(p))
 	n.change(func() {
 		n.rest = func(w http.ResponseWriter, _ *http.Request) { refuse(w, "encoding/hex: odd length hex string") }
@@ -193,7 +194,7 @@ func TestReadOfTheNewestBlockProvesNoHeight(t *testing.T) {
 		w.Header().Set(metadataHeader, cmp.Or(at, fmt.Sprint(newest.Load())))
 		_, _ = io.WriteString(w, `{}`)
 	}
-	p := run(t, Options{Dialect: Cosmos, BlockInterval: time.Minute, RollbackAfter: time.Hour}, n)
+	p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}, Dialect: Cosmos, BlockInterval: time.Minute}, n)
 	expect.Eventually(t, "the subscription", connected(p))
 	n.change(func() { n.lie = 5 })
 	n.commit(101)

@@ -23,6 +23,8 @@ type Settings struct {
 	Timeout     time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one node request. A client request may take three times as long, and at least 15s."`
 	InFlight    int           `yaml:"in_flight" must:"not negative" doc:"Maximum number of concurrent requests to a node. Only one of them may read a whole set. 0 adapts the maximum to latency and block times: 4 lists at first, then 2 to 32, or twice as many single items."`
 	MaxBlockAge time.Duration `yaml:"max_block_age" must:"positive" doc:"A node is not ready if its newest block is older than this."`
+
+	RollbackAfter time.Duration `yaml:"-"` // how long all sources must claim lower blocks before the chain counts as rolled back; default 10s
 }
 
 // DefaultSettings returns the settings of an operator who sets none.
@@ -46,7 +48,6 @@ type Options struct {
 	VerbatimKeys bool // page keys are sent as clients send them; the pool keeps testing which form each node reads, so that Request.Keys can select one
 
 	BlockInterval time.Duration // assumed time between blocks until it has been learned; default 2.1s
-	RollbackAfter time.Duration // how long all sources must claim lower blocks before the chain counts as rolled back; default 10s
 
 	// OnEpoch is called by Run when the chain and its epoch are known, and when a reset or rollback begins a new
 	// epoch, before the tip falls. Responses of one epoch are invalid in another.

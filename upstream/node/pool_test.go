@@ -99,7 +99,7 @@ func TestNodesBelowTheTipAreReadAtTheirNewestBlock(t *testing.T) {
 	for name, height := range map[string]int64{"far behind": 900, "a little behind": 998} {
 		t.Run(name, func(t *testing.T) {
 			ahead, behind := newFakeNode(t, 1000), newFakeNode(t, height)
-			p := run(t, Options{RollbackAfter: time.Hour}, ahead, behind)
+			p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}}, ahead, behind)
 			mustFetch(t, p, Request{Height: AtTip})
 			ahead.stop()
 			for range 2 * maxFailures { // also while no request reaches the node ahead
@@ -231,7 +231,7 @@ func TestPrunedIsNotReportedWhileAnArchiveIsNotReadable(t *testing.T) {
 			pruned, archive := newFakeNode(t, 1000), newFakeNode(t, 1000)
 			pruned.change(func() { pruned.lowest, pruned.grpc = 990, refusing.address })
 			archive.change(func() { tt.archive(archive) })
-			p := newPool(t, Options{Settings: Settings{Timeout: time.Minute}, BlockInterval: time.Minute, RollbackAfter: time.Hour}, pruned, archive)
+			p := newPool(t, Options{Settings: Settings{Timeout: time.Minute, RollbackAfter: time.Hour}, BlockInterval: time.Minute}, pruned, archive)
 			go func() { _ = p.Run(context.Background()) }()
 			wantTip(t, p, 1000)
 			waitForGRPC(t, p, 0, "ok")
@@ -260,7 +260,7 @@ func TestArchiveIsReadByGRPCAlthoughItsRESTServerIsOff(t *testing.T) {
 	pruned, archive := newFakeNode(t, 1000), newFakeNode(t, 1000)
 	pruned.change(func() { pruned.grpc = refusing.address })
 	archive.change(func() { archive.grpc = has.address })
-	p := newPool(t, Options{Settings: Settings{Timeout: time.Minute}, BlockInterval: time.Minute, RollbackAfter: time.Hour}, pruned, archive)
+	p := newPool(t, Options{Settings: Settings{Timeout: time.Minute, RollbackAfter: time.Hour}, BlockInterval: time.Minute}, pruned, archive)
 	p.endpoints()[1].configured.Priority = 1
 	go func() { _ = p.Run(context.Background()) }()
 	wantTip(t, p, 1000)
@@ -448,7 +448,7 @@ func TestReadAheadYieldsToOtherRequests(t *testing.T) {
 
 func TestNodeBehindTheTipIsExpectedToAnswerIfNoOtherWorks(t *testing.T) {
 	off, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
-	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, off, behind)
+	p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}, BlockInterval: time.Minute}, off, behind)
 	expect.Eventually(t, "both heights", func() bool {
 		h := p.Health()
 		return h[0].Height == 1000 && h[1].Height == 900 && p.Tip().Height == 1000
@@ -482,7 +482,7 @@ func TestExpectedDurationIsThatOfTheNodeToBeChosen(t *testing.T) {
 				t.Parallel()
 				nodes := []*fakeNode{newFakeNode(t, tt.idleHeight), newFakeNode(t, tt.idleHeight)}
 				nodes[busy].change(func() { nodes[busy].height = 1000 })
-				p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, nodes...)
+				p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}, BlockInterval: time.Minute}, nodes...)
 				expect.Eventually(t, "both heights", func() bool {
 					h := p.Health()
 					return h[busy].Height == 1000 && h[1-busy].Height == tt.idleHeight && p.Tip().Height == 1000

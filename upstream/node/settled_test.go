@@ -36,7 +36,7 @@ func TestAnswerIsUnsettledIfTheLaterBlockCannotBeRead(t *testing.T) {
 
 func TestPastBlockIsReadFromNodeWithALaterOne(t *testing.T) {
 	behind, ahead := newFakeNode(t, 100), newFakeNode(t, 101)
-	p := run(t, Options{BlockInterval: time.Minute, RollbackAfter: time.Hour}, behind, ahead)
+	p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}, BlockInterval: time.Minute}, behind, ahead)
 	wantTip(t, p, 101)
 	expect.Eventually(t, "both heights", func() bool { h := p.Health(); return h[0].Height == 100 && h[1].Height == 101 })
 	prefer(p, 0)

@@ -43,7 +43,7 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 			return describeStore(found, 0, cfg, err)
 		}
 	}
-	version, total, err := sqlstore.Check(ctx, cfg.Collections.Store, cfg.StoreOptions(), cfg.Index.Enabled)
+	version, total, err := sqlstore.Check(ctx, cfg.Collections.Store, collections.Options{Settings: cfg.Collections.Settings}, cfg.Index.Enabled)
 	return describeStore(version, total, cfg, err)
 }
 

@@ -16,7 +16,6 @@ import (
 
 // OpenStore opens the collection store. Responses are reserved in memory; nil means no limit.
 func OpenStore(ctx context.Context, cfg config.Config, memory *account.Part, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
-	o := cfg.StoreOptions()
-	o.Memory, o.Logger, o.Registerer = memory, log, registry
+	o := collections.Options{Settings: cfg.Collections.Settings, Memory: memory, Logger: log, Registerer: registry}
 	return drivers.Open(ctx, cfg.Collections.Store, o)
 }

@@ -127,8 +127,7 @@ func (s *Service) openCache(context.Context) (err error) {
 	s.memory = account.New(o.MemoryBytes/2, s.registry)
 	o.Account, o.Logger, o.Registerer = s.memory, s.log, s.registry
 	if s.cfg.Redis.URL != "none" {
-		shared := s.cfg.SharedOptions()
-		shared.Logger, shared.Registerer = s.log, s.registry
+		shared := redis.Options{Settings: s.cfg.Redis.Settings, FlightTimeout: s.cfg.Cache.Flight, Logger: s.log, Registerer: s.registry}
 		if s.shared, err = redis.Open(s.cfg.Redis.URL, shared); err != nil {
 			return err
 		}
@@ -204,9 +203,12 @@ func (s *Service) openStore(ctx context.Context) (err error) {
 }
 
 func (s *Service) openMetadata(context.Context) (err error) {
-	o := s.cfg.MetadataOptions()
-	o.Store, o.Memory, o.Logger, o.Registerer = listing.MetadataStore{Cache: s.cache, Chain: o.Chain}, s.memory.Upstream(), s.log, s.registry
-	if s.metadata, err = metadata.Open(s.cfg.Metadata.Provider, o); err == nil {
+	chain := s.cfg.IndexOptions().Network.Name
+	s.metadata, err = metadata.Open(metadata.Options{
+		Settings: s.cfg.Metadata, Chain: chain, Store: listing.MetadataStore{Cache: s.cache, Chain: chain},
+		Memory: s.memory.Upstream(), Logger: s.log, Registerer: s.registry,
+	})
+	if err == nil {
 		s.onClose(s.metadata.Close)
 	}
 	return err

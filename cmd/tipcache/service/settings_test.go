@@ -98,7 +98,7 @@ var settings = []setting{
 	{key: "index.evm", value: "http://127.0.0.1:2", fields: "evm.Options.Endpoints evm.Endpoint.name"},
 	{key: "index.network", value: "aeneid", fields: "evm.Options.ChainID indexer.Network.ChainID metadata.Options.Chain collections.MetadataStore.Chain"},
 	{key: "index.from", value: "7", fields: "indexer.Settings.From"},
-	{key: "metadata.provider", value: "blockscout:http://127.0.0.1:2", fields: "url.URL.Host"},
+	{key: "metadata.provider", value: "blockscout:http://127.0.0.1:2", fields: "metadata.Settings.Provider url.URL.Host"},
 	{key: "http.rate", value: "7/s", fields: "limits.Limits.Address.Burst limits.Limits.Address.Requests"},
 	{key: "http.trusted_proxies", value: "10.0.0.0/8", fields: "limits.Limits.TrustedProxies"},
 	{key: "http.proxy_protocol", value: "required", fields: "listener.Options.Proxies", with: []string{"HTTP_TRUSTED_PROXIES=10.0.0.0/8"}},

@@ -40,7 +40,8 @@ var (
 
 // Settings are the operator's settings of an indexer, with their keys in the section index.
 type Settings struct {
-	From int64 `yaml:"from" flag:"from" must:"not negative" doc:"First block to index into an empty store. 0 searches for the block in which the contracts appear, or for the earliest possible block if the client has pruned old state. Required for a store with imported collections: the first block that they do not include."`
+	From int64         `yaml:"from" flag:"from" must:"not negative" doc:"First block to index into an empty store. 0 searches for the block in which the contracts appear, or for the earliest possible block if the client has pruned old state. Required for a store with imported collections: the first block that they do not include."`
+	Poll time.Duration `yaml:"-"` // between two polls for a new block; 0 means 1 s
 }
 
 // Options configure an Indexer. Endpoints, Network and Store are required. New sets ChainID, Patient and Observe.
@@ -53,7 +54,6 @@ type Options struct {
 	Follow bool // continue with new blocks; otherwise Run ends at the head
 	Strict bool // an incomplete store ends Run with ErrIncomplete at once; otherwise only at the head, without Follow
 
-	Poll  time.Duration // between two polls for a new block; 0 means 1 s
 	Grace time.Duration // how long endpoints may lag behind the store or not respond before Status reports it; 0 means 10 s
 	Doubt time.Duration // how long endpoints may contradict the store or each other before Run ends; 0 means 1 min
 

@@ -19,8 +19,9 @@ import (
 // quick returns options with short pauses.
 func quick(store indexer.Store, endpoints ...*fakeEVM) indexer.Options {
 	o := indexer.Options{
-		Options: evm.Options{Pause: time.Millisecond},
-		Network: story, Store: store, Poll: time.Millisecond, Grace: 300 * time.Millisecond, Doubt: 300 * time.Millisecond,
+		Settings: indexer.Settings{Poll: time.Millisecond},
+		Options:  evm.Options{Pause: time.Millisecond},
+		Network:  story, Store: store, Grace: 300 * time.Millisecond, Doubt: 300 * time.Millisecond,
 	}
 	for _, e := range endpoints {
 		o.Endpoints = append(o.Endpoints, e.URL)

@@ -21,7 +21,7 @@ func testEachStore(t *testing.T, test func(t *testing.T, url string)) {
 
 func open(t testing.TB, url string) *collections.Store {
 	t.Helper()
-	s := expect.Value(drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute}))(t)
+	s := expect.Value(drivers.Open(t.Context(), url, collections.Options{Settings: collections.Settings{Timeout: time.Minute}}))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v, want nil", err)

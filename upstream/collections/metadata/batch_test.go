@@ -108,7 +108,7 @@ func TestPageDoesNotWaitForSplitOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := addresses(100)
 		provider := &selective{contracts: all[10:11], fault: slow(time.Hour, status(http.StatusOK))}
-		s := openAlchemy(t, provider, metadata.Options{InFlight: 1, Budget: 5 * time.Second})
+		s := openAlchemy(t, provider, metadata.Options{Settings: metadata.Settings{Budget: 5 * time.Second}, InFlight: 1})
 		lookup(t, s, two)
 		s.Lookup(t.Context(), all)
 		for i := range 3 {
@@ -268,7 +268,8 @@ func TestSplitPagesDoNotStarveOtherPages(t *testing.T) {
 		}
 		answer := inBubble(provider)
 		s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, metadata.Options{
-			InFlight: 1, Batch: batch, Budget: time.Hour, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			Settings: metadata.Settings{Budget: time.Hour},
+			InFlight: 1, Batch: batch, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 				time.Sleep(request)
 				return answer.RoundTrip(r)
 			}),

@@ -96,7 +96,7 @@ func TestBlockscoutGetsFourConcurrentRequests(t *testing.T) {
 			} else {
 				w.WriteHeader(http.StatusNotFound)
 			}
-		}), metadata.Options{Budget: 500 * time.Millisecond})
+		}), metadata.Options{Settings: metadata.Settings{Budget: 500 * time.Millisecond}})
 		wantDescribed(t, s, addresses(20), 8, true)
 		expect.Equal(t, most.Load(), 4, "requests at the same time")
 		time.Sleep(time.Second)

@@ -184,7 +184,8 @@ func open(t testing.TB, spec string, o metadata.Options) *metadata.Service {
 	if o.Store == nil {
 		o.Store = &memory{}
 	}
-	s := expect.Value(metadata.Open(spec, o))(t)
+	o.Provider = spec
+	s := expect.Value(metadata.Open(o))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }

@@ -145,7 +145,7 @@ func TestErrorsOfOpenHaveNoKey(t *testing.T) {
 		"", key, "alchemy:" + key, "alchemy:ftp://host/" + key, "alchemy:http:///" + key,
 		"alchemy:http://host/%zz" + key, "opensea:https://host/" + key, "https://host/nft/v3/" + key,
 	} {
-		s, err := metadata.Open(spec, metadata.Options{Store: &memory{}})
+		s, err := metadata.Open(metadata.Options{Settings: metadata.Settings{Provider: spec}, Store: &memory{}})
 		if err == nil {
 			s.Close()
 			t.Errorf("Open(%q) = nil, want an error", spec)

@@ -47,8 +47,8 @@ func FuzzBlockscout(f *testing.F) {
 func fuzz(f *testing.F, provider string) {
 	var body atomic.Value
 	s := open(f, provider+":https://host/"+key, metadata.Options{
-		Store: emptyStore{}, Chain: "story", Failures: 1 << 30, Budget: 4 * time.Second,
-		Transport: inBubble(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		Settings: metadata.Settings{Budget: 4 * time.Second},
+		Store:    emptyStore{}, Chain: "story", Failures: 1 << 30, Transport: inBubble(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Write([]byte(body.Load().(string)))
 		})),
 	})

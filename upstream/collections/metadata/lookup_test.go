@@ -40,7 +40,7 @@ func TestLateMetadataIsOnTheNextPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		provider.fail(slow(2*time.Second, text(`[{"address":"`+one+`","name":"late"}]`)))
-		s := openAlchemy(t, provider, metadata.Options{Budget: 300 * time.Millisecond})
+		s := openAlchemy(t, provider, metadata.Options{Settings: metadata.Settings{Budget: 300 * time.Millisecond}})
 		start := time.Now()
 		if name, degraded := lookup(t, s, one); name != "" || !degraded || time.Since(start) != 300*time.Millisecond {
 			t.Errorf("first page = %q, degraded %v, after %v; want no name, degraded, after 300ms", name, degraded, time.Since(start))
@@ -146,7 +146,7 @@ func TestCloseDoesNotWaitForTheProvider(t *testing.T) {
 }
 
 func TestMissingProviderIsNotAnError(t *testing.T) {
-	s, err := metadata.Open("none", metadata.Options{})
+	s, err := metadata.Open(metadata.Options{Settings: metadata.DefaultSettings()})
 	if s != nil || err != nil {
 		t.Fatalf("Open = %v, %v; want nil, nil", s, err)
 	}
@@ -165,7 +165,7 @@ func TestRefreshesLeaveHalfOfTheQueueToPages(t *testing.T) {
 		for _, a := range all[10:] {
 			old[a] = metadata.Record{Body: []byte(`{"name":"old"}`), ReadAt: time.Now().Add(-3 * day)}
 		}
-		s := openAlchemy(t, provider, metadata.Options{Store: &memory{records: old}, Queue: 120, InFlight: 1, Budget: 5 * time.Second})
+		s := openAlchemy(t, provider, metadata.Options{Settings: metadata.Settings{Budget: 5 * time.Second}, Store: &memory{records: old}, Queue: 120, InFlight: 1})
 		go s.Lookup(t.Context(), all[:1])
 		settle() // the provider is busy
 		wantDescribed(t, s, all[10:], 390, false)

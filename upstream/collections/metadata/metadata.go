@@ -29,14 +29,22 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
+// Settings are the operator's settings of a service, in the section metadata.
+type Settings struct {
+	Provider string        `yaml:"provider" flag:"metadata" secret:"true" doc:"Metadata provider: alchemy:URL (the URL ends with the key), blockscout:URL or none."`
+	Budget   time.Duration `yaml:"-"` // maximum wait of a page; default 500 ms
+	Timeout  time.Duration `yaml:"-"` // of a request, at least Budget; default 5 s
+}
+
+// DefaultSettings returns the settings of an operator who sets none.
+func DefaultSettings() Settings { return Settings{Provider: "none"} }
+
 // Options configure a Service.
 type Options struct {
+	Settings
 	Chain  string        // network name, the chain of every description; "" omits it
 	Store  Store         // for the records of Chain; required
 	Memory *account.Part // budget of responses; nil means no limit
-
-	Budget  time.Duration // maximum wait of a page; default 500 ms
-	Timeout time.Duration // of a request, at least Budget; default 5 s
 
 	Batch    int // maximum number of contracts in a batch; default 100
 	InFlight int // maximum number of concurrent batches, and of concurrent requests for single contracts; default 2
@@ -69,14 +77,13 @@ type Service struct {
 	workers sync.WaitGroup
 }
 
-// Open starts a service with the provider in spec: "alchemy:URL", whose URL ends with the key, "blockscout:URL", or "none", for
-// which it returns nil. Its errors do not contain spec.
-func Open(spec string, o Options) (*Service, error) {
-	if spec == "none" {
+// Open starts a service. It returns nil for the provider none. Its errors do not contain the setting, which may have a key.
+func Open(o Options) (*Service, error) {
+	if o.Provider == "none" {
 		return nil, nil
 	}
 	o = o.WithDefaults()
-	p, err := openProvider(spec, o.Transport, o.Memory)
+	p, err := openProvider(o.Provider, o.Transport, o.Memory)
 	if err != nil {
 		return nil, err
 	}

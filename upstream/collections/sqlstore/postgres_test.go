@@ -17,7 +17,7 @@ func TestParametersOfPostgresURLWin(t *testing.T) {
 		"postgres://h/db?pool_max_conns=2&connect_timeout=7": {2, int64(7 * time.Second)},
 	} {
 		config := expect.Value(pgxpool.ParseConfig(url))(t)
-		setDefaults(config, collections.Options{Connections: 4, Timeout: 2 * time.Second})
+		setDefaults(config, collections.Options{Settings: collections.Settings{Timeout: 2 * time.Second}, Connections: 4})
 		got := [2]int64{int64(config.MaxConns), int64(config.ConnConfig.ConnectTimeout)}
 		expect.NoDiff(t, got, want, "connections and timeout with %s", url)
 	}
