@@ -17,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
@@ -38,8 +39,8 @@ type Config struct {
 	Access []string `yaml:"access" reload:"true" doc:"Access rules for all listeners. The first rule that matches a request decides: deny PATTERN..., allow PATTERN..., limit RATE PATTERN... or cost N PATTERN.... limit sets a rate per client for all requests that match the rule. cost counts a request N times against http.rate and the rates of keys. It may also precede the patterns of allow and limit. A pattern is a path without the base path of its mount (/staking/*), an RPC method (tx_search) or a gRPC method (cosmos.bank.v1beta1.Query/*), where * matches any characters. The pattern of a gRPC method also matches abci_query with its path. A new rule ends the streams and subscriptions that it denies. The last rule is built in: deny /metrics net_info consensus_state dump_consensus_state unconfirmed_txs unsafe_* dial_* cometbft.services.pruning.*."`
 
 	Chain       Chain             `yaml:"chain"`
-	Classes     Classes           `yaml:"classes"`
-	Routes      map[string]*Class `yaml:"routes" reload:"true" doc:"Freshness of single routes, by route name, which tipcache explain URL prints. Keys that are not set come from classes.params if the route has that class, and else from classes.live. Data that never changes, such as a transaction, stays fresh."`
+	Classes     blocks.Classes    `yaml:"classes"`
+	Routes      map[string]*Route `yaml:"routes" reload:"true" doc:"Freshness of single routes, by route name, which tipcache explain URL prints. Keys that are not set come from classes.params if the route has that class, and else from classes.live. Data that never changes, such as a transaction, stays fresh."`
 	Cache       Cache             `yaml:"cache"`
 	Redis       Redis             `yaml:"redis"`
 	Collections Collections       `yaml:"collections"`
@@ -70,23 +71,14 @@ type Chain struct {
 	Auth          string `yaml:"auth" flag:"chain-auth" oneof:"keys, none" doc:"Access to the chain API. keys: requests need one of collections.keys in X-Api-Key. none: they need no key."`
 }
 
-// Classes are the freshness classes that the route table names.
-type Classes struct {
-	Live     Class         `yaml:"live"`
-	Params   Class         `yaml:"params"`
-	Negative time.Duration `yaml:"negative" reload:"true" must:"positive" doc:"How long a negative response is cached, such as an unknown address or a pruned height. An unknown address is cached for two blocks, if those take longer."`
-}
-
-// Class says how long entries are served: in blocks while the tip is known, and in seconds
-// otherwise. Both count from when the entry was last confirmed. ErrorBlocks and StaleIfError
-// both apply while the node fails.
-type Class struct {
-	FreshBlocks  *int64         `yaml:"fresh_blocks" reload:"true" doc:"Number of blocks that an entry may be behind the tip and still be fresh."`
-	StaleBlocks  *int64         `yaml:"stale_blocks" reload:"true" doc:"Number of blocks behind the tip up to which an entry is served if the refresh takes longer than a quarter of the block time (500ms at most)."`
-	ErrorBlocks  *int64         `yaml:"error_blocks" reload:"true" doc:"Number of blocks behind the tip up to which an entry is served while the node fails. stale_if_error applies, too."`
-	Fresh        *time.Duration `yaml:"fresh" reload:"true" doc:"How long an entry is fresh while no tip is known."`
-	Stale        *time.Duration `yaml:"stale" reload:"true" doc:"How long an entry is served while no tip is known and the refresh takes longer than 100ms."`
-	StaleIfError *time.Duration `yaml:"stale_if_error" reload:"true" doc:"Maximum age of an entry that is served while the node fails, whether or not a tip is known."`
+// Route has the settings of a route: those of [cache.Policy], nil for the setting of its class.
+type Route struct {
+	FreshBlocks  *int64         `yaml:"fresh_blocks"`
+	StaleBlocks  *int64         `yaml:"stale_blocks"`
+	ErrorBlocks  *int64         `yaml:"error_blocks"`
+	Fresh        *time.Duration `yaml:"fresh"`
+	Stale        *time.Duration `yaml:"stale"`
+	StaleIfError *time.Duration `yaml:"stale_if_error"`
 }
 
 // RPC is the listener of the CometBFT RPC.

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -63,8 +65,19 @@ log: {access: false}`)},
 func TestRouteOverridesPartOfItsClass(t *testing.T) {
 	cfg := expect.Value(config.Load(config.Sources{File: writeFile(t, "routes: {validators: {stale_blocks: 2}}\n")}))(t)
 	got := cfg.Routes["validators"].Over(cfg.Classes.Live)
-	if *got.StaleBlocks != 2 || *got.ErrorBlocks != *cfg.Classes.Live.ErrorBlocks {
-		t.Errorf("class of validators = %d stale, %d error blocks; want 2 and %d", *got.StaleBlocks, *got.ErrorBlocks, *cfg.Classes.Live.ErrorBlocks)
+	if got.StaleBlocks != 2 || got.ErrorBlocks != cfg.Classes.Live.ErrorBlocks {
+		t.Errorf("class of validators = %d stale, %d error blocks; want 2 and %d", got.StaleBlocks, got.ErrorBlocks, cfg.Classes.Live.ErrorBlocks)
+	}
+}
+
+func TestRouteHasEachSettingOfItsClass(t *testing.T) {
+	class, route := reflect.TypeFor[cache.Policy](), reflect.TypeFor[config.Route]()
+	for i := range class.NumField() {
+		f := class.Field(i)
+		got, _ := route.FieldByName(f.Name)
+		if key := f.Tag.Get("yaml"); key != "-" && (got.Type != reflect.PointerTo(f.Type) || got.Tag.Get("yaml") != key) {
+			t.Errorf("Route.%s = %v with key %q, want *%v with key %q", f.Name, got.Type, got.Tag.Get("yaml"), f.Type, key)
+		}
 	}
 }
 

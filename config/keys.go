@@ -26,7 +26,7 @@ func Keys() []Key {
 			Env:     envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_")),
 			Flag:    f.Tag.Get("flag"),
 			Doc:     f.Tag.Get("doc"),
-			Default: reflect.Indirect(v).Interface(),
+			Default: v.Interface(),
 			List:    f.Type.Kind() == reflect.Slice,
 			Secret:  f.Tag.Get("secret") != "",
 			Reload:  f.Tag.Get("reload") != "",

@@ -33,7 +33,7 @@ import (
 // Default returns the configuration for a node on its default ports on the same machine. Defaults of
 // other packages come from their WithDefaults.
 func Default() Config {
-	queries, posts, classes := story.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults(), blocks.DefaultClasses()
+	queries, posts := story.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults()
 	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
 	c := Config{
 		Listen: "127.0.0.1:8080",
@@ -45,7 +45,7 @@ func Default() Config {
 			Shape: string(queries.Shape), Auth: "none", UnknownPaths: "pass",
 			Settings: node.DefaultSettings(),
 		},
-		Classes:     Classes{Live: classWith(classes.Live), Params: classWith(classes.Params), Negative: classes.Negative},
+		Classes:     blocks.DefaultClasses(),
 		Cache:       Cache{Memory: Auto},
 		Redis:       Redis{URL: "none", Settings: redis.DefaultSettings()},
 		Collections: Collections{Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0"},
@@ -69,13 +69,6 @@ func (c *Config) derive() {
 	c.Cache.Flight = max(cache.Options{}.WithDefaults().FlightTimeout, 2*c.Chain.Timeout)
 	c.HTTP.Request = max(web.Options{}.WithDefaults().RequestTimeout, 3*c.Chain.Timeout)
 	c.HTTP.Drain = c.HTTP.Request + 5*time.Second
-}
-
-func classWith(p cache.Policy) Class {
-	return Class{
-		FreshBlocks: &p.FreshBlocks, StaleBlocks: &p.StaleBlocks, ErrorBlocks: &p.ErrorBlocks,
-		Fresh: &p.Fresh, Stale: &p.Stale, StaleIfError: &p.StaleIfError,
-	}
 }
 
 // CacheOptions returns the options of the cache, without the shared store.
@@ -152,7 +145,7 @@ func (c Config) ProxyOptions() proxy.Options {
 			SkipLog:        1 - logged,
 		},
 		Chain: story.Options{
-			Classes: c.Policies(),
+			Classes: c.Classes,
 			Routes:  c.OwnPolicies(),
 			Shape:   story.Shape(c.Chain.Shape),
 			Auth:    c.Chain.Auth == "keys",
@@ -213,35 +206,13 @@ func (c Config) Limits() limits.Limits {
 	return l
 }
 
-// Policies returns the policies of the freshness classes.
-func (c Config) Policies() blocks.Classes {
-	return blocks.Classes{
-		Live:     policy(c.Classes.Live),
-		Params:   policy(c.Classes.Params),
-		Pinned:   blocks.DefaultClasses().Pinned,
-		Negative: c.Classes.Negative,
-	}
-}
-
 // OwnPolicies returns the policies of the routes that have settings.
 func (c Config) OwnPolicies() map[string]cache.Policy {
 	own := map[string]cache.Policy{}
 	for name := range c.Routes {
-		own[name] = policy(c.routeClass(name))
+		own[name] = c.policyOf(name)
 	}
 	return own
-}
-
-func policy(c Class) cache.Policy {
-	return cache.Policy{
-		FreshBlocks:  *c.FreshBlocks,
-		StaleBlocks:  *c.StaleBlocks,
-		ErrorBlocks:  *c.ErrorBlocks,
-		Fresh:        *c.Fresh,
-		Stale:        *c.Stale,
-		StaleIfError: *c.StaleIfError,
-		Keep:         *c.StaleIfError + time.Minute,
-	}
 }
 
 // rows returns the rows of the dialects that the nodes may have.
@@ -256,8 +227,8 @@ func (c Config) rows() (all []dialect.Row) {
 	return all
 }
 
-// routeClass returns the settings of a route. Settings that are not set come from its class.
-func (c Config) routeClass(name string) Class {
+// policyOf returns the policy of a route. Settings that are not set come from its class.
+func (c Config) policyOf(name string) cache.Policy {
 	base := c.Classes.Live
 	rows := c.rows()
 	if i := slices.IndexFunc(rows, func(row dialect.Row) bool { return row.Name == name }); i >= 0 && rows[i].Class == blocks.Params {
@@ -266,12 +237,12 @@ func (c Config) routeClass(name string) Class {
 	return c.Routes[name].Over(base)
 }
 
-// Over returns base with the keys that c sets.
-func (c Class) Over(base Class) Class {
-	own, all := reflect.ValueOf(c), reflect.ValueOf(&base).Elem()
+// Over returns base with the keys that r sets.
+func (r Route) Over(base cache.Policy) cache.Policy {
+	own, all := reflect.ValueOf(r), reflect.ValueOf(&base).Elem()
 	for i := range own.NumField() {
-		if !own.Field(i).IsNil() {
-			all.Field(i).Set(own.Field(i))
+		if f := own.Field(i); !f.IsNil() {
+			all.FieldByName(own.Type().Field(i).Name).Set(f.Elem())
 		}
 	}
 	return base

@@ -83,7 +83,7 @@ func (k Key) DefaultText() string {
 		return zeroUnits.ReplaceAllString(v.String(), "$1")
 	case []string:
 		return strings.Join(v, ", ")
-	case map[string]*Class, []Mount:
+	case map[string]*Route, []Mount:
 		return ""
 	default:
 		return fmt.Sprint(v)

@@ -12,8 +12,8 @@ func TestReloadAppliesReloadableSettingsAndNamesOthers(t *testing.T) {
 	running, next := config.Default(), config.Default()
 	blocks := int64(7)
 	next.Listen, next.Chain.ID = "127.0.0.1:1", "other"
-	next.Log.Level, next.HTTP.Rate, next.Classes.Live.FreshBlocks, next.Classes.Negative = "debug", "5/s", &blocks, time.Second
-	next.Routes = map[string]*config.Class{"pool": {FreshBlocks: &blocks}}
+	next.Log.Level, next.HTTP.Rate, next.Classes.Live.FreshBlocks, next.Classes.Negative = "debug", "5/s", blocks, time.Second
+	next.Routes = map[string]*config.Route{"pool": {FreshBlocks: &blocks}}
 	next.Collections.Keys = []string{digest}
 	changed, restart := running.Reload(next)
 	wantChanged := []string{"classes.live.fresh_blocks", "classes.negative", "routes", "collections.keys", "http.rate", "log.level"}

@@ -39,7 +39,7 @@ func (v *validation) routes(c Config) {
 		case !cached:
 			v.check(false, "routes."+name, "the route has class never, so its responses are not cached")
 		default:
-			v.class("routes."+name, c.routeClass(name))
+			v.policy("routes."+name, c.policyOf(name))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/grpc"
@@ -28,8 +29,8 @@ func (c Config) Validate() error {
 	v.tags(c)
 	v.listeners(c)
 	v.chain(c.Chain)
-	v.class("classes.live", c.Classes.Live)
-	v.class("classes.params", c.Classes.Params)
+	v.policy("classes.live", c.Classes.Live)
+	v.policy("classes.params", c.Classes.Params)
 	v.redis(c)
 	v.collections(c.Collections)
 	v.routes(c)
@@ -233,11 +234,11 @@ func (v *validation) chain(c Chain) {
 	}
 }
 
-func (v *validation) class(key string, c Class) {
-	f, s, e := *c.FreshBlocks, *c.StaleBlocks, *c.ErrorBlocks
-	v.check(0 <= f && f <= s && s <= e, key, "must be 0 <= fresh_blocks (%d) <= stale_blocks (%d) <= error_blocks (%d)", f, s, e)
-	v.check(0 < *c.Fresh && *c.Fresh <= *c.Stale && *c.Stale <= *c.StaleIfError, key,
-		"must be 0 < fresh (%v) <= stale (%v) <= stale_if_error (%v)", *c.Fresh, *c.Stale, *c.StaleIfError)
+func (v *validation) policy(key string, p cache.Policy) {
+	v.check(0 <= p.FreshBlocks && p.FreshBlocks <= p.StaleBlocks && p.StaleBlocks <= p.ErrorBlocks, key,
+		"must be 0 <= fresh_blocks (%d) <= stale_blocks (%d) <= error_blocks (%d)", p.FreshBlocks, p.StaleBlocks, p.ErrorBlocks)
+	v.check(0 < p.Fresh && p.Fresh <= p.Stale && p.Stale <= p.StaleIfError, key,
+		"must be 0 < fresh (%v) <= stale (%v) <= stale_if_error (%v)", p.Fresh, p.Stale, p.StaleIfError)
 }
 
 func (v *validation) redis(c Config) {

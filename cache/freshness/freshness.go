@@ -58,14 +58,19 @@ func Newer(s, old *Stamp) bool {
 
 // Policy says how long an answer may be served. Its age is measured in blocks if the tip and the answer's height
 // are known, and otherwise in seconds since it was read. All limits are inclusive ages, and must not
-// decrease in the order of the fields.
+// decrease in the order of the fields. The operator sets those with a key.
 type Policy struct {
-	FreshBlocks, StaleBlocks, ErrorBlocks int64         // limits of Fresh, Stale and StaleIfError in blocks behind the tip
-	Fresh, Stale, StaleIfError            time.Duration // the same as times; StaleIfError also applies where the age is in blocks
-	Immutable                             bool          // an answer at a fixed height: always fresh
-	ImmutableIfOK                         bool          // restricts Immutable to answers with status 200
-	StalePastExpires                      bool          // a lasting answer may be served stale after Expires
-	Keep                                  time.Duration // expiry in the shared store, at least as long as all limits; 0 means not stored there
+	FreshBlocks  int64         `yaml:"fresh_blocks" reload:"true" doc:"Number of blocks that an entry may be behind the tip and still be fresh."`
+	StaleBlocks  int64         `yaml:"stale_blocks" reload:"true" doc:"Number of blocks behind the tip up to which an entry is served if the refresh takes longer than a quarter of the block time (500ms at most)."`
+	ErrorBlocks  int64         `yaml:"error_blocks" reload:"true" doc:"Number of blocks behind the tip up to which an entry is served while the node fails. stale_if_error applies, too."`
+	Fresh        time.Duration `yaml:"fresh" reload:"true" doc:"How long an entry is fresh while no tip is known."`
+	Stale        time.Duration `yaml:"stale" reload:"true" doc:"How long an entry is served while no tip is known and the refresh takes longer than 100ms."`
+	StaleIfError time.Duration `yaml:"stale_if_error" reload:"true" doc:"Maximum age of an entry that is served while the node fails, whether or not a tip is known."`
+
+	Immutable        bool          `yaml:"-"` // an answer at a fixed height: always fresh
+	ImmutableIfOK    bool          `yaml:"-"` // restricts Immutable to answers with status 200
+	StalePastExpires bool          `yaml:"-"` // a lasting answer may be served stale after Expires
+	Keep             time.Duration `yaml:"-"` // expiry in the shared store, at least as long as all limits; 0 means not stored there
 }
 
 // ServesPastExpires reports whether an answer may be served after its Expires.

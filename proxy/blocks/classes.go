@@ -30,12 +30,12 @@ func (c Class) ReadsState() bool { return c == Live || c == Params }
 // Fixed reports whether an answer of the class never changes once it is found.
 func (c Class) Fixed() bool { return c == Block || c == Found }
 
-// Classes are the policies of the classes. A zero policy means the one of DefaultClasses.
+// Classes are the operator's settings of the classes, in the section classes. A zero policy means the one of DefaultClasses.
 type Classes struct {
-	Live     cache.Policy  // state that any block may change
-	Params   cache.Policy  // state that only governance changes
-	Pinned   cache.Policy  // state at an explicit height, which never changes
-	Negative time.Duration // lifetime of a negative answer
+	Live     cache.Policy  `yaml:"live"`   // state that any block may change
+	Params   cache.Policy  `yaml:"params"` // state that only governance changes
+	Pinned   cache.Policy  `yaml:"-"`      // state at an explicit height, which never changes
+	Negative time.Duration `yaml:"negative" reload:"true" must:"positive" doc:"How long a negative response is cached, such as an unknown address or a pruned height. An unknown address is cached for two blocks, if those take longer."`
 }
 
 // DefaultClasses returns the classes of the default configuration.
@@ -43,11 +43,11 @@ func DefaultClasses() Classes {
 	return Classes{
 		Live: cache.Policy{
 			StaleBlocks: 5, ErrorBlocks: 1000,
-			Fresh: 2 * time.Second, Stale: 15 * time.Second, StaleIfError: 30 * time.Minute, Keep: 31 * time.Minute,
+			Fresh: 2 * time.Second, Stale: 15 * time.Second, StaleIfError: 30 * time.Minute,
 		},
 		Params: cache.Policy{
 			StaleBlocks: 600, ErrorBlocks: 40_000,
-			Fresh: time.Minute, Stale: 20 * time.Minute, StaleIfError: 24 * time.Hour, Keep: 24*time.Hour + time.Minute,
+			Fresh: time.Minute, Stale: 20 * time.Minute, StaleIfError: 24 * time.Hour,
 		},
 		Pinned:   cache.Policy{Immutable: true, Keep: time.Hour},
 		Negative: 3 * time.Second,
@@ -57,9 +57,15 @@ func DefaultClasses() Classes {
 // WithDefaults fills in zero fields.
 func (c Classes) WithDefaults() Classes {
 	d := DefaultClasses()
-	c = Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
+	c = Classes{stored(cmp.Or(c.Live, d.Live)), stored(cmp.Or(c.Params, d.Params)), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
 	c.Pinned.Fresh = cmp.Or(c.Pinned.Fresh, c.Live.Fresh) // of provisional entries while no tip is known
 	return c
+}
+
+// stored returns p for answers that the shared store keeps as long as they may be served.
+func stored(p cache.Policy) cache.Policy {
+	p.Keep = cmp.Or(p.Keep, p.StaleIfError+time.Minute)
+	return p
 }
 
 // of returns the policy of a class.
@@ -96,6 +102,7 @@ func (r *Reader) SetClasses(classes Classes, overrides map[string]cache.Policy) 
 	classes = classes.WithDefaults()
 	for _, k := range r.kinds {
 		policy, ok := overrides[k.Name]
+		policy = stored(policy)
 		switch {
 		case !ok:
 			policy = classes.of(k.Class)

@@ -125,7 +125,7 @@ func (s *Service) applyToParts(cfg config.Config) error {
 	if err := s.pool.SetEndpoints(cfg.NodeOptions().Endpoints); err != nil {
 		return err // nothing has changed
 	}
-	if err := s.proxy.SetClasses(cfg.Policies(), cfg.OwnPolicies()); err != nil {
+	if err := s.proxy.SetClasses(cfg.Classes, cfg.OwnPolicies()); err != nil {
 		return err // unlikely: the routes were checked
 	}
 	s.proxy.SetKeys(cfg.ClientKeys())
