@@ -18,7 +18,11 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
@@ -83,16 +87,14 @@ type Route struct {
 
 // RPC is the listener of the CometBFT RPC.
 type RPC struct {
-	Listen string `yaml:"listen" flag:"rpc-listen" doc:"Address of the listener for the CometBFT RPC of chain.comet, with the WebSocket at /websocket. Empty disables it."`
-
-	Methods []string `yaml:"methods" doc:"RPC methods that CometBFT does not have, and that tipcache passes to a node uncached, with at most a quarter of chain.in_flight. List only methods that read. Other unknown methods get -32601."`
+	Listen       string `yaml:"listen" flag:"rpc-listen" doc:"Address of the listener for the CometBFT RPC of chain.comet, with the WebSocket at /websocket. Empty disables it."`
+	rpc.Settings `yaml:",inline"`
 }
 
 // GRPC is the gRPC listener, and gRPC-Web on the public one.
 type GRPC struct {
-	Listen string `yaml:"listen" flag:"grpc-listen" doc:"Address of the gRPC listener, in plain text or with http.tls. Empty disables it. Methods that neither read the state nor exist in the RPC need chain.grpc."`
-
-	WebMetadata []string `yaml:"web_metadata" doc:"Names of the nodes' metadata that gRPC-Web passes to clients, in addition to x-cosmos-* and *-bin. All other metadata is dropped."`
+	Listen        string `yaml:"listen" flag:"grpc-listen" doc:"Address of the gRPC listener, in plain text or with http.tls. Empty disables it. Methods that neither read the state nor exist in the RPC need chain.grpc."`
+	grpc.Settings `yaml:",inline"`
 }
 
 // Cache is the memory store and the flights.
@@ -128,17 +130,14 @@ type Index struct {
 
 // HTTP is the public listener's limits.
 type HTTP struct {
-	Request        time.Duration     `yaml:"-"` // timeout of one request, including waits
-	Rate           string            `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
-	TrustedProxies []string          `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, and X-Forwarded-Proto the scheme, such as 10.0.0.0/8."`
-	ProxyProtocol  string            `yaml:"proxy_protocol" oneof:"off, required" doc:"PROXY protocol, versions 1 and 2, of layer-4 balancers on all listeners except admin. required: tipcache closes connections that do not begin with its header or are not from http.trusted_proxies, and uses the client address in the header for limits, logs and turns. off: no header is expected."`
-	CORSOrigins    []string          `yaml:"cors_origins" doc:"Origins whose pages may read responses in a browser, such as https://app.example. https://*.app.example allows the pages of all hosts with exactly one label before app.example. * allows every page. This reveals nothing that the page's author could not request directly. none allows no page."`
-	SessionCookie  bool              `yaml:"session_cookie" doc:"Whether browsers keep their session in a cookie, so that pages of the same site never see an earlier block than before. Responses at the newest block are then private."`
+	Rate           string   `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
+	TrustedProxies []string `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, and X-Forwarded-Proto the scheme, such as 10.0.0.0/8."`
+	ProxyProtocol  string   `yaml:"proxy_protocol" oneof:"off, required" doc:"PROXY protocol, versions 1 and 2, of layer-4 balancers on all listeners except admin. required: tipcache closes connections that do not begin with its header or are not from http.trusted_proxies, and uses the client address in the header for limits, logs and turns. off: no header is expected."`
+	web.Settings   `yaml:",inline"`
 	FastLane       bool              `yaml:"fast_lane" doc:"Whether repeated requests are answered from memory before net/http reads them."`
 	Connections    listener.Settings `yaml:",inline"`
 	IdleTimeout    time.Duration     `yaml:"idle_timeout" must:"positive" doc:"How long a connection of a client may be idle on the public, RPC and gRPC listeners. It must exceed the time for which a balancer keeps idle connections, or the balancer may send a request on a connection that tipcache is closing."`
-	MaxStreams     int               `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams and waiting polls. Each also holds a connection. Further streams end at once, with the time to reconnect. Further polls get 503 with Retry-After."`
-	ClientStreams  int               `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams and waiting polls per client address (per /64 for IPv6) and per key. Trusted proxies and loopback are exempt. A key with a rate of its own counts as 16 clients."`
+	Streams        stream.Settings   `yaml:",inline"`
 	DrainDelay     time.Duration     `yaml:"drain_delay" must:"not negative" doc:"How long tipcache accepts new requests after SIGTERM. /readyz returns 503 during this time, so that load balancers stop sending requests. Running requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
 	Drain          time.Duration     `yaml:"-"` // how long requests may take after DrainDelay
 	TLS            TLS               `yaml:"tls"`

@@ -157,7 +157,7 @@ func TestTimeoutsFollowNodeTimeout(t *testing.T) {
 		"9s": {18 * time.Second, 27 * time.Second, 32 * time.Second},
 	} {
 		cfg, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_CHAIN_TIMEOUT=" + timeout}})
-		if got := (times{cfg.Cache.Flight, cfg.HTTP.Request, cfg.HTTP.Drain}); err != nil || got != want {
+		if got := (times{cfg.Cache.Flight, cfg.HTTP.RequestTimeout, cfg.HTTP.Drain}); err != nil || got != want {
 			t.Errorf("with chain.timeout %s they are %v, want %v: %v", timeout, got, want, err)
 		}
 	}

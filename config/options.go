@@ -34,7 +34,6 @@ import (
 // other packages come from their WithDefaults.
 func Default() Config {
 	queries, posts := story.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults()
-	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
 	c := Config{
 		Listen: "127.0.0.1:8080",
 		Admin:  "127.0.0.1:8081",
@@ -52,10 +51,10 @@ func Default() Config {
 		Index:       Index{EVM: []string{"http://127.0.0.1:8545"}, Network: []string{"story"}},
 		Metadata:    metadata.DefaultSettings(),
 		HTTP: HTTP{
-			FastLane: true, SessionCookie: public.SessionCookie,
-			Rate: "0", ProxyProtocol: "off", Connections: listener.DefaultSettings(), IdleTimeout: 620 * time.Second, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
+			Rate: "0", ProxyProtocol: "off", Settings: web.DefaultSettings(), FastLane: true,
+			Connections: listener.DefaultSettings(), IdleTimeout: 620 * time.Second, Streams: stream.DefaultSettings(),
 		},
-		RPC:     RPC{Methods: rpc.DefaultMethods},
+		RPC:     RPC{Settings: rpc.DefaultSettings()},
 		Log:     Log{Level: "info", Format: "auto", Access: "true"},
 		Tracing: Tracing{Ratio: 0.01},
 	}
@@ -67,8 +66,8 @@ func Default() Config {
 // flight, and a drain outlasts a request.
 func (c *Config) derive() {
 	c.Cache.Flight = max(cache.Options{}.WithDefaults().FlightTimeout, 2*c.Chain.Timeout)
-	c.HTTP.Request = max(web.Options{}.WithDefaults().RequestTimeout, 3*c.Chain.Timeout)
-	c.HTTP.Drain = c.HTTP.Request + 5*time.Second
+	c.HTTP.RequestTimeout = max(web.DefaultSettings().RequestTimeout, 3*c.Chain.Timeout)
+	c.HTTP.Drain = c.HTTP.RequestTimeout + 5*time.Second
 }
 
 // CacheOptions returns the options of the cache, without the shared store.
@@ -133,16 +132,14 @@ func (c Config) ProxyOptions() proxy.Options {
 	o := proxy.Options{
 		Dialect: node.Dialect(c.Chain.Dialect),
 		Web: web.Options{
-			RequestTimeout: public.Request,
-			LargestBody:    grpc.LargestBody(int64(c.Chain.MaxTxBytes)),
-			PublicURL:      pages.PublicURL,
-			CORSOrigins:    public.CORSOrigins,
-			SessionCookie:  public.SessionCookie,
-			Keys:           c.ClientKeys(),
-			Limits:         c.Limits(),
-			SharedLimits:   limits.Shared{Timeout: c.Redis.Timeout},
-			OnlyFailures:   logged == 0,
-			SkipLog:        1 - logged,
+			Settings:     public.Settings,
+			LargestBody:  grpc.LargestBody(int64(c.Chain.MaxTxBytes)),
+			PublicURL:    pages.PublicURL,
+			Keys:         c.ClientKeys(),
+			Limits:       c.Limits(),
+			SharedLimits: limits.Shared{Timeout: c.Redis.Timeout},
+			OnlyFailures: logged == 0,
+			SkipLog:      1 - logged,
 		},
 		Chain: story.Options{
 			Classes: c.Classes,
@@ -157,16 +154,16 @@ func (c Config) ProxyOptions() proxy.Options {
 			NoAuth: pages.Auth == "none",
 			Policy: pages.Policy,
 		},
-		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
+		Streams:   stream.Options{Settings: public.Streams, Write: public.RequestTimeout},
 		Posts:     blocks.Posts{Rate: float64(posts.Requests) / posts.Per.Seconds(), Burst: posts.Burst, MaxBody: int64(c.Chain.MaxTxBytes)},
-		GRPC:      &grpc.Options{State: grpcState, WebMetadata: c.GRPC.WebMetadata},
+		GRPC:      &grpc.Options{Settings: c.GRPC.Settings, State: grpcState},
 		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen, TLS: c.HTTP.TLS.Cert != ""},
 		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
 		Methods:   methods,
 		Mounts:    c.mounts(),
 	}
 	if c.RPC.Listen != "" {
-		o.RPC = &rpc.Options{State: grpcState, Methods: c.RPC.Methods}
+		o.RPC = &rpc.Options{Settings: c.RPC.Settings, State: grpcState}
 	}
 	return o
 }

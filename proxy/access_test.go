@@ -134,7 +134,8 @@ func TestClientsOfOneKeyWithRateTakeTurnsSeparately(t *testing.T) {
 	key := keyOf("child", "secret")
 	key.Rate = limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}
 	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: pool}, Web: web.Options{
-		RequestTimeout: time.Minute, Keys: []limits.Key{key}, Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Settings: web.Settings{RequestTimeout: time.Minute},
+		Keys:     []limits.Key{key}, Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	}}))(t)
 	s := &chainService{Server: startServer(t, p, nil)}
 	var clients sync.WaitGroup

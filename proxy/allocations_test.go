@@ -43,7 +43,7 @@ func TestHitAllocatesLittle(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h, _ := newChainProxy(t, proxy.Options{Web: web.Options{CORSOrigins: tt.origins}})
+			h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Settings: web.Settings{CORSOrigins: tt.origins}}})
 			r := httptest.NewRequest(http.MethodGet, "/staking/validators", nil)
 			for i := 0; i < len(tt.headers); i += 2 {
 				r.Header.Set(tt.headers[i], tt.headers[i+1])

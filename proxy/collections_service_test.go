@@ -96,7 +96,7 @@ func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Option
 	store := &listStore{}
 	store.setCollections(worldOfWomen())
 	o.Store = store
-	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{keyOf("tester", testKey)}}, Chain: story.Options{Nodes: newFakeChain(tb)}}
+	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{Settings: web.Settings{RequestTimeout: 20 * time.Second}, Keys: []limits.Key{keyOf("tester", testKey)}}, Chain: story.Options{Nodes: newFakeChain(tb)}}
 	for _, f := range change {
 		f(&options)
 	}

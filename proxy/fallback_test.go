@@ -158,7 +158,7 @@ func TestFallbackServesPathsOutsideTheMount(t *testing.T) {
 
 func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
 	i := startIndexer(t)
-	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{CORSOrigins: []string{"https://app.example"}}})
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{Settings: web.Settings{CORSOrigins: []string{"https://app.example"}}}})
 	got := s.do(t, http.MethodGet, "/api/network_status?stream.api_key=tipcache_1&x=y", "a body", "X-Api-Key", "tipcache_2", "Cookie", "tipcache-session-x=1", "X-Session", "9.BB",
 		"X-Min-Block-Height", "1", "X-Min-Evm-Block", "1", "Connection", "Upgrade, X-Secret", "Upgrade", "websocket", "X-Secret", "1", "X-Forwarded-For", "192.0.2.1", "If-None-Match", `"v"`, "Origin", "https://app.example")
 	sent := i.last()
@@ -213,7 +213,7 @@ func TestFallbackGetsOnlyListedHeaders(t *testing.T) {
 
 func TestSlowFallbackIsAGatewayTimeout(t *testing.T) {
 	t.Parallel()
-	s := startChain(t, proxy.Options{Mounts: dashboard(t, startIndexer(t)), Web: web.Options{RequestTimeout: 100 * time.Millisecond}})
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, startIndexer(t)), Web: web.Options{Settings: web.Settings{RequestTimeout: 100 * time.Millisecond}}})
 	for _, target := range []string{"/api/hangs", "/api/hangs/within"} {
 		s.get(t, target).expectRefusal(t, 504, chainRefusal(504, "the fallback service did not answer in time"))
 	}
@@ -221,7 +221,7 @@ func TestSlowFallbackIsAGatewayTimeout(t *testing.T) {
 
 func TestFailuresOfAFallbackHaveTheFormOfTheChain(t *testing.T) {
 	i := startIndexer(t)
-	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{RequestTimeout: 5 * time.Minute}})
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{Settings: web.Settings{RequestTimeout: 5 * time.Minute}}})
 	const lost, large = "the fallback service cannot be reached", "the response of the fallback service is larger than 10 MiB"
 	for target, text := range map[string]string{"/api/breaks": lost, "/api/switches": lost, "/api/announced": large, "/api/large": large} {
 		s.get(t, target).expectRefusal(t, 502, chainRefusal(502, text))

@@ -87,7 +87,7 @@ func TestDocumentDescribesMountAtPath(t *testing.T) {
 }
 
 func TestSDKHeightHeadersAreExposedToBrowsers(t *testing.T) {
-	s := startChain(t, proxy.Options{Dialect: node.Cosmos, Web: web.Options{CORSOrigins: []string{"*"}}})
+	s := startChain(t, proxy.Options{Dialect: node.Cosmos, Web: web.Options{Settings: web.Settings{CORSOrigins: []string{"*"}}}})
 	exposed := s.get(t, "/live", "Origin", "https://app.example").header.Get("Access-Control-Expose-Headers")
 	expect.Contains(t, strings.ToLower(exposed), "grpc-metadata-x-cosmos-block-height", "Access-Control-Expose-Headers")
 }

@@ -115,7 +115,7 @@ func TestSessionsUseHashesOfNodes(t *testing.T) {
 
 func TestSessionCookieIsSetWithAndWithoutReset(t *testing.T) {
 	const name = "tipcache-session-recorded-1="
-	s := startChain(t, proxy.Options{Web: web.Options{SessionCookie: true}, Chain: story.Options{Patience: time.Millisecond}})
+	s := startChain(t, proxy.Options{Web: web.Options{Settings: web.Settings{SessionCookie: true}}, Chain: story.Options{Patience: time.Millisecond}})
 	s.chain.setHashes("A")
 	for cookie, reset := range map[string]string{"": "", "a=b; " + name + "100": "", name + lostAt228: "true"} {
 		for range 3 { // the fast lane must not serve it

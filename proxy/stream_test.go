@@ -161,7 +161,7 @@ func TestSlowReaderSkipsToNewestAnswer(t *testing.T) {
 func TestStreamOutlivesRequestTimeout(t *testing.T) {
 	t.Parallel()
 	const least = 100 * time.Millisecond
-	s := startChain(t, proxy.Options{Streams: stream.Options{KeepAlive: least / 2}, Web: web.Options{RequestTimeout: least}})
+	s := startChain(t, proxy.Options{Streams: stream.Options{KeepAlive: least / 2}, Web: web.Options{Settings: web.Settings{RequestTimeout: least}}})
 	answerPool(s, 1)
 	es := s.stream(t, anyPath)
 	for comments := 0; comments < 4; {

@@ -127,7 +127,7 @@ func TestOneReadPerBlockAnswersAllTransactionWaits(t *testing.T) {
 
 func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 	for i := range 3 {
-		s, apis := startWaiting(t, stream.Options{Max: 2})
+		s, apis := startWaiting(t, stream.Options{Settings: stream.Settings{Max: 2}})
 		api, held := apis[i], make(chan exchange, 1)
 		t.Run(api.name, func(t *testing.T) {
 			go func() { held <- api.read(t, broadcastHash, "wait=20s") }()

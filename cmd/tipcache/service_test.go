@@ -107,7 +107,7 @@ func configForSlowMachines(t *testing.T, d *devnet.Devnet, key string) config.Co
 	c.Listen, c.Admin, c.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
 	c.Redis.Timeout, c.Cache.Flight = 2*time.Second, 40*time.Second
 	c.Chain.Timeout, c.Collections.Timeout = 20*time.Second, 20*time.Second
-	c.HTTP.Request, c.HTTP.Drain = time.Minute, 70*time.Second
+	c.HTTP.RequestTimeout, c.HTTP.Drain = time.Minute, 70*time.Second
 	c.Metadata.Budget, c.Metadata.Timeout = 20*time.Second, 30*time.Second
 	demo.Embed(&c, d, redisURL, key)
 	return c

@@ -24,14 +24,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+// Settings are the operator's settings of gRPC, with their keys in the section grpc.
+type Settings struct {
+	WebMetadata []string `yaml:"web_metadata" doc:"Names of the nodes' metadata that gRPC-Web passes to clients, in addition to x-cosmos-* and *-bin. All other metadata is dropped."`
+}
+
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
+	Settings
 	State   state.Options                                                  // how values of the state are read
 	Stream  func(ctx context.Context, method string) (*node.Stream, error) // opens a stream to a node; nil without a node's gRPC
 	Posting *blocks.Posting                                                // shared with the other interfaces; nil creates one for this handler
-
-	// WebMetadata lists metadata names of nodes that gRPC-Web passes on, in addition to x-cosmos-* and *-bin.
-	WebMetadata []string
 }
 
 // Handler answers gRPC methods. It owns no goroutine.

@@ -62,7 +62,7 @@ var (
 	framing = regexp.MustCompile(`^(access-control-.*|content-.*|grpc-(encoding|message|status)|cache-control|connection|date|keep-alive|te|trailer|transfer-encoding|upgrade|vary)$`)
 )
 
-// CheckWebMetadata returns an error if a name cannot be in Options.WebMetadata.
+// CheckWebMetadata returns an error if a name cannot be in Settings.WebMetadata.
 func CheckWebMetadata(name string) error {
 	switch {
 	case !metadataName.MatchString(name):

@@ -28,8 +28,8 @@ import (
 
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
+	Settings
 	State   state.Options   // how values of the state are read
-	Methods []string        // passed to a node as they are, in addition to the built-in methods
 	Posting *blocks.Posting // shared with the other interfaces; nil creates one for this handler
 	// AwaitItem waits until the query of a feed finds its item, here a transaction. values has the values of the parameter
 	// "wait", which is the longest wait. If AwaitItem is nil, the parameter is ignored.

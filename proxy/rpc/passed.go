@@ -8,14 +8,21 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// DefaultMethods lists known read-only methods of nodes that differ from CometBFT.
-var DefaultMethods = []string{
-	// https://github.com/celestiaorg/celestia-core, package rpc/core
-	"data_commitment", "data_root_inclusion_proof", "prove_shares", "prove_shares_v2", "signed_block", "tx_status", "tx_status_batch",
-	// https://github.com/sei-protocol/sei-tendermint, package internal/rpc/core
-	"lag_status",
-	// https://github.com/bnb-chain/greenfield-cometbft, package rpc/core
-	"query_vote",
+// Settings are the operator's settings of the RPC, with their keys in the section rpc.
+type Settings struct {
+	Methods []string `yaml:"methods" doc:"RPC methods that CometBFT does not have, and that tipcache passes to a node uncached, with at most a quarter of chain.in_flight. List only methods that read. Other unknown methods get -32601."`
+}
+
+// DefaultSettings returns the settings of an operator who sets none: known read-only methods of nodes that differ from CometBFT.
+func DefaultSettings() Settings {
+	return Settings{Methods: []string{
+		// https://github.com/celestiaorg/celestia-core, package rpc/core
+		"data_commitment", "data_root_inclusion_proof", "prove_shares", "prove_shares_v2", "signed_block", "tx_status", "tx_status_batch",
+		// https://github.com/sei-protocol/sei-tendermint, package internal/rpc/core
+		"lag_status",
+		// https://github.com/bnb-chain/greenfield-cometbft, package rpc/core
+		"query_vote",
+	}}
 }
 
 // IsName matches valid method names.

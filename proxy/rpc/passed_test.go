@@ -59,7 +59,7 @@ func (n *extendedNode) called(name string) int {
 
 func TestConfiguredMethodIsPassedToNodeEachTime(t *testing.T) {
 	n := newExtendedNode(t, "data_commitment")
-	server, _ := newHandler(t, n.recordedNode, rpc.Options{Methods: rpc.DefaultMethods})
+	server, _ := newHandler(t, n.recordedNode, rpc.Options{Settings: rpc.DefaultSettings()})
 	for body, want := range map[string]string{
 		`{"id":7,"method":"data_commitment","params":{"end":"9","start": "1"}}`: `{"jsonrpc":"2.0","id":7,"result":{"params":{"end":"9","start":"1"}}}`,
 		`{"id":"a","method":"data_commitment","params":["1","9"]}`:              `{"jsonrpc":"2.0","id":"a","result":{"params":["1","9"]}}`,
@@ -82,7 +82,7 @@ func TestConfiguredMethodIsPassedToNodeEachTime(t *testing.T) {
 
 func TestConfiguredMethodWaitsForTheRequiredBlock(t *testing.T) {
 	n := newExtendedNode(t, "data_commitment")
-	server, _ := newHandler(t, n.recordedNode, rpc.Options{Methods: rpc.DefaultMethods})
+	server, _ := newHandler(t, n.recordedNode, rpc.Options{Settings: rpc.DefaultSettings()})
 	for name, r := range map[string]*http.Request{
 		"a URI":  httptest.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/data_commitment", nil),
 		"a POST": httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(`{"id":1,"method":"data_commitment"}`)),
@@ -116,7 +116,7 @@ func TestUnknownMethodIsRefusedAndLoggedOnceAMinute(t *testing.T) {
 
 func TestPassedURIHasNoSpaces(t *testing.T) {
 	n := newExtendedNode(t, "data_commitment")
-	server, _ := newHandler(t, n.recordedNode, rpc.Options{Methods: rpc.DefaultMethods})
+	server, _ := newHandler(t, n.recordedNode, rpc.Options{Settings: rpc.DefaultSettings()})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/data_commitment", nil)
 	r.URL.RawQuery = "start=1 2" // as HTTP/2 permits
 	w := httptest.NewRecorder()

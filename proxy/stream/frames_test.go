@@ -221,7 +221,7 @@ func TestStreamStartsAtTheMinimumBlock(t *testing.T) {
 
 func TestStreamWaitsForSessionBlock(t *testing.T) {
 	for _, target := range []string{"/a", live("/a"), live("/a", "/b") + "&stream.blocks=true", "/a?stream.session=102.00000000"} {
-		inBubbleWith(t, stream.Options{}, web.Options{SessionCookie: true}, func(s *service) {
+		inBubbleWith(t, stream.Options{}, web.Options{Settings: web.Settings{SessionCookie: true}}, func(s *service) {
 			s.chain.read = func(_ string, height int64) (string, error) { return strconv.FormatInt(height, 10), nil }
 			s.setAnswers(nil)
 			s.follow(live("/a", "/b")) // so that there are answers

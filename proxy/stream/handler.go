@@ -59,12 +59,20 @@ type heights interface {
 	Moved() <-chan struct{}
 }
 
+// Settings are the operator's settings of streams, with their keys in the section http.
+type Settings struct {
+	Max       int `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams and waiting polls. Each also holds a connection. Further streams end at once, with the time to reconnect. Further polls get 503 with Retry-After."`
+	PerClient int `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams and waiting polls per client address (per /64 for IPv6) and per key. Trusted proxies and loopback are exempt. A key with a rate of its own counts as 16 clients."`
+}
+
+// DefaultSettings returns the settings of an operator who sets none.
+func DefaultSettings() Settings { return Settings{Max: 5_000, PerClient: 100} }
+
 // Options configure a Handler. Heights and Budget are required.
 type Options struct {
+	Settings
 	Heights   heights
 	Budget    *account.Account // memory that streams take from the cache
-	Max       int              // maximum number of streams and polls; default 5000
-	PerClient int              // maximum per client address (IPv6: /64) and per key; default 100
 	Patience  time.Duration    // how long a block event waits for its answers, see [cache.Patience]
 	KeepAlive time.Duration    // between two comments on an idle stream; default 15 s
 	LongPoll  time.Duration    // how long a poll waits for a change; default 20 s
@@ -73,8 +81,8 @@ type Options struct {
 
 // WithDefaults replaces zero values by their defaults.
 func (o Options) WithDefaults() Options {
-	o.Max = cmp.Or(o.Max, 5_000)
-	o.PerClient = cmp.Or(o.PerClient, 100)
+	o.Max = cmp.Or(o.Max, DefaultSettings().Max)
+	o.PerClient = cmp.Or(o.PerClient, DefaultSettings().PerClient)
 	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
 	o.LongPoll = cmp.Or(o.LongPoll, 20*time.Second)
 	o.Write = cmp.Or(o.Write, 10*time.Second)

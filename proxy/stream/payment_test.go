@@ -112,7 +112,7 @@ func TestReloadAppliesNewRateToOpenStreams(t *testing.T) {
 }
 
 func TestStreamsPerKeyAreLimited(t *testing.T) {
-	inBubbleWith(t, stream.Options{PerClient: 2}, web.Options{Keys: []limits.Key{keyOf("app", "1"), keyOf("shop", "2")}}, func(s *service) {
+	inBubbleWith(t, stream.Options{Settings: stream.Settings{PerClient: 2}}, web.Options{Keys: []limits.Key{keyOf("app", "1"), keyOf("shop", "2")}}, func(s *service) {
 		s.setAnswers(map[string]string{"/a": `1`})
 		s.followFrom("192.0.2.1", "/a", "X-Api-Key", "1").expect(t, `1`)
 		s.followFrom("192.0.2.2", "/a", "X-Api-Key", "1").expect(t, `1`)
@@ -125,7 +125,7 @@ func TestStreamsPerKeyAreLimited(t *testing.T) {
 }
 
 func TestStreamsOfAllClientsAreLimited(t *testing.T) {
-	inBubble(t, stream.Options{Max: 1}, func(s *service) {
+	inBubble(t, stream.Options{Settings: stream.Settings{Max: 1}}, func(s *service) {
 		s.setAnswers(map[string]string{"/a": `1`})
 		first := s.followFrom("192.0.2.1", "/a")
 		first.expect(t, `1`)
@@ -139,7 +139,7 @@ func TestStreamsOfAllClientsAreLimited(t *testing.T) {
 
 // A reverse proxy on the same machine that forwards no addresses may serve many clients.
 func TestStreamsFromLoopbackAreNotLimitedAsOneClient(t *testing.T) {
-	inBubble(t, stream.Options{PerClient: 1}, func(s *service) {
+	inBubble(t, stream.Options{Settings: stream.Settings{PerClient: 1}}, func(s *service) {
 		s.setAnswers(map[string]string{"/a": `1`})
 		for range 3 {
 			s.followFrom("127.0.0.1", "/a").expect(t, `1`)
@@ -150,7 +150,7 @@ func TestStreamsFromLoopbackAreNotLimitedAsOneClient(t *testing.T) {
 func TestKeyWithRateHasStreamsOfManyClients(t *testing.T) {
 	child := keyOf("child", "1")
 	child.Rate = limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}
-	inBubbleWith(t, stream.Options{PerClient: 2}, web.Options{Keys: []limits.Key{child, keyOf("app", "2")}}, func(s *service) {
+	inBubbleWith(t, stream.Options{Settings: stream.Settings{PerClient: 2}}, web.Options{Keys: []limits.Key{child, keyOf("app", "2")}}, func(s *service) {
 		s.setAnswers(map[string]string{"/a": `1`})
 		for range 32 {
 			s.follow("/a", "X-Api-Key", "1").expect(t, `1`)

@@ -218,7 +218,7 @@ func TestPollEndsWithRetryAfterWhenServerDrains(t *testing.T) {
 
 func TestPollsCountTowardsStreamLimits(t *testing.T) {
 	key := keyOf("one", "1")
-	inBubbleWith(t, stream.Options{PerClient: 2}, web.Options{Keys: []limits.Key{key}}, func(s *service) {
+	inBubbleWith(t, stream.Options{Settings: stream.Settings{PerClient: 2}}, web.Options{Keys: []limits.Key{key}}, func(s *service) {
 		s.setAnswers(map[string]string{"/a": `1`})
 		next := s.poll("/a?since=0", "X-Api-Key", "1").expect(200, `1`)
 		s.follow("/a", "X-Api-Key", "1").expect(t, `1`)

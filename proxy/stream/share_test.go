@@ -35,7 +35,7 @@ func (s *service) fill(address string) (open []*follower) {
 }
 
 func TestClientHasAShareOfTheMemoryForStreams(t *testing.T) {
-	inBubble(t, stream.Options{PerClient: 1000, Budget: account.New(64<<20, nil)}, func(s *service) {
+	inBubble(t, stream.Options{Settings: stream.Settings{PerClient: 1000}, Budget: account.New(64<<20, nil)}, func(s *service) {
 		before := s.follow("/before")
 		before.expect(t, ``)
 		s.fill("192.0.2.66")
@@ -51,7 +51,7 @@ func TestClientHasAShareOfTheMemoryForStreams(t *testing.T) {
 }
 
 func TestOpenStreamsHaveMemoryForTheirNextEvents(t *testing.T) {
-	inBubble(t, stream.Options{PerClient: 1000, Budget: account.New(64<<20, nil)}, func(s *service) {
+	inBubble(t, stream.Options{Settings: stream.Settings{PerClient: 1000}, Budget: account.New(64<<20, nil)}, func(s *service) {
 		first := s.fill("192.0.2.66")[0]
 		first.events()
 		for n := range 3 {
@@ -65,7 +65,7 @@ func TestOpenStreamsHaveMemoryForTheirNextEvents(t *testing.T) {
 
 // Otherwise a client that has used its share could hold up the answers of the topics that it follows.
 func TestAnotherFollowerPaysForTheAnswer(t *testing.T) {
-	inBubble(t, stream.Options{PerClient: 1000, Budget: account.New(64<<20, nil)}, func(s *service) {
+	inBubble(t, stream.Options{Settings: stream.Settings{PerClient: 1000}, Budget: account.New(64<<20, nil)}, func(s *service) {
 		shared := s.followFrom("192.0.2.66", "/shared")
 		s.fill("192.0.2.66")
 		other := s.followFrom("192.0.2.2", "/shared")
@@ -78,7 +78,7 @@ func TestAnotherFollowerPaysForTheAnswer(t *testing.T) {
 }
 
 func TestShortMemoryEndsTheStreamsOfTheLargestClient(t *testing.T) {
-	inBubble(t, stream.Options{PerClient: 1000, Budget: account.New(64<<20, nil)}, func(s *service) {
+	inBubble(t, stream.Options{Settings: stream.Settings{PerClient: 1000}, Budget: account.New(64<<20, nil)}, func(s *service) {
 		waiting := s.poll(s.poll("/a?since=0").expect(http.StatusOK, ``))
 		var all []*follower
 		for i := range 5 {

@@ -59,9 +59,9 @@ func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler)
 func TestMiddlewareAppliesToRequests(t *testing.T) {
 	var log strings.Builder
 	_, handler := newServer(web.Options{
-		CORSOrigins: []string{"https://App.example", "https://*.App.example"},
-		Keys:        []limits.Key{{Name: "k", SHA256: sha256.Sum256([]byte("key"))}},
-		Limits:      limits.Limits{Access: []limits.Rule{limits.NewDeny("/denied")}},
+		Settings: web.Settings{CORSOrigins: []string{"https://App.example", "https://*.App.example"}},
+		Keys:     []limits.Key{{Name: "k", SHA256: sha256.Sum256([]byte("key"))}},
+		Limits:   limits.Limits{Access: []limits.Rule{limits.NewDeny("/denied")}},
 	}, &log)
 	const page = "https://app.example"
 	preflight := map[string]string{"Origin": page, "Access-Control-Request-Method": "GET"}
@@ -129,7 +129,7 @@ func TestMiddlewareAppliesToRequests(t *testing.T) {
 
 func TestAnyOriginMayReadByDefault(t *testing.T) {
 	for origin, want := range map[string]string{"*": "*", "none": ""} {
-		_, handler := newServer(web.Options{CORSOrigins: []string{origin}}, new(strings.Builder))
+		_, handler := newServer(web.Options{Settings: web.Settings{CORSOrigins: []string{origin}}}, new(strings.Builder))
 		for _, page := range []string{"", "https://app.example"} {
 			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodOptions, "/open", nil), httptest.NewRecorder()
 			r.Header.Set("Origin", page)
@@ -149,7 +149,7 @@ func TestAnyOriginMayReadByDefault(t *testing.T) {
 func TestLaneWritesTheOriginHeadersOfTheMiddleware(t *testing.T) {
 	const app = "https://app.example"
 	for _, origins := range [][]string{{"*"}, {"none"}, {app}, {"https://*.example"}} {
-		s, handler := newServer(web.Options{CORSOrigins: origins}, new(strings.Builder))
+		s, handler := newServer(web.Options{Settings: web.Settings{CORSOrigins: origins}}, new(strings.Builder))
 		for _, sent := range [][]string{nil, {app}, {"https://evil.example"}, {app, app}} {
 			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/open", nil), httptest.NewRecorder()
 			r.Header["Origin"] = sent

@@ -58,7 +58,7 @@ func TestHealthFollowsReadiness(t *testing.T) {
 func TestHealthIsAnsweredWithoutRulesRatesAndRecords(t *testing.T) {
 	lines := &strings.Builder{}
 	_, handler := newServer(web.Options{
-		SessionCookie: true,
+		Settings: web.Settings{SessionCookie: true},
 		Limits: limits.Limits{
 			Address: limits.Rate{Requests: 1, Burst: 1, Per: 1 << 40}, Access: []limits.Rule{{Deny: true, Patterns: []string{"*"}}},
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},

@@ -43,16 +43,24 @@ const (
 	MaxHeader = 16 << 10 // bytes of the names and values of the headers
 )
 
+// Settings are the operator's settings of the door, with their keys in the section http.
+type Settings struct {
+	RequestTimeout time.Duration `yaml:"-"` // maximum time from the request's arrival to the response
+	CORSOrigins    []string      `yaml:"cors_origins" doc:"Origins whose pages may read responses in a browser, such as https://app.example. https://*.app.example allows the pages of all hosts with exactly one label before app.example. * allows every page. This reveals nothing that the page's author could not request directly. none allows no page."`
+	SessionCookie  bool          `yaml:"session_cookie" doc:"Whether browsers keep their session in a cookie, so that pages of the same site never see an earlier block than before. Responses at the newest block are then private."`
+}
+
+// DefaultSettings returns the settings of an operator who sets none.
+func DefaultSettings() Settings {
+	return Settings{RequestTimeout: 15 * time.Second, CORSOrigins: []string{anyOrigin}}
+}
+
 // Options configure a Stack.
 type Options struct {
-	Lane Lane // nil disables the fast lane
-
-	RequestTimeout time.Duration // maximum time from the request's arrival to the response; default 15 s
-	LargestBody    int64         // maximum length of a request body in bytes; default conn.LargestBody
-
-	PublicURL     string   // scheme and host of the URLs in responses; "" takes both from the request
-	CORSOrigins   []string // origins whose pages may read responses, "*" for all or "none"; default "*"
-	SessionCookie bool     // browsers keep their session in a cookie
+	Settings
+	Lane        Lane   // nil disables the fast lane
+	LargestBody int64  // maximum length of a request body in bytes; default conn.LargestBody
+	PublicURL   string // scheme and host of the URLs in responses; "" takes both from the request
 
 	Keys         []limits.Key  // valid API keys; SetKeys replaces them
 	Limits       limits.Limits // SetLimits replaces them
@@ -126,11 +134,11 @@ func (s *Stack) Logger() *slog.Logger { return s.o.Logger }
 
 // WithDefaults replaces zero values by defaults.
 func (o Options) WithDefaults() Options {
-	o.RequestTimeout = cmp.Or(o.RequestTimeout, 15*time.Second)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultSettings().RequestTimeout)
 	o.LargestBody = cmp.Or(o.LargestBody, conn.LargestBody)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if len(o.CORSOrigins) == 0 {
-		o.CORSOrigins = []string{anyOrigin}
+		o.CORSOrigins = DefaultSettings().CORSOrigins
 	}
 	return o
 }

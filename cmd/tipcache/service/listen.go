@@ -118,7 +118,7 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       s.cfg.HTTP.Request,
+		ReadTimeout:       s.cfg.HTTP.RequestTimeout,
 		WriteTimeout:      writeTimeout(s.cfg.HTTP),
 		IdleTimeout:       s.cfg.HTTP.IdleTimeout,
 		ConnContext:       conn.Context,

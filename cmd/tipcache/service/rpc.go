@@ -38,7 +38,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	handler := s.proxy.RPC()
 	r.socket = handler.NewSocket(socket.Options{
-		Feed: r.feed, Write: s.cfg.HTTP.Request, Read: s.cfg.HTTP.Request, Message: int64(s.cfg.Chain.MaxTxBytes), Registerer: s.registry,
+		Feed: r.feed, Write: s.cfg.HTTP.RequestTimeout, Read: s.cfg.HTTP.RequestTimeout, Message: int64(s.cfg.Chain.MaxTxBytes), Registerer: s.registry,
 	})
 	r.server = s.newServer(handler)
 	return r, nil

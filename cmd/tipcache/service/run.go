@@ -120,7 +120,7 @@ func (s *Service) servePublic(server *http.Server, l *listener.Listener) error {
 func notifySystemd(state string) { _, _ = daemon.SdNotify(false, state) }
 
 // writeTimeout leaves time for the response to a request that took its whole timeout.
-func writeTimeout(h config.HTTP) time.Duration { return 2 * h.Request }
+func writeTimeout(h config.HTTP) time.Duration { return 2 * h.RequestTimeout }
 
 func ignoreServerClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {

@@ -155,7 +155,7 @@ func TestCallWithoutRequiredParametersGetsNodesError(t *testing.T) {
 }
 
 func TestInvalidWebSocketHandshakeIsRefusedAsByNode(t *testing.T) {
-	_, url := serve(t, socket.Options{Stack: web.New(web.Options{CORSOrigins: []string{"https://good.example"}}, nil)})
+	_, url := serve(t, socket.Options{Stack: web.New(web.Options{Settings: web.Settings{CORSOrigins: []string{"https://good.example"}}}, nil)})
 	response := expect.Value(http.Get(url))(t)
 	defer response.Body.Close()
 	expect.Equal(t, response.StatusCode, http.StatusBadRequest, "status of a GET without an upgrade")
