@@ -11,7 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -189,8 +189,8 @@ func TestValuesAreWithinTheirBounds(t *testing.T) {
 }
 
 func TestShareOfLoggedRequests(t *testing.T) {
-	for text, want := range map[string]web.Options{"true": {}, "false": {OnlyFailures: true, SkipLog: 1}, "0.25": {SkipLog: 0.75}} {
-		got := expect.Value(config.Load(config.Sources{Environ: []string{"TIPCACHE_LOG_ACCESS=" + text}}))(t).ProxyOptions().Web
+	for text, want := range map[string]record.Options{"true": {}, "false": {OnlyFailures: true, SkipLog: 1}, "0.25": {SkipLog: 0.75}} {
+		got := expect.Value(config.Load(config.Sources{Environ: []string{"TIPCACHE_LOG_ACCESS=" + text}}))(t).ProxyOptions().Web.Record
 		if got.OnlyFailures != want.OnlyFailures || got.SkipLog != want.SkipLog {
 			t.Errorf("log.access %s: OnlyFailures = %t, SkipLog = %v; want %t and %v", text, got.OnlyFailures, got.SkipLog, want.OnlyFailures, want.SkipLog)
 		}

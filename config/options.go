@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/story"
@@ -138,8 +139,7 @@ func (c Config) ProxyOptions() proxy.Options {
 			Keys:         c.ClientKeys(),
 			Limits:       c.Limits(),
 			SharedLimits: limits.Shared{Timeout: c.Redis.Timeout},
-			OnlyFailures: logged == 0,
-			SkipLog:      1 - logged,
+			Record:       record.Options{OnlyFailures: logged == 0, SkipLog: 1 - logged},
 		},
 		Chain: story.Options{
 			Classes: c.Classes,

@@ -18,6 +18,7 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -80,8 +81,9 @@ func TestHitInTheLaneAllocatesNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			o := web.Options{
-				Lane: lane.New(lane.Options{Registerer: registry}), Limits: tt.limits,
-				AccessLog: io.Discard, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+				Record: record.Options{AccessLog: io.Discard},
+				Lane:   lane.New(lane.Options{Registerer: registry}), Limits: tt.limits,
+				Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 			}
 			var addr net.Addr
 			if strings.HasPrefix(tt.request, "POST ") {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -34,7 +35,7 @@ func TestNodeBehindTipIsNotAClientError(t *testing.T) {
 
 func TestPanicIsAnInternalErrorAndLogged(t *testing.T) {
 	var log logtest.Log
-	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+	s := startChain(t, proxy.Options{Web: web.Options{Record: record.Options{AccessLog: &log}, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	s.chain.loseTip()
 	s.chain.change(func(f *fakeChain) { f.onTip = func() { panic("no tip") } })
 	s.get(t, anyPath).expectRefusal(t, 500, `{"code":500,"msg":{},"error":"internal error"}`+"\n")
@@ -45,7 +46,7 @@ func TestPanicIsAnInternalErrorAndLogged(t *testing.T) {
 
 func TestEveryRequestIsLoggedOnce(t *testing.T) {
 	var log logtest.Log
-	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+	s := startChain(t, proxy.Options{Web: web.Options{Record: record.Options{AccessLog: &log}, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	began := time.Now()
 	s.get(t, anyPath+"?x=y", "X-Request-Id", "a")
 	s.get(t, anyPath, "X-Request-Id", "b")
@@ -98,7 +99,7 @@ func TestRequestOfSampledTraceIsASpan(t *testing.T) {
 	var log logtest.Log
 	spans := tracetest.NewInMemoryExporter()
 	never := sdktrace.ParentBased(sdktrace.NeverSample())
-	s := startChain(t, proxy.Options{Web: web.Options{Tracing: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)), AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}})
+	s := startChain(t, proxy.Options{Web: web.Options{Record: record.Options{Tracing: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)), AccessLog: &log}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}})
 	s.get(t, anyPath, "Traceparent", sampled)
 	s.get(t, anyPath, "Traceparent", unsampled)
 	s.get(t, anyPath, "Traceparent", "nonsense")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -98,7 +99,7 @@ func TestStreamIsReadAtBlockInItsURLOrPath(t *testing.T) {
 
 func TestHeightInTheURLIsExplainedAndNotLogged(t *testing.T) {
 	var log bytes.Buffer
-	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+	s := startChain(t, proxy.Options{Web: web.Options{Record: record.Options{AccessLog: &log}, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	const target = "/staking/validators?pagination.limit=2&x-block-height=100"
 	e := explain(t, s.proxy, proxy.Inquiry{URL: target})
 	if !strings.HasSuffix(e.Asks, " at block 100") || e.Class != "pinned" {

@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -187,7 +188,7 @@ func TestPathsInsideParametersAreBelowTheMount(t *testing.T) {
 
 func TestLogsAndExplanationsHaveBasePathsButRulesDoNot(t *testing.T) {
 	var log logtest.Log
-	s := startChain(t, proxy.Options{Mounts: bothShapes(), Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{Access: []limits.Rule{limits.NewDeny("/mint/*")}}}})
+	s := startChain(t, proxy.Options{Mounts: bothShapes(), Web: web.Options{Record: record.Options{AccessLog: &log}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{Access: []limits.Rule{limits.NewDeny("/mint/*")}}}})
 	for _, base := range []string{"", "/api"} {
 		s.get(t, base+mintPath).expect(t, http.StatusForbidden)
 		s.get(t, base+poolPath+"?x-block-height=200").expect(t, http.StatusOK)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -28,7 +29,7 @@ func nextPoll(t *testing.T, e exchange) string {
 
 func TestPollResponseLinksToNextPoll(t *testing.T) {
 	var lines bytes.Buffer
-	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &lines, Logger: slog.Default()}})
+	s := startChain(t, proxy.Options{Web: web.Options{Record: record.Options{AccessLog: &lines}, Logger: slog.Default()}})
 	const path = "/staking/validators"
 	first := s.get(t, path+"?Since=0&pagination.limit=2&x-min-block-height=227&stream.blocks=1")
 	first.expectHeader(t, "X-Block-Height", "228")

@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -112,7 +113,7 @@ func TestStreamAcceptsKeyInQuery(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{
 		Chain: story.Options{Auth: true},
-		Web:   web.Options{Keys: []limits.Key{keyOf("app", "secret")}, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Web:   web.Options{Record: record.Options{AccessLog: &log}, Keys: []limits.Key{keyOf("app", "secret")}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 	})
 	answerPool(s, 1)
 	expect.Equal(t, s.stream(t, anyPath).resp.StatusCode, http.StatusUnauthorized, "status without a key")

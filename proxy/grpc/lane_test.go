@@ -45,7 +45,7 @@ func newCallers(t testing.TB, n *recordedNode, changes ...func(*setup)) (plain, 
 	newCaller := func(changes ...func(*setup)) *caller {
 		c := &caller{}
 		c.servers = open(t, n, true, append(changes, func(s *setup) {
-			s.web.AccessLog, s.web.Logger = &c.log, slog.New(slog.NewTextHandler(io.Discard, nil))
+			s.web.Record.AccessLog, s.web.Logger = &c.log, slog.New(slog.NewTextHandler(io.Discard, nil))
 		})...)
 		c.conn = c.dial(t, google.WithUserAgent("a test"))
 		return c

@@ -157,7 +157,7 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 	var log logtest.Log
 	n := newRecordedNode(t)
 	d := open(t, n, true, func(s *setup) {
-		s.web.AccessLog, s.web.Logger = &log, slog.New(slog.NewTextHandler(io.Discard, nil))
+		s.web.Record.AccessLog, s.web.Logger = &log, slog.New(slog.NewTextHandler(io.Discard, nil))
 	})
 	c := d.dial(t, google.WithUserAgent("a test"))
 	unknown, message := recordedMessage(t, "grpc_account_unknown")
@@ -209,7 +209,7 @@ func TestFailuresOfNodesAreLoggedAndCountedAsServerErrors(t *testing.T) {
 	const uncached, stream = "/x.Query/Uncached", "/x.Y/Z"
 	n := newRecordedNode(t)
 	d := open(t, n, true, func(s *setup) {
-		s.web.AccessLog, s.web.Logger = &log, slog.New(slog.NewTextHandler(io.Discard, nil))
+		s.web.Record.AccessLog, s.web.Logger = &log, slog.New(slog.NewTextHandler(io.Discard, nil))
 		s.grpc.State.Rows = map[string]dialect.Row{price: {Cost: node.Cheap}, uncached: {Class: blocks.Never}}
 	})
 	n.rpc.Close() // otherwise it answers values that gRPC cannot read

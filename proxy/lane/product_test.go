@@ -27,6 +27,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -70,7 +71,7 @@ func startTracedProduct(tb testing.TB, fast web.Lane, tracing trace.TracerProvid
 		Cache:       p.cache,
 		Chain:       story.Options{Nodes: &p.world, Shape: story.Node, Classes: blocks.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}},
 		Collections: &listing.Options{Store: &p.world, Policy: ages},
-		Web:         web.Options{Tracing: tracing, TraceRatio: ratio, Lane: fast, PublicURL: "https://x", AccessLog: &p.log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Web:         web.Options{Record: record.Options{Tracing: tracing, TraceRatio: ratio, AccessLog: &p.log}, Lane: fast, PublicURL: "https://x", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 	}))(tb)
 	p.admit(true, true)
 	p.wires = newWires(func(c net.Conn) net.Conn { return conn.New(c, fast, nil, nil) })

@@ -45,7 +45,8 @@ func newMemoryStack(text string) *memoryStack {
 	m := &memoryStack{metrics: prometheus.NewRegistry(), text: text}
 	m.lane = lane.New(lane.Options{Registerer: m.metrics})
 	m.Stack = web.New(web.Options{
-		Lane: m.lane, AccessLog: &m.log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Record: record.Options{AccessLog: &m.log},
+		Lane:   m.lane, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Keys: []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(productKey))}},
 	}, nil)
 	return m

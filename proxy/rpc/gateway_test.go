@@ -65,7 +65,7 @@ func TestGatewayErrorIsCountedAndLoggedAsFailure(t *testing.T) {
 			n := newRecordedNode(t)
 			log := new(logtest.Log)
 			server, metrics := newHandler(t, n, rpc.Options{}, func(o *web.Options) {
-				o.AccessLog, o.Logger = log, slog.New(slog.NewTextHandler(io.Discard, nil))
+				o.Record.AccessLog, o.Logger = log, slog.New(slog.NewTextHandler(io.Discard, nil))
 			})
 			n.setAnswer(paramsKey, `"error":{"code":-32005,"message":"rate limit exceeded"}`)
 			expect.Contains(t, call(t, server), `"error":{"code":-32005,"message":"rate limit exceeded"}`, "answer")

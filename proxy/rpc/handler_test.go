@@ -248,7 +248,7 @@ func TestFailedCallOfBatchIsLogged(t *testing.T) {
 	n := newRecordedNode(t)
 	log := new(logtest.Log)
 	server, _ := newHandler(t, n, rpc.Options{}, func(o *web.Options) {
-		o.AccessLog, o.Logger = log, slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.Record.AccessLog, o.Logger = log, slog.New(slog.NewTextHandler(io.Discard, nil))
 	})
 	n.silence()
 	resp, body := post(t, server.URL, `[{"jsonrpc":"2.0","id":1,"method":"health","params":{}},{"jsonrpc":"2.0","id":2,"method":"block","params":{"height":"14"}}]`)

@@ -42,7 +42,7 @@ func newCaller(t testing.TB, n *recordedNode, changes ...func(*web.Options)) *ca
 	c := &caller{}
 	var server *httptest.Server
 	server, c.metrics = newHandler(t, n, rpc.Options{}, append(changes, func(o *web.Options) {
-		o.AccessLog, o.Logger = c, slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.Record.AccessLog, o.Logger = c, slog.New(slog.NewTextHandler(io.Discard, nil))
 	})...)
 	c.Conn = expect.Value(net.Dial("tcp", server.Listener.Addr().String()))(t)
 	t.Cleanup(func() { _ = c.Close() })

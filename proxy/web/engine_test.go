@@ -26,7 +26,7 @@ import (
 // newServer returns a handler for /ok, /open (without a key), /denied (which no rule allows), /fail, /panic, and /late,
 // which fails after its response. The access log is written to lines.
 func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler) {
-	o.AccessLog, o.Logger = lines, slog.New(slog.NewTextHandler(io.Discard, nil))
+	o.Record.AccessLog, o.Logger = lines, slog.New(slog.NewTextHandler(io.Discard, nil))
 	s := web.New(o, nil)
 	render := func(_ *web.Request, h http.Header, f *failure.Failure) (int, string, []byte) {
 		f.SetAdvice(h)

@@ -65,7 +65,7 @@ func TestLaneServesUnlessOptionsPreventIt(t *testing.T) {
 		"scheme of a proxy":     {options: web.Options{Limits: proxies("192.0.2.0/24")}, http2: 299, slots: 1, serves: 1},
 		"scheme of a client":    {options: web.Options{Limits: proxies("198.51.100.0/24")}, http2: 299, serves: 1}, // must not be repeated for clients of the proxies
 		"no lane":               {off: true, without: "it is switched off", http2: 200},
-		"traces":                {options: web.Options{Tracing: noop.NewTracerProvider()}, http2: 299, slots: 1, serves: 1},
+		"traces":                {options: web.Options{Record: record.Options{Tracing: noop.NewTracerProvider()}}, http2: 299, slots: 1, serves: 1},
 		"limits with Redis":     {options: web.Options{SharedLimits: shared, Limits: rate}, http2: 299, slots: 1, serves: 1},
 		"slow limits in Redis":  {options: web.Options{SharedLimits: shared, Limits: slow}, without: "the limit of addresses is below one request per second, and kept in Redis", http2: 299, slots: 1, serves: 1}, // clients with a rate of their own do not have it
 	} {

@@ -19,14 +19,12 @@ package web
 
 import (
 	"cmp"
-	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
@@ -68,13 +66,9 @@ type Options struct {
 
 	Readiness *Readiness // for health checks by clients; nil means that the replica is always ready
 
-	AccessLog    io.Writer // receives a line of JSON per request; nil disables the access log
-	OnlyFailures bool      // log only requests with status 500 and above
-	SkipLog      float64   // share of successful requests (status below 400) that is not logged; default 0
-	Logger       *slog.Logger
-	Registerer   prometheus.Registerer
-	Tracing      trace.TracerProvider // nil disables traces; must have the sampler of record.Sampler
-	TraceRatio   float64              // share of requests that are traced
+	Record     record.Options // New sets Logger, Registerer and FromProxy
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
 // A Stack has the middleware of all APIs. It owns no goroutine and needs no closing.
@@ -105,10 +99,8 @@ func New(o Options, bodies *cache.Cache) *Stack {
 	s.Admission.SetKeys(o.Keys)
 	s.Admission.Limits.Store(&o.Limits)
 	s.Clients = session.NewClients(s.Admission, o.SessionCookie)
-	s.Recorder = record.New(record.Options{
-		AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing, TraceRatio: o.TraceRatio,
-		FromProxy: s.IsFromProxy,
-	})
+	o.Record.Logger, o.Record.Registerer, o.Record.FromProxy = o.Logger, o.Registerer, s.IsFromProxy
+	s.Recorder = record.New(o.Record)
 	var memory *account.Account
 	if bodies != nil {
 		memory = bodies.Account()
