@@ -143,7 +143,7 @@ func TestStoryRowsAreComparedWithBuiltInStoryRows(t *testing.T) {
 	} {
 		cfg, err := config.Load(config.Sources{Flags: map[string][]string{"dialect": {"story"}}, Environ: []string{"TIPCACHE_CHAIN_ROWS=" + row}})
 		wantError(t, err, want)
-		if rows := cfg.ProxyOptions().Chain.Rows; want == "" && len(rows) != 1 {
+		if rows := cfg.ProxyOptions().Rows; want == "" && len(rows) != 1 {
 			t.Errorf("rows of the proxy = %v, want %s", rows, row)
 		}
 	}

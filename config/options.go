@@ -141,13 +141,12 @@ func (c Config) ProxyOptions() proxy.Options {
 			SharedLimits: limits.Shared{Timeout: c.Redis.Timeout},
 			Record:       record.Options{OnlyFailures: logged == 0, SkipLog: 1 - logged},
 		},
-		Chain: story.Options{
-			Classes: c.Classes,
-			Routes:  c.OwnPolicies(),
-			Shape:   story.Shape(c.Chain.Shape),
-			Auth:    c.Chain.Auth == "keys",
-			Rows:    paths,
-
+		Chain:   blocks.Options{Classes: c.Classes, Auth: c.Chain.Auth == "keys"},
+		Routes:  c.OwnPolicies(),
+		Rows:    paths,
+		Methods: methods,
+		Story: story.Options{
+			Shape:         story.Shape(c.Chain.Shape),
 			RefuseUnknown: c.Chain.UnknownPaths == "refuse" || len(c.Chain.Nodes) == 0,
 		},
 		Collections: &listing.Options{
@@ -159,7 +158,6 @@ func (c Config) ProxyOptions() proxy.Options {
 		GRPC:      &grpc.Options{Settings: c.GRPC.Settings, State: grpcState},
 		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen, TLS: c.HTTP.TLS.Cert != ""},
 		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
-		Methods:   methods,
 		Mounts:    c.mounts(),
 	}
 	if c.RPC.Listen != "" {

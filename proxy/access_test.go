@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -133,7 +133,7 @@ func TestClientsOfOneKeyWithRateTakeTurnsSeparately(t *testing.T) {
 	t.Cleanup(func() { _ = pool.Close() })
 	key := keyOf("child", "secret")
 	key.Rate = limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}
-	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: pool}, Web: web.Options{
+	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: blocks.Options{Nodes: pool}, Web: web.Options{
 		Settings: web.Settings{RequestTimeout: time.Minute},
 		Keys:     []limits.Key{key}, Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	}}))(t)

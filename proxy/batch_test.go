@@ -96,7 +96,7 @@ func TestBatchAnswersItsPathsAtOneBlock(t *testing.T) {
 }
 
 func TestBatchMemberThatIsNotJSONIsAString(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
+	s := startChain(t, proxy.Options{Story: story.Options{Shape: story.Node}})
 	const target = "/staking/validators/0x1"
 	alone, p := s.get(t, target), parseBatch(t, s.get(t, batchOf(target)))
 	if got := p.Answers[0]; got.Text != alone.body || got.Status != alone.status {

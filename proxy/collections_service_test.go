@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -96,7 +96,7 @@ func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Option
 	store := &listStore{}
 	store.setCollections(worldOfWomen())
 	o.Store = store
-	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{Settings: web.Settings{RequestTimeout: 20 * time.Second}, Keys: []limits.Key{keyOf("tester", testKey)}}, Chain: story.Options{Nodes: newFakeChain(tb)}}
+	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{Settings: web.Settings{RequestTimeout: 20 * time.Second}, Keys: []limits.Key{keyOf("tester", testKey)}}, Chain: blocks.Options{Nodes: newFakeChain(tb)}}
 	for _, f := range change {
 		f(&options)
 	}

@@ -118,7 +118,7 @@ func countLeaves(into map[string]int, name string, v any, by int) {
 }
 
 func TestNodeShapeReturnsNodesBytes(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
+	s := startChain(t, proxy.Options{Story: story.Options{Shape: story.Node}})
 	for _, r := range recordings() {
 		if r.Height != "" || strings.Contains(r.Name, "encoded_slash") || r.Status == 0 {
 			continue
@@ -134,7 +134,7 @@ func TestNodeShapeReturnsNodesBytes(t *testing.T) {
 }
 
 func TestNodeShapeHasErrorsOfTheNode(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
+	s := startChain(t, proxy.Options{Story: story.Options{Shape: story.Node}})
 	got := s.get(t, "/nowhere")
 	got.expect(t, 404)
 	expect.Equal(t, got.body, "404 page not found\n", "body")

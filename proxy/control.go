@@ -70,7 +70,12 @@ func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy)
 			return err
 		}
 	}
-	return s.setInterfaceClasses(classes)
+	for _, r := range s.readers {
+		if err := r.SetClasses(classes, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SetKeys replaces the API keys, from the next request on. Streams, polls, WebSockets and gRPC streams of removed keys

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
@@ -72,7 +71,7 @@ func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkSer
 func sdkOptions(t *testing.T, pool *node.Pool, metrics *prometheus.Registry) proxy.Options {
 	t.Helper()
 	return proxy.Options{
-		Cache: newCache(t, nil), Chain: story.Options{Nodes: pool}, Dialect: node.Cosmos, Posts: blocks.Posts{Rate: 1000, Burst: 1000},
+		Cache: newCache(t, nil), Chain: blocks.Options{Nodes: pool}, Dialect: node.Cosmos, Posts: blocks.Posts{Rate: 1000, Burst: 1000},
 		Web: web.Options{Registerer: metrics},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
@@ -54,7 +55,7 @@ func TestDocumentsDescribeRowsOfTheOperator(t *testing.T) {
 		expect.Value(cosmos.ParseRow("shares /x/v1/pools/{poolId}/{pool2}/shares live cheap"))(t),
 	}
 	for name, o := range map[string]proxy.Options{"Story": {}, "the SDK": {Dialect: node.Cosmos}} {
-		o.Chain.Rows = rows
+		o.Rows = rows
 		p, _ := newChainProxy(t, o)
 		d, page := readContract(t, p), html.UnescapeString(serveGET(p, "/docs", "").Body.String())
 		for id, want := range map[string][]string{"prices": {"path"}, "shares": {"poolId", "pool2"}} {
@@ -84,7 +85,7 @@ func TestDocumentsDescribeOnlyTheRowThatServesAPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			row := expect.Value(cosmos.ParseRow(tt.row))(t)
-			tt.o.Chain.Rows = []dialect.Row{row}
+			tt.o.Rows = []dialect.Row{row}
 			p, _ := newChainProxy(t, tt.o)
 			d, page := readContract(t, p), html.UnescapeString(serveGET(p, "/docs", "").Body.String())
 			expect.Equal(t, d.operation(t, row.Name).path, row.Pattern, "path of %s", row.Name)
@@ -99,7 +100,7 @@ func TestDocumentPromisesPagesOfOneBlockOnlyInTheDocumentedShape(t *testing.T) {
 		want bool
 	}{
 		"documented": {want: true},
-		"node":       {o: proxy.Options{Chain: story.Options{Shape: story.Node}}},
+		"node":       {o: proxy.Options{Story: story.Options{Shape: story.Node}}},
 		"SDK":        {o: proxy.Options{Dialect: node.Cosmos}},
 	} {
 		p, _ := newChainProxy(t, tt.o)
@@ -170,7 +171,7 @@ func TestManualLoadsNoOtherResource(t *testing.T) {
 func TestSimulatedChainsAnswerEveryRequestInTheManual(t *testing.T) {
 	for dialect, least := range map[node.Dialect]int{node.Story: 40, node.Cosmos: 120} {
 		d, nodes := simulate(t, dialect, devnet.Options{}, nodeTimeout)
-		p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}, Dialect: dialect}))(t)
+		p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: blocks.Options{Nodes: nodes}, Dialect: dialect}))(t)
 		answered := 0
 		for _, target := range all(`name="target" value="([^"]*)"`, serveGET(p, "/docs", "").Body.String()) {
 			target = html.UnescapeString(target)

@@ -47,7 +47,7 @@ func TestDocumentDescribesEveryReadPath(t *testing.T) {
 func TestRecordedResponsesMatchTheDocument(t *testing.T) {
 	t.Parallel()
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
-		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
+		s := startChain(t, proxy.Options{Story: story.Options{Shape: shape}})
 		d := readContract(t, s.Config.Handler)
 		for _, r := range recordings() {
 			op, ok := d.findOperation(r.target())
@@ -228,7 +228,7 @@ func TestDocumentDescribesOnlyWhatIsServed(t *testing.T) {
 			t.Errorf("operation %s requires no key, want one", id)
 		}
 	}
-	asNode := readContract(t, startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).Config.Handler)
+	asNode := readContract(t, startChain(t, proxy.Options{Story: story.Options{Shape: story.Node}}).Config.Handler)
 	if op := asNode.operation(t, "validators"); asNode.at(op.body, "responses", "404") != nil || asNode.at(op.body, "responses", "500") == nil {
 		t.Error("document lacks the node's errors")
 	}
@@ -259,7 +259,7 @@ func TestDocumentsAreWrittenForLinter(t *testing.T) {
 		"everything": startList(t, listing.Options{}, func(o *proxy.Options) { o.Chain.Auth = true }).Config.Handler,
 		"open":       startList(t, listing.Options{NoAuth: true}).Config.Handler,
 		"chain":      startChain(t, proxy.Options{}).Config.Handler,
-		"node":       startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).Config.Handler,
+		"node":       startChain(t, proxy.Options{Story: story.Options{Shape: story.Node}}).Config.Handler,
 	}
 	for name, h := range documents {
 		expect.NoError(t, os.WriteFile(filepath.Join(dir, name+".json"), readContract(t, h).raw, 0o600))

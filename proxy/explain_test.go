@@ -162,7 +162,7 @@ func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 
 func TestExplanationEqualsRefusalOfInvalidRequest(t *testing.T) {
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
-		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
+		s := startChain(t, proxy.Options{Story: story.Options{Shape: shape}})
 		for _, inquiry := range []proxy.Inquiry{
 			{URL: "/staking/validators/0x12"},
 			{URL: "/staking/validators?status=9"},
@@ -261,7 +261,7 @@ func TestSelectionsHaveTheKeysOfRequests(t *testing.T) {
 		}
 	}
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
-		p, _ := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: shape}})
+		p, _ := newChainProxy(t, proxy.Options{Story: story.Options{Shape: shape}})
 		if _, err := p.SelectAddress(""); err == nil {
 			t.Errorf("%s: SelectAddress of an empty address: error = nil, want one", shape)
 		}

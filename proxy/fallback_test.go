@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -274,7 +275,7 @@ func TestFallbackThatIsDownIsDegraded(t *testing.T) {
 
 func TestFallbackRequiresAKeyIfTheChainDoes(t *testing.T) {
 	i := startIndexer(t)
-	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: story.Options{Auth: true}})
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: blocks.Options{Auth: true}})
 	for _, path := range []string{"/api/network_status", "/api/staking/validators"} {
 		s.get(t, path).expect(t, http.StatusUnauthorized)
 	}
@@ -292,7 +293,7 @@ func TestFallbackLearnsTheSchemeOfATrustedProxy(t *testing.T) {
 
 func TestResponsesOfAFallbackThatNeedAKeyAreNotCached(t *testing.T) {
 	i := startIndexer(t)
-	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: story.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("app", "secret")}}})
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: blocks.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("app", "secret")}}})
 	for path, status := range map[string]int{"/api/network_status": http.StatusOK, "/api/empty": http.StatusNoContent} {
 		got := s.get(t, path, "X-Api-Key", "secret")
 		got.expect(t, status)

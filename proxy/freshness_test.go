@@ -13,7 +13,6 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -27,7 +26,7 @@ func TestHeadersOfAgingEntry(t *testing.T) {
 		Fresh: time.Minute, Stale: 2 * time.Minute, StaleIfError: time.Hour, Keep: time.Hour,
 	}
 	synctest.Test(t, func(t *testing.T) {
-		h, chain := newChainProxy(t, proxy.Options{Chain: story.Options{Routes: map[string]cache.Policy{"pool": policy}}})
+		h, chain := newChainProxy(t, proxy.Options{Routes: map[string]cache.Policy{"pool": policy}})
 		chain.tip.Interval = 10 * time.Second
 		for _, step := range []struct {
 			name   string
@@ -91,14 +90,14 @@ func TestClassesChangeWhileServing(t *testing.T) {
 	if err := s.proxy.SetClasses(blocks.Classes{}, unknown); err == nil {
 		t.Error("SetClasses with a policy of an unknown route: error = nil, want one")
 	}
-	if _, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: newFakeChain(t), Routes: unknown}}); err == nil {
+	if _, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: blocks.Options{Nodes: newFakeChain(t)}, Routes: unknown}); err == nil {
 		t.Error("New with a policy of an unknown route: error = nil, want one")
 	}
 	expect.Contains(t, s.get(t, anyPath).header.Get("Cache-Status"), "; hit", "Cache-Status after a refused change")
 }
 
 func TestChainMayRequireKey(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: story.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("a", "key")}}})
+	s := startChain(t, proxy.Options{Chain: blocks.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("a", "key")}}})
 	for key, want := range map[string]string{
 		"":      chainRefusal(http.StatusUnauthorized, "the X-Api-Key header is required"),
 		"guess": chainRefusal(http.StatusUnauthorized, "the X-Api-Key is not valid"),

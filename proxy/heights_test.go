@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -116,7 +116,7 @@ const minEVM = "X-Min-Evm-Block"
 
 // A stream that cannot begin in time responds with 200 and a retry event.
 func TestExecutionBlockInTheURLWorksLikeTheHeader(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: story.Options{MinHeightWait: time.Millisecond}})
+	s := startChain(t, proxy.Options{Chain: blocks.Options{MinHeightWait: time.Millisecond}})
 	counts, later := strconv.Itoa(standstill+executionAhead), strconv.Itoa(standstill+executionAhead+1)
 	live := "/live?path=" + url.QueryEscape(anyPath)
 	for target, want := range map[string]int{
@@ -137,7 +137,7 @@ func TestExecutionBlockInTheURLWorksLikeTheHeader(t *testing.T) {
 }
 
 func TestExecutionBlockThatCannotBeAwaitedIsRefused(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: story.Options{MinHeightWait: time.Millisecond}})
+	s := startChain(t, proxy.Options{Chain: blocks.Options{MinHeightWait: time.Millisecond}})
 	s.get(t, anyPath, minEVM, "9223372036854775807").expectRefusal(t, http.StatusGatewayTimeout,
 		`{"code":504,"msg":{},"error":"block 9223372036854775807 of the execution client is not included yet; the newest included is 1228"}`+"\n")
 	s.chain.change(func(f *fakeChain) { f.noExecution, f.executed = true, nil })
@@ -147,7 +147,7 @@ func TestExecutionBlockThatCannotBeAwaitedIsRefused(t *testing.T) {
 
 // An execution block that was included earlier does not require a read at the newest block.
 func TestIncludedExecutionBlockIsNotAwaitedAgain(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: story.Options{MinHeightWait: time.Minute}})
+	s := startChain(t, proxy.Options{Chain: blocks.Options{MinHeightWait: time.Minute}})
 	counts := strconv.Itoa(standstill + executionAhead)
 	answerPages(t, s)
 	first := s.get(t, firstPage, minEVM, counts)
@@ -169,7 +169,7 @@ func TestIncludedExecutionBlockIsNotAwaitedAgain(t *testing.T) {
 
 // Another replica served the first page, so this one does not know its block.
 func TestLaterPageIsReadAtBlockOfItsWalkDespiteExecutionBlock(t *testing.T) {
-	o := proxy.Options{Chain: story.Options{MinHeightWait: time.Minute}}
+	o := proxy.Options{Chain: blocks.Options{MinHeightWait: time.Minute}}
 	other, s := startChain(t, o), startChain(t, o)
 	answerPages(t, other)
 	answerPages(t, s)
@@ -182,7 +182,7 @@ func TestLaterPageIsReadAtBlockOfItsWalkDespiteExecutionBlock(t *testing.T) {
 // The effects of an execution block are in the state of the next consensus block.
 func TestExecutionBlockIsVisibleAtTheNextConsensusBlock(t *testing.T) {
 	d, nodes := simulate(t, node.Story, devnet.Options{}, nodeTimeout)
-	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes, MinHeightWait: time.Minute}}))(t)
+	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: blocks.Options{Nodes: nodes, MinHeightWait: time.Minute}}))(t)
 	s := &chainService{Server: startServer(t, p, nil)}
 	expect.NoError(t, nodes.WaitHeight(t.Context(), d.Height()))
 

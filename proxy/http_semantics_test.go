@@ -24,7 +24,7 @@ import (
 )
 
 func TestUnknownPathsAndMethodsAreRefusedInTheEnvelope(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: story.Options{RefuseUnknown: true}})
+	s := startChain(t, proxy.Options{Story: story.Options{RefuseUnknown: true}})
 	for path, meant := range map[string]string{
 		"/nowhere": "", "/cosmos/staking/v1beta1/params": "", "/staking/../auth/params": "", "/docs/" + strings.Repeat("x", 200): "",
 		"/Staking/params":                          "/staking/params",
@@ -56,7 +56,7 @@ func TestPostToTheRootSaysWhereJSONRPCIs(t *testing.T) {
 
 func TestRootRedirectsToTheManual(t *testing.T) {
 	startChain(t, proxy.Options{}).get(t, "/").expect(t, http.StatusOK, "<title>tipcache") // after the redirect
-	startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).get(t, "/").expect(t, http.StatusNotFound)
+	startChain(t, proxy.Options{Story: story.Options{Shape: story.Node}}).get(t, "/").expect(t, http.StatusNotFound)
 }
 
 // short abbreviates a path as errors do.
@@ -114,7 +114,7 @@ var longFresh = cache.Policy{
 
 // The proxy answers for the chain, so it ignores directives that would make it read the node.
 func TestRequestHeadersDoNotBypassTheCache(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: story.Options{Routes: map[string]cache.Policy{"pool": longFresh}}})
+	s := startChain(t, proxy.Options{Routes: map[string]cache.Policy{"pool": longFresh}})
 	first := s.get(t, anyPath)
 	for name, headers := range map[string][]string{
 		"no-store":                  {"Cache-Control", "no-store"},

@@ -104,7 +104,7 @@ func TestNodeGetsUnescapedPaths(t *testing.T) {
 		{"a name of three dots", "/upgrade/applied_plan/...", "/upgrade/applied_plan/..."},
 	}
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
-		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
+		s := startChain(t, proxy.Options{Story: story.Options{Shape: shape}})
 		for _, tt := range tests {
 			t.Run(fmt.Sprintf("%s, %s", tt.name, shape), func(t *testing.T) {
 				s.chain.grow(1000)
@@ -117,7 +117,7 @@ func TestNodeGetsUnescapedPaths(t *testing.T) {
 
 func TestDotSegmentsNeverReachTheNode(t *testing.T) {
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
-		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
+		s := startChain(t, proxy.Options{Story: story.Options{Shape: shape}})
 		for _, target := range []string{
 			"/upgrade/applied_plan/..", "/upgrade/applied_plan/.", "/upgrade/applied_plan/%2e%2E", "/staking/validators/../delegations", "/staking/../staking/pool", "/../x",
 			"/staking/validators/" + val5 + "/delegations/%2e.",
@@ -135,16 +135,16 @@ func TestDotSegmentsNeverReachTheNode(t *testing.T) {
 const newPath = "/dkg/committee/history"
 
 // startNewer starts a proxy whose node has newPath, which no row describes.
-func startNewer(t *testing.T, o story.Options) *chainService {
+func startNewer(t *testing.T, shape story.Shape, rows ...dialect.Row) *chainService {
 	t.Helper()
-	s := startChain(t, proxy.Options{Chain: o})
+	s := startChain(t, proxy.Options{Story: story.Options{Shape: shape}, Rows: rows})
 	s.chain.byTarget[newPath+"?"] = recording{Status: 200, Raw: `{"code":200,"msg":{"b":1,"a":null},"error":""}` + "\n"}
 	return s
 }
 
 func TestUnknownPathIsReadOncePerBlock(t *testing.T) {
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
-		s := startNewer(t, story.Options{Shape: shape})
+		s := startNewer(t, shape)
 		for range 2 {
 			got := s.get(t, newPath)
 			got.expect(t, http.StatusOK, `{"code":200,"msg":{"b":1,"a":null},"error":""}`+"\n")
@@ -160,7 +160,7 @@ func TestUnknownPathIsReadOncePerBlock(t *testing.T) {
 }
 
 func TestUnknownPathIsNeitherStreamedNorPolledNorBatched(t *testing.T) {
-	s := startNewer(t, story.Options{})
+	s := startNewer(t, story.Documented)
 	streamed, polled := s.get(t, newPath, "Accept", "text/event-stream"), s.get(t, newPath+"?since=0")
 	streamed.expect(t, http.StatusOK)
 	streamed.expectHeader(t, "Content-Type", "application/json")
@@ -178,7 +178,7 @@ func TestRowOfOperatorMakesPathKnown(t *testing.T) {
 		{Name: "prices", Pattern: "/oracle/{path=**}", Class: blocks.Never, Cost: node.Cheap, Query: "*"},
 	}
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
-		s := startNewer(t, story.Options{Shape: shape, Rows: rows})
+		s := startNewer(t, shape, rows...)
 		for range 2 {
 			s.get(t, newPath).expectHeader(t, "X-Block-Height", "228")
 			s.get(t, newPath, "X-Block-Height", "100").expectHeader(t, "X-Block-Height", "100")
@@ -195,7 +195,7 @@ func TestRowOfOperatorMakesPathKnown(t *testing.T) {
 			t.Errorf("%s: node requests = %d, the last %+v; want 5, the last with all parameters", shape, s.chain.calls(), r)
 		}
 	}
-	s := startNewer(t, story.Options{Rows: rows})
+	s := startNewer(t, story.Documented, rows...)
 	s.get(t, newPath+"?delegator_addr=nope").expect(t, http.StatusBadRequest)
 	s.get(t, "/openapi.json").expect(t, http.StatusOK, `"`+newPath+`"`)
 	if !slices.ContainsFunc(story.Rows(rows), func(r dialect.Row) bool { return r.Name == "history" }) {

@@ -113,7 +113,7 @@ func TestLaneUnderStress(t *testing.T) {
 	fast := lane.New(lane.Options{Registerer: registry})
 	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
-	m := &stressedService{cache: c, chainService: serveChain(t, proxy.Options{Cache: c, Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})}
+	m := &stressedService{cache: c, chainService: serveChain(t, proxy.Options{Cache: c, Story: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})}
 	m.chain.answerWith(func(r node.Request) (*node.Answer, error) { // the caller holds the chain's lock
 		fill := strings.Repeat("x", len(r.Path)%2*6000)
 		body := fmt.Appendf(nil, `{"code":200,"msg":{"path":%q,"epoch":%d,"height":%d,"fill":%q},"error":""}`, r.Path, m.chain.tip.Epoch, m.chain.tip.Height, fill)

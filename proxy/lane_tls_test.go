@@ -17,12 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
-	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -214,7 +214,7 @@ func TestLaneDoesNotServeTheRPCListener(t *testing.T) {
 func TestLaneSendsEachRateLimitOverHTTP2(t *testing.T) {
 	plenty := limits.Rate{Requests: 1e6, Per: time.Hour, Burst: 1e6}
 	s := startTLS(t, true, proxy.Options{
-		Chain: story.Options{Auth: true},
+		Chain: blocks.Options{Auth: true},
 		Web:   web.Options{Keys: []limits.Key{keyOf("one", "1")}, Limits: limits.Limits{Address: plenty, Key: plenty}},
 	})
 	c := s.client(t, 2)

@@ -31,15 +31,18 @@ import (
 type Options struct {
 	Cache       *cache.Cache
 	Web         web.Options
-	Chain       story.Options
-	Dialect     node.Dialect         // default Story
-	Collections *collections.Options // nil disables the collection listing
-	Streams     stream.Options       // New sets Heights, Budget and Patience
-	RPC         *rpc.Options         // nil disables the RPC. New sets Posting, AwaitItem and State.Rows
-	Posts       blocks.Posts         // transactions of all interfaces together
-	Listeners   docs.Listeners       // addresses of the other interfaces, for the manual
-	GRPC        *grpc.Options        // nil disables gRPC and gRPC-Web. New sets Posting and State.Rows
-	Methods     []dialect.Row        // the operator's rows for gRPC methods, which take precedence
+	Chain       blocks.Options          // how all interfaces read the chain. Chain.Nodes is required
+	Routes      map[string]cache.Policy // policies of single routes of the chain, by name
+	Rows        []dialect.Row           // the operator's rows for paths, which take precedence
+	Methods     []dialect.Row           // the operator's rows for gRPC methods, which take precedence
+	Dialect     node.Dialect            // default Story
+	Story       story.Options           // only for Story. New sets NoSuchPath
+	Collections *collections.Options    // nil disables the collection listing
+	Streams     stream.Options          // New sets Heights, Budget and Patience
+	RPC         *rpc.Options            // nil disables the RPC. New sets Posting, AwaitItem and State.Rows
+	Posts       blocks.Posts            // transactions of all interfaces together
+	Listeners   docs.Listeners          // addresses of the other interfaces, for the manual
+	GRPC        *grpc.Options           // nil disables gRPC and gRPC-Web. New sets Posting and State.Rows
 	ReadAhead   ReadAhead
 	Mounts      []Mount // base paths of the chain; the default is the root
 }
@@ -48,7 +51,7 @@ type Options struct {
 // listing.
 type Mount struct {
 	Path     string      // "/" for the root
-	Shape    story.Shape // default Chain.Shape
+	Shape    story.Shape // default Story.Shape
 	Fallback *url.URL    // service for paths that the mount does not have; nil for none
 	Always   []string    // patterns of paths that the service always answers
 
@@ -79,7 +82,7 @@ func New(o Options) (*Server, error) {
 	if err := s.openInterfaces(o); err != nil {
 		return nil, err
 	}
-	s.root = s.newRouter("", o.Chain.Shape)
+	s.root = s.newRouter("", o.Story.Shape)
 	s.root.chainAPI = noChain{}
 	s.root.mount(nil)
 	for i, m := range o.Mounts {
@@ -107,7 +110,7 @@ func (s *Server) openInterfaces(o Options) error {
 	s.methods = dialect.MethodRows(o.Methods, story.Rows(nil), cosmos.Rows(nil)) // they do not depend on the paths of the nodes
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
 		*posting, values.Rows = s.posting, s.methods
-		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
+		reader, err := blocks.New(o.Chain, s.stack, o.Cache)
 		s.readers = append(s.readers, reader)
 		return reader, err
 	}
@@ -128,23 +131,13 @@ func (s *Server) openInterfaces(o Options) error {
 		}
 		s.grpc = grpc.New(options, reader)
 	}
-	return s.setInterfaceClasses(o.Chain.Classes)
-}
-
-// setInterfaceClasses replaces the classes of these interfaces.
-func (s *Server) setInterfaceClasses(classes blocks.Classes) error {
-	for _, r := range s.readers {
-		if err := r.SetClasses(classes, nil); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
 // hasBothShapes reports whether some mounts answer in one shape, and some in the other.
 func (o *Options) hasBothShapes() bool {
 	return slices.ContainsFunc(o.Mounts, func(m Mount) bool {
-		return cmp.Or(m.Shape, o.Chain.Shape, story.Documented) != cmp.Or(o.Mounts[0].Shape, o.Chain.Shape, story.Documented)
+		return cmp.Or(m.Shape, o.Story.Shape, story.Documented) != cmp.Or(o.Mounts[0].Shape, o.Story.Shape, story.Documented)
 	})
 }
 
@@ -154,8 +147,8 @@ func (s *Server) mountChain(o Options) error {
 		o.Chain.Nodes = story.ShareReads(o.Chain.Nodes, o.Cache.Account(), cmp.Or(o.Web.Logger, slog.New(slog.DiscardHandler)))
 	}
 	for i, m := range o.Mounts {
-		o.Chain.Shape = cmp.Or(m.Shape, s.o.Chain.Shape)
-		v := s.newRouter(m.base(), o.Chain.Shape)
+		o.Story.Shape = cmp.Or(m.Shape, s.o.Story.Shape)
+		v := s.newRouter(m.base(), o.Story.Shape)
 		always, err := dialect.ParsePatterns(m.Always)
 		if v.fallback, v.always = s.fallbacks[i], always; err == nil {
 			err = v.use(o)
@@ -171,10 +164,10 @@ func (s *Server) mountChain(o Options) error {
 
 // docsOptions returns the options of the documents of the mount at a base path.
 func (o Options) docsOptions(base string) docs.Options {
-	d := docs.Options{Base: base, Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
+	d := docs.Options{Base: base, Story: o.Story, Rows: o.Rows, Auth: o.Chain.Auth, Collections: o.Collections, Listeners: o.Listeners}
 	d.Listeners.GRPCWeb = o.GRPC != nil
 	if o.Dialect == node.Cosmos {
-		d.Cosmos = cosmos.Described(o.Chain.Rows)
+		d.Cosmos = cosmos.Described(o.Rows)
 	}
 	return d
 }
@@ -184,7 +177,7 @@ func Document(o Options, path string) ([]byte, error) {
 	var paths []string
 	for _, m := range o.mounts() {
 		if m.Path == path {
-			o.Chain.Shape = cmp.Or(m.Shape, o.Chain.Shape)
+			o.Story.Shape = cmp.Or(m.Shape, o.Story.Shape)
 			return docs.Document(o.docsOptions(m.base())), nil
 		}
 		paths = append(paths, m.Path)
@@ -241,7 +234,7 @@ func (s *Server) newRouter(base string, shape story.Shape) *router {
 
 // use adds the routes of the dialect.
 func (v *router) use(o Options) error {
-	reader, err := blocks.New(o.Chain.Reader(), v.stack, o.Cache)
+	reader, err := blocks.New(o.Chain, v.stack, o.Cache)
 	if err != nil {
 		return err
 	}
@@ -250,9 +243,9 @@ func (v *router) use(o Options) error {
 	if o.Dialect != node.Cosmos {
 		page.NoFuture = v.shape != story.Node
 		reader.Add(page)
-		o.Chain.NoSuchPath = v.noSuchPath
-		v.chainAPI, err = story.New(o.Chain, reader)
-		for _, row := range story.Rows(o.Chain.Rows) {
+		o.Story.NoSuchPath = v.noSuchPath
+		v.chainAPI, err = story.New(o.Story, o.Rows, reader)
+		for _, row := range story.Rows(o.Rows) {
 			v.patterns = append(v.patterns, row.Pattern)
 		}
 	} else {
@@ -261,10 +254,10 @@ func (v *router) use(o Options) error {
 			return blocks.ResponseHeaders{Vary: cosmos.VaryHeights}
 		}
 		reader.Add(page)
-		v.chainAPI, err = cosmos.New(cosmos.Options{Rows: o.Chain.Rows, Posting: v.posting}, reader)
+		v.chainAPI, err = cosmos.New(cosmos.Options{Rows: o.Rows, Posting: v.posting}, reader)
 	}
 	if err == nil {
-		err = reader.SetClasses(o.Chain.Classes, o.Chain.Routes)
+		err = reader.SetClasses(o.Chain.Classes, o.Routes)
 	}
 	if err == nil {
 		v.mountAll(docs.New(o.docsOptions(v.base), v.stack, o.Cache).Routes())

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/grpc"
@@ -41,7 +42,7 @@ func (s *chainService) unfollowed(t *testing.T, target string) exchange {
 func TestEachMountAnswersInItsShape(t *testing.T) {
 	s := startChain(t, proxy.Options{Mounts: bothShapes()})
 	const target = "/distribution/delegators/" + del0 + "/rewards"
-	asSent := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).get(t, target)
+	asSent := startChain(t, proxy.Options{Story: story.Options{Shape: story.Node}}).get(t, target)
 	documented := startChain(t, proxy.Options{}).get(t, target)
 	if asSent.body == documented.body {
 		t.Fatalf("body in both shapes = %s, want different bodies", documented.body)
@@ -215,7 +216,7 @@ func TestLogsAndExplanationsHaveBasePathsButRulesDoNot(t *testing.T) {
 
 func TestBothShapesReadTheNodeOncePerBlock(t *testing.T) {
 	d, nodes := simulate(t, node.Story, devnet.Options{}, nodeTimeout)
-	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}, Mounts: bothShapes()}))(t)
+	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: blocks.Options{Nodes: nodes}, Mounts: bothShapes()}))(t)
 	s := &chainService{Server: startServer(t, p, nil)}
 	for block := range int64(3) {
 		height := strconv.FormatInt(d.Height(), 10)

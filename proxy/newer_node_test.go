@@ -16,8 +16,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/rpc"
-	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -40,7 +40,7 @@ func startNewerNode(t *testing.T, timeout time.Duration, memory int64) *newerNod
 	s.Devnet, s.pool = simulate(t, node.Story, devnet.Options{}, timeout)
 	c := expect.Value(cache.New(cache.Options{MemoryBytes: memory, Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, EncodeAtOnce: true}))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	p := expect.Value(proxy.New(proxy.Options{Cache: c, Chain: story.Options{Nodes: s.pool}, RPC: &rpc.Options{Settings: rpc.Settings{Methods: []string{newReads, newReads + "_stream", newReads + "_hang", newReads + "_page", newReads + "_huge"}}}}))(t)
+	p := expect.Value(proxy.New(proxy.Options{Cache: c, Chain: blocks.Options{Nodes: s.pool}, RPC: &rpc.Options{Settings: rpc.Settings{Methods: []string{newReads, newReads + "_stream", newReads + "_hang", newReads + "_page", newReads + "_huge"}}}}))(t)
 	s.rest, s.rpc = httptest.NewServer(p), httptest.NewServer(p.RPC())
 	t.Cleanup(s.rest.Close)
 	t.Cleanup(s.rpc.Close)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/story"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -79,7 +79,7 @@ func TestRequestedSDKKeysAreReadAhead(t *testing.T) {
 }
 
 func TestReadAheadRequiresACapacityFunction(t *testing.T) {
-	if _, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: newFakeChain(t)}, ReadAhead: proxy.ReadAhead{Share: 0.1}}); err == nil {
+	if _, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: blocks.Options{Nodes: newFakeChain(t)}, ReadAhead: proxy.ReadAhead{Share: 0.1}}); err == nil {
 		t.Error("read-ahead without a capacity function: error = nil, want one")
 	}
 }
@@ -107,7 +107,7 @@ func (c catchingUpChain) WaitHeight(ctx context.Context, height int64) error {
 func TestReadAheadWaitsForTheNextBlockWhileNodesCatchUp(t *testing.T) {
 	t.Parallel()
 	chain := catchingUpChain{newFakeChain(t), make(chan int64)}
-	o := proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: chain}, ReadAhead: readAhead}
+	o := proxy.Options{Cache: newCache(t, nil), Chain: blocks.Options{Nodes: chain}, ReadAhead: readAhead}
 	o.ReadAhead.Share = proxy.DefaultReadAhead // below 1, as in the program
 	runServer(t, expect.Value(proxy.New(o))(t))
 	select {

@@ -53,7 +53,7 @@ var readPaths = map[node.Cost][]string{
 
 func TestReadPathsReachTheNodeWithTheirCosts(t *testing.T) {
 	for _, shape := range []story.Shape{story.Documented, story.Node} {
-		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
+		s := startChain(t, proxy.Options{Story: story.Options{Shape: shape}})
 		for cost, targets := range readPaths {
 			for _, target := range targets {
 				before := s.chain.calls()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -59,7 +60,7 @@ func poolIn(token string) string {
 }
 
 func TestSessionIsServedAtOrAfterItsBlock(t *testing.T) {
-	withAndWithoutLane(t, proxy.Options{Chain: story.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
+	withAndWithoutLane(t, proxy.Options{Chain: blocks.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
 		client, other := dial(t, s.Listener.Addr()), dial(t, s.Listener.Addr())
 		expectBlock(t, "session of the newest block", client.roundTrip(t, poolIn(at228)), "228", false)
 		expectBlock(t, "session of an earlier block", client.roundTrip(t, poolIn("100")), "228", false)
@@ -72,7 +73,7 @@ func TestSessionIsServedAtOrAfterItsBlock(t *testing.T) {
 }
 
 func TestSessionIsServedAtItsBlockDespiteLongerFreshness(t *testing.T) {
-	o := proxy.Options{Chain: story.Options{Patience: time.Minute, Routes: map[string]cache.Policy{"pool": longFresh}}}
+	o := proxy.Options{Chain: blocks.Options{Patience: time.Minute}, Routes: map[string]cache.Policy{"pool": longFresh}}
 	withAndWithoutLane(t, o, func(t *testing.T, s *chainService) {
 		client := dial(t, s.Listener.Addr())
 		s.chain.grow(2)
@@ -115,7 +116,7 @@ func TestSessionsUseHashesOfNodes(t *testing.T) {
 
 func TestSessionCookieIsSetWithAndWithoutReset(t *testing.T) {
 	const name = "tipcache-session-recorded-1="
-	s := startChain(t, proxy.Options{Web: web.Options{Settings: web.Settings{SessionCookie: true}}, Chain: story.Options{Patience: time.Millisecond}})
+	s := startChain(t, proxy.Options{Web: web.Options{Settings: web.Settings{SessionCookie: true}}, Chain: blocks.Options{Patience: time.Millisecond}})
 	s.chain.setHashes("A")
 	for cookie, reset := range map[string]string{"": "", "a=b; " + name + "100": "", name + lostAt228: "true"} {
 		for range 3 { // the fast lane must not serve it
@@ -151,7 +152,7 @@ func (f *fakeChain) setAhead(blocks int64) {
 func (f *fakeChain) growSoon() { time.AfterFunc(20*time.Millisecond, func() { f.grow(1) }) }
 
 func TestHeightsDoNotGoBackOnAConnection(t *testing.T) {
-	withAndWithoutLane(t, proxy.Options{Chain: story.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
+	withAndWithoutLane(t, proxy.Options{Chain: blocks.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
 		client, other := dial(t, s.Listener.Addr()), dial(t, s.Listener.Addr())
 		for range 4 {
 			expectBlock(t, "at the tip", client.roundTrip(t, getPool), "228", false)
@@ -201,7 +202,7 @@ func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
 		fast  bool
 	}{"HTTP/1.1": {1, false}, "HTTP/2": {2, false}, "HTTP/1.1 with the lane": {1, true}, "HTTP/2 with the lane": {2, true}} {
 		t.Run(name, func(t *testing.T) {
-			s := startTLS(t, tt.fast, proxy.Options{Chain: story.Options{Patience: time.Minute}})
+			s := startTLS(t, tt.fast, proxy.Options{Chain: blocks.Options{Patience: time.Minute}})
 			client := s.client(t, tt.major)
 			if tt.fast {
 				s.warmLane(t, client)
@@ -218,7 +219,7 @@ func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
 
 // With HTTP/2, a concurrent request does not have to wait for the block of a response that is still being sent.
 func TestUnfinishedResponseDoesNotRaiseTheHeightOfItsConnection(t *testing.T) {
-	s := startTLS(t, false, proxy.Options{Chain: story.Options{Shape: story.Node, Patience: time.Minute}})
+	s := startTLS(t, false, proxy.Options{Chain: blocks.Options{Patience: time.Minute}, Story: story.Options{Shape: story.Node}})
 	client := s.client(t, 2)
 	client.expectBlock(t, "at the tip", "/staking/pool", "228", false)
 	long := `"` + strings.Repeat("x", 6<<20) + `"` // exceeds the window of the client

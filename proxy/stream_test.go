@@ -17,7 +17,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -112,7 +111,7 @@ func TestStreamAcceptsRepeatedEqualOptions(t *testing.T) {
 func TestStreamAcceptsKeyInQuery(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{
-		Chain: story.Options{Auth: true},
+		Chain: blocks.Options{Auth: true},
 		Web:   web.Options{Record: record.Options{AccessLog: &log}, Keys: []limits.Key{keyOf("app", "secret")}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 	})
 	answerPool(s, 1)
@@ -223,7 +222,7 @@ func TestStreamToAStalledReaderEnds(t *testing.T) {
 
 func TestRowMayHaveTheNameOfStreams(t *testing.T) {
 	row := dialect.Row{Name: "stream", Pattern: "/staking/{any}", Class: blocks.Live}
-	s := startChain(t, proxy.Options{Chain: story.Options{Rows: []dialect.Row{row}}})
+	s := startChain(t, proxy.Options{Rows: []dialect.Row{row}})
 	answerHeights(s)
 	expect.Contains(t, s.stream(t, poolPath).next(), "id: ", "first event")
 	nextPoll(t, s.get(t, poolPath+"?since=0"))

@@ -64,7 +64,7 @@ func TestClientsThatDoNotReadAreDisconnectedFirst(t *testing.T) {
 	for name, fast := range map[string]web.Lane{"in the lane": lane.New(lane.Options{}), "by net/http": nil} {
 		t.Run(name, func(t *testing.T) {
 			const most, readers = 8, 20
-			p, nodes := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})
+			p, nodes := newChainProxy(t, proxy.Options{Story: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})
 			body := []byte(`"` + strings.Repeat("x", 16<<20) + `"`) // exceeds the socket buffers
 			nodes.answerWith(func(r node.Request) (*node.Answer, error) {
 				if strings.HasPrefix(r.Path, "/staking/validators") {
@@ -132,7 +132,7 @@ const unreadText = 16 << 20
 
 func startUnreadService(t *testing.T, memory int64, fast web.Lane, start func(*httptest.Server)) *unreadService {
 	t.Helper()
-	p, nodes := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})
+	p, nodes := newChainProxy(t, proxy.Options{Story: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})
 	nodes.answerWith(func(r node.Request) (*node.Answer, error) {
 		text := `"` + strings.Repeat(r.Path[len(r.Path)-1:], unreadText) + `"`
 		return &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: respond.JSON, Height: standstill, Body: []byte(text)}, nil
@@ -251,7 +251,7 @@ func TestHTTP2ClientsWithoutWindowAreDisconnectedFirst(t *testing.T) {
 	for name, size := range map[string]int{"a large response": 1 << 20, "a response that fits the buffer of net/http": 100} {
 		t.Run(name, func(t *testing.T) {
 			const most = 2
-			p, nodes := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
+			p, nodes := newChainProxy(t, proxy.Options{Story: story.Options{Shape: story.Node}})
 			nodes.reply(http.StatusOK, `"`+strings.Repeat("x", size)+`"`)
 			registry := prometheus.NewPedanticRegistry()
 			s := serveOn(t, p, listener.Options{Settings: listener.Settings{Most: most}, Metrics: registry}, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })

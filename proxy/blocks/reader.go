@@ -39,6 +39,7 @@ type Nodes interface {
 // Options configure a Reader. Nodes is required.
 type Options struct {
 	Nodes         Nodes
+	Classes       Classes       // [Reader.SetClasses] replaces them
 	Auth          bool          // a key is required
 	MinHeightWait time.Duration // longest wait for a block that a request requires; default 10 s
 	Patience      time.Duration // longest wait for a block that the client has seen on its connection or in its session, as in [cache.Patience]
@@ -56,17 +57,17 @@ type Reader struct {
 	waiters *limits.Places
 }
 
-// New returns a Reader with the default classes. It checks the options and fills in the defaults.
+// New returns a Reader. It checks the options and fills in the defaults.
 func New(o Options, stack *web.Stack, c *cache.Cache) (*Reader, error) {
 	if o.Nodes == nil {
 		return nil, errors.New("blocks: Nodes is required")
 	}
 	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
 	r := &Reader{Nodes: o.Nodes, Stack: stack, cache: c, o: o, waiters: stack.Admission.NewWaiters()}
-	return r, r.SetClasses(Classes{}, nil)
+	return r, r.SetClasses(o.Classes, nil)
 }
 
-// Add adds a kind of reads. It must be called before the configured classes are set, and before the Reader is used.
+// Add adds a kind of reads. It must be called before SetClasses, and before the Reader is used.
 func (r *Reader) Add(k *Kind) *Kind {
 	r.kinds = append(r.kinds, k)
 	k.setPolicy(r.classes.Load().of(k.Class))

@@ -22,10 +22,10 @@ import (
 // addChain adds an operation for each row of the route table.
 func (d *description) addChain() {
 	schemas := d.Components.Schemas.Map()
-	schemas["Refusal"] = refusal(d.o.Chain.Shape)
+	schemas["Refusal"] = refusal(d.o.Story.Shape)
 	d.addRefusals()
 	d.messages = storyMessages()
-	for _, rt := range story.Table(d.o.Chain.Rows) {
+	for _, rt := range story.Table(d.o.Rows) {
 		op := d.parts.Operations[rt.Name]
 		if op == nil { // a row of the operator
 			op = &huma.Operation{Summary: "Read " + rt.Name}
@@ -48,7 +48,7 @@ func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *
 	op := &huma.Operation{
 		Method: http.MethodGet, Path: path, OperationID: row.Name, Tags: []string{tag},
 		Summary: summary, Description: doc,
-		Parameters: d.parameters(row), Responses: d.responses(answer), Security: d.security(d.o.Chain.Auth),
+		Parameters: d.parameters(row), Responses: d.responses(answer), Security: d.security(d.o.Auth),
 	}
 	if row.Class == blocks.Never { // it cannot be streamed
 		delete(op.Responses, strconv.Itoa(http.StatusNoContent))
@@ -103,7 +103,7 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 	if known := d.parts.RowParameters[name]; known != nil && d.o.Cosmos == nil {
 		p = *known
 	}
-	if d.o.Chain.Shape == story.Node { // the node checks it
+	if d.o.Story.Shape == story.Node { // the node checks it
 		p.Schema = &textValue
 	}
 	p.Name, p.In, p.Required = name, in, p.Required || in == "path"
@@ -126,7 +126,7 @@ func (d *description) responses(answer *huma.Response) map[string]*huma.Response
 func (d *description) chainAnswer(rt story.Route) *huma.Response {
 	answer := d.answer()
 	content := answer.Content[respond.JSON]
-	shaped := rt.Msg != nil && d.o.Chain.Shape == story.Documented
+	shaped := rt.Msg != nil && d.o.Story.Shape == story.Documented
 	switch msg, ok := d.messages[rt.Name]; {
 	case shaped:
 		content.Schema = successOf(d.schema(rt.Msg))

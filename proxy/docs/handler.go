@@ -37,7 +37,9 @@ import (
 // Options describe the interfaces as they are configured.
 type Options struct {
 	Base        string // base path; "" for the root
-	Chain       story.Options
+	Story       story.Options
+	Rows        []dialect.Row        // the operator's rows of Story
+	Auth        bool                 // requests for the chain need a key
 	Cosmos      []dialect.Row        // rows of a Cosmos SDK chain; nil for Story
 	Collections *collections.Options // nil disables the listing
 	Listeners   Listeners            // addresses of the other interfaces
@@ -52,13 +54,13 @@ type Handler struct {
 
 // New returns a handler. The documents are built at the first request.
 func New(o Options, stack *web.Stack, c *cache.Cache) *Handler {
-	o.Chain = o.Chain.WithDefaults()
+	o.Story = o.Story.WithDefaults()
 	return &Handler{o, stack, c}
 }
 
 // Document returns the OpenAPI document as JSON.
 func Document(o Options) []byte {
-	o.Chain = o.Chain.WithDefaults()
+	o.Story = o.Story.WithDefaults()
 	return describe(o).encode()
 }
 
@@ -79,7 +81,7 @@ func (h *Handler) Routes() []web.Route {
 		h.route("docs", "/docs", policyOf(manualStyle, manualScript), func(r *web.Request) *cache.Content { return h.placed(page(), h.stack.BaseURL(r)) }),
 		h.route("docs_live", "/docs/live", policyOf(within(livePage, "style"), within(livePage, "script")), func(*web.Request) *cache.Content { return live }),
 	}
-	if h.o.Chain.Shape == story.Documented { // the node has nothing at this path
+	if h.o.Story.Shape == story.Documented { // the node has nothing at this path
 		routes = append(routes, h.welcome())
 	}
 	return routes

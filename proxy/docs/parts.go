@@ -51,12 +51,12 @@ func loadParts() (p parts) {
 
 // about returns the description of the document.
 func (d *description) about() string {
-	subject := string(d.o.Chain.Shape)
+	subject := string(d.o.Story.Shape)
 	if d.o.Cosmos != nil {
 		subject = "cosmos"
 	}
 	paragraphs := d.parts.About[subject]
-	if d.o.Cosmos == nil && !d.o.Chain.RefuseUnknown {
+	if d.o.Cosmos == nil && !d.o.Story.RefuseUnknown {
 		paragraphs = append(paragraphs, d.parts.About["unknown"]...)
 	}
 	paragraphs = append(paragraphs, d.parts.About["all"]...)

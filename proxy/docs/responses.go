@@ -48,13 +48,13 @@ func (r refusalText) component() string {
 // Refusals returns the error statuses of the chain API.
 func (d *description) Refusals() []refusalText {
 	never := http.StatusInternalServerError // Story's REST API answers 500 instead of 404, and the documented shape the reverse
-	if d.o.Chain.Shape == story.Node {
+	if d.o.Story.Shape == story.Node {
 		never = http.StatusNotFound
 	}
 	var all []refusalText
 	for _, r := range d.parts.Statuses {
 		switch {
-		case r.Status == http.StatusUnauthorized && !d.o.Chain.Auth:
+		case r.Status == http.StatusUnauthorized && !d.o.Auth:
 		case r.Status == never && d.o.Cosmos == nil:
 		default:
 			all = append(all, r)
@@ -121,7 +121,7 @@ func (d *description) addSharedParameters() {
 	switch {
 	case d.o.Cosmos != nil:
 		all[dialect.PageKey].Description = "The `next_key` of the previous page, percent-encoded. Cannot be combined with `pagination.offset`."
-	case d.o.Chain.Shape == story.Documented:
+	case d.o.Story.Shape == story.Documented:
 		all[dialect.PageLimit].Description += " At most " + strconv.Itoa(story.MaxPageLimit) + "."
 	default:
 		all[dialect.PageKey].Description = "The `next_key` of the previous page, decoded from base64. Cannot be combined with `pagination.offset`."

@@ -19,7 +19,7 @@ func eventContent() *huma.MediaType {
 
 // addLive adds the stream of several paths.
 func (d *description) addLive() {
-	op := d.operation("live", stream.LivePath, d.o.Chain.Auth)
+	op := d.operation("live", stream.LivePath, d.o.Auth)
 	op.Parameters[0].Example = []string{d.examplePath()}
 	if d.o.Cosmos != nil {
 		op.Parameters = slices.DeleteFunc(op.Parameters, func(p *huma.Param) bool { return p.Name == stream.MinEVMParameter })
@@ -37,7 +37,7 @@ func (d *description) addLive() {
 
 // addBatch adds the batch of several paths.
 func (d *description) addBatch() {
-	op := d.operation("batch", blocks.BatchPath, d.o.Chain.Auth)
+	op := d.operation("batch", blocks.BatchPath, d.o.Auth)
 	op.Parameters[0].Example = []string{d.examplePath(), d.otherPath()}
 	op.Parameters = append(append(op.Parameters, d.referred(urlHeights(d.o)...)...), d.referred(chainHeaders(d.o)...)...)
 	answer := op.Responses["200"]

@@ -68,8 +68,8 @@ func startTracedProduct(tb testing.TB, fast web.Lane, tracing trace.TracerProvid
 		tb.Fatal(err)
 	}
 	p.proxy = expect.Value(proxy.New(proxy.Options{
-		Cache:       p.cache,
-		Chain:       story.Options{Nodes: &p.world, Shape: story.Node, Classes: blocks.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}},
+		Cache: p.cache,
+		Chain: blocks.Options{Nodes: &p.world, Classes: blocks.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}}, Story: story.Options{Shape: story.Node},
 		Collections: &listing.Options{Store: &p.world, Policy: ages},
 		Web:         web.Options{Record: record.Options{Tracing: tracing, TraceRatio: ratio, AccessLog: &p.log}, Lane: fast, PublicURL: "https://x", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 	}))(tb)

@@ -16,13 +16,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
-	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -35,33 +33,17 @@ const (
 	Node       Shape = "node"       // the node's own bytes, statuses and error texts
 )
 
-// Options configure a Handler. Nodes is required.
+// Options configure a Handler.
 type Options struct {
-	Nodes   blocks.Nodes
-	Classes blocks.Classes          // [blocks.Reader.SetClasses] replaces them
-	Routes  map[string]cache.Policy // policies of single routes, by name
-
-	Rows []dialect.Row // the operator's rows, which come before the built-in ones
-
+	Shape         Shape                               // default Documented
 	RefuseUnknown bool                                // do not pass paths without a row to the nodes
 	NoSuchPath    func(*web.Request) *failure.Failure // the failure for a path that neither a row nor a node has; required unless RefuseUnknown
-
-	Shape         Shape         // default Documented
-	Auth          bool          // requests need an API key
-	MinHeightWait time.Duration // how long X-Min-Block-Height waits for its block; default 10 s
-	Patience      time.Duration // how long a request waits for a block that its client has seen on the connection; see [cache.Patience]
 }
 
 // WithDefaults replaces zero values by defaults.
 func (o Options) WithDefaults() Options {
 	o.Shape = cmp.Or(o.Shape, Documented)
-	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
 	return o
-}
-
-// Reader returns the options of a Reader of the chain.
-func (o Options) Reader() blocks.Options {
-	return blocks.Options{Nodes: o.Nodes, Auth: o.Auth, MinHeightWait: o.MinHeightWait, Patience: o.Patience}
 }
 
 // MaxPageLimit is the largest pagination.limit.
@@ -77,8 +59,8 @@ type Handler struct {
 	seed    maphash.Seed
 }
 
-// New returns a Handler. It fails if the options are invalid.
-func New(o Options, r *blocks.Reader) (*Handler, error) {
+// New returns a Handler. rows are the operator's, which come before the built-in ones. It fails if the options or a row are invalid.
+func New(o Options, rows []dialect.Row, r *blocks.Reader) (*Handler, error) {
 	o = o.WithDefaults()
 	if o.Shape != Documented && o.Shape != Node {
 		return nil, fmt.Errorf("chain: unknown shape %q", o.Shape)
@@ -92,7 +74,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		table.Manner, table.Heights.Loose, table.Heights.Pinned = dialect.Lenient, true, nodeHeight
 	}
 	h.Table = dialect.NewTable(table, r)
-	for _, rt := range Table(o.Rows) {
+	for _, rt := range Table(rows) {
 		if err := h.mount(rt); err != nil {
 			return nil, err
 		}

@@ -30,7 +30,7 @@ func TestNodeRequestsHaveTheFormOfTheShape(t *testing.T) {
 	walk := func(raw string) string {
 		return "key=" + walkKey{blocks.Snapshot{Height: 7}, raw}.text(someChain, somePath)
 	}
-	shapes := [...]*Handler{newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true}), newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: Node})}
+	shapes := [...]*Handler{newHandler(t, &epochNodes{}, Options{RefuseUnknown: true}), newHandler(t, &epochNodes{}, Options{RefuseUnknown: true, Shape: Node})}
 	for _, tt := range []struct{ target, documented, asNode string }{
 		{"/staking/validators/0XAa" + zeros, "/staking/validators/0xaa" + zeros, "/staking/validators/0xaa" + zeros},
 		{"/staking/validators/0xaa" + zeros + "00", refused, same},
@@ -95,7 +95,7 @@ func TestNodeRequestsHaveTheFormOfTheShape(t *testing.T) {
 
 func TestDocumentedPathsAreRoutesUnlessAnOperatorsRowMeetsThem(t *testing.T) {
 	of := func(rows ...dialect.Row) (patterns []string) {
-		for _, rt := range newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Rows: rows}).Routes() {
+		for _, rt := range newHandler(t, &epochNodes{}, Options{RefuseUnknown: true}, rows...).Routes() {
 			patterns = append(patterns, rt.Pattern)
 		}
 		return patterns
@@ -124,7 +124,7 @@ func TestHeightRulesDependOnTheShape(t *testing.T) {
 		{"", "", "x", false, false},
 	} {
 		for shape, want := range map[Shape]bool{Documented: tt.documented, Node: tt.asNode} {
-			h, r := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: shape}), newRequest(t, somePath)
+			h, r := newHandler(t, &epochNodes{}, Options{RefuseUnknown: true, Shape: shape}), newRequest(t, somePath)
 			for name, value := range map[string]string{"X-Block-Height": tt.pinned, "X-Min-Block-Height": tt.least, "X-Min-Evm-Block": tt.evm} {
 				if value != "" {
 					r.Header.Set(name, value)

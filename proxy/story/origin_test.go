@@ -62,7 +62,7 @@ func TestEntryHasTheStatusHeightAndLifetimeOfItsAnswer(t *testing.T) {
 		for _, shape := range []Shape{Documented, Node} {
 			synctest.Test(t, func(t *testing.T) {
 				nodes := &answerNodes{}
-				h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true, Shape: shape})
+				h := newHandler(t, nodes, Options{RefuseUnknown: true, Shape: shape})
 				e := nodes.read(t, h, path, nil, tt.Answer)
 				status, typ, body := tt.Status, respond.JSON, tt.body
 				if shape == Node {
@@ -108,7 +108,7 @@ func TestFailureIsInputFaultIfTheRowAnsweredOtherInputLately(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			nodes := &answerNodes{}
-			h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
+			h := newHandler(t, nodes, Options{RefuseUnknown: true})
 			for _, path := range tt.answered {
 				nodes.read(t, h, path, nil, answer(node.NotFound, 100))
 			}

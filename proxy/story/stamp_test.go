@@ -25,10 +25,10 @@ func (n *epochNodes) Tip() node.Tip {
 	return node.Tip{Known: true, Height: 1000, Epoch: n.epoch}
 }
 
-func newHandler(t *testing.T, o Options) *Handler {
+func newHandler(t *testing.T, nodes blocks.Nodes, o Options, rows ...dialect.Row) *Handler {
 	t.Helper()
-	r := expect.Value(blocks.New(blocks.Options{Nodes: o.Nodes}, web.New(web.Options{}, nil), nil))(t)
-	return expect.Value(New(o, r))(t)
+	r := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), nil))(t)
+	return expect.Value(New(o, rows, r))(t)
 }
 
 func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
@@ -43,7 +43,7 @@ func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := &epochNodes{}
-			h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
+			h := newHandler(t, nodes, Options{RefuseUnknown: true})
 			parse := func(query string) *blocks.Read {
 				t.Helper()
 				request := newRequest(t, tt.path+"?"+query)
@@ -102,7 +102,7 @@ func TestRowOfOperatorKeepsShapeAndPageKeysOfBuiltInRow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.row.Name = "own"
-			h := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Rows: []dialect.Row{tt.row}})
+			h := newHandler(t, &epochNodes{}, Options{RefuseUnknown: true}, tt.row)
 			request := newRequest(t, somePath)
 			q := expect.Value(h.Table.Endpoint(request).Parse(request))(t)
 			e := expect.Value(q.Source.Entry(q, &node.Answer{Status: 200, NodeStatus: 200, Height: 100, Type: "application/json", Body: []byte(body)}, nil))(t)
@@ -111,9 +111,9 @@ func TestRowOfOperatorKeepsShapeAndPageKeysOfBuiltInRow(t *testing.T) {
 			}
 		})
 	}
-	h := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Rows: []dialect.Row{
-		{Name: "own", Pattern: "/staking/validators/{v:address}/delegations", Class: blocks.Live, Query: "pagination"},
-	}})
+	h := newHandler(t, &epochNodes{}, Options{RefuseUnknown: true}, dialect.Row{
+		Name: "own", Pattern: "/staking/validators/{v:address}/delegations", Class: blocks.Live, Query: "pagination",
+	})
 	address := "/staking/validators/0x" + strings.Repeat("ab", 20) + "/delegations"
 	walk = walkKey{blocks.Snapshot{Height: 100}, strings.Repeat("a", 20)}.text(someChain, address)
 	request := newRequest(t, address+"?pagination.key="+walk)

@@ -44,7 +44,7 @@ func TestUnknownPathsArePassedToTheNode(t *testing.T) {
 		noSuch := func(*web.Request) *failure.Failure {
 			return &failure.Failure{Status: http.StatusNotFound, Public: "no such path"}
 		}
-		h := expect.Value(New(Options{Nodes: nodes, NoSuchPath: noSuch}, r))(t)
+		h := expect.Value(New(Options{NoSuchPath: noSuch}, nil, r))(t)
 		handler := stack.NewEngine(nil, func(r *web.Request) web.Route { rt, _ := h.Route(r); return rt }).Handler()
 		for _, tt := range []struct {
 			path   string
@@ -118,7 +118,7 @@ func TestFailuresHaveTheFormOfTheShape(t *testing.T) {
 func TestKeysAreSelectedByAnAddress(t *testing.T) {
 	const account = "0xAa00000000000000000000000000000000000000"
 	key := "0x02" + strings.Repeat("0", 63) + "1"
-	documented, asNode := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true}), newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: Node})
+	documented, asNode := newHandler(t, &epochNodes{}, Options{RefuseUnknown: true}), newHandler(t, &epochNodes{}, Options{RefuseUnknown: true, Shape: Node})
 	for _, tt := range []struct {
 		h             *Handler
 		address, want string // "" for an error
@@ -136,7 +136,7 @@ func TestKeysAreSelectedByAnAddress(t *testing.T) {
 func TestPageKeyIsSentInTheFormOfTheNode(t *testing.T) {
 	raw := "\x14abcdefghijklmnopqrst"
 	for _, shape := range []Shape{Documented, Node} {
-		h := newHandler(t, Options{Nodes: &epochNodes{}, RefuseUnknown: true, Shape: shape})
+		h := newHandler(t, &epochNodes{}, Options{RefuseUnknown: true, Shape: shape})
 		for query, want := range map[string][2]node.Request{
 			"pagination.limit=2": {{Query: "pagination.limit=2"}, {Query: "pagination.limit=2"}},
 			"pagination.key=%14abcdefghijklmnopqrst&pagination.limit=2": {{Query: "pagination.limit=2", PageKey: raw}, {Query: "pagination.key=%14abcdefghijklmnopqrst&pagination.limit=2", Keys: node.RawKeys}},

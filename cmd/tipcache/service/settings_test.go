@@ -53,7 +53,7 @@ var settings = []setting{
 	{key: "admin_token", value: "0123456789abcdef", fields: "admin.Handler.token"},
 	{key: "access", value: "deny /x", fields: "limits.Limits.Access limits.Rule.Deny limits.Rule.Patterns"},
 	{key: "chain.dialect", value: "cosmos", fields: "node.Options.Dialect node.protocol.height proxy.Options.Dialect proxy.router.chainAPI dialect.Row.Pattern"},
-	{key: "chain.rows", value: "mine /mine/{id:uint64} live cheap", fields: "dialect.Row.Name story.Options.Rows story.Route.Msg"},
+	{key: "chain.rows", value: "mine /mine/{id:uint64} live cheap", fields: "dialect.Row.Name proxy.Options.Rows story.Route.Msg"},
 	{key: "chain.rows", value: "mine /x.v1.Query/Mine never cheap", fields: "proxy.Options.Methods proxy.Server.methods"},
 	{key: "chain.unknown_paths", value: "refuse", fields: "story.Options.RefuseUnknown story.Handler.unknown"},
 	{key: "chain.post_rate", value: "7/s burst 9", fields: "blocks.Posts.Rate blocks.Posts.Burst"},
@@ -68,7 +68,7 @@ var settings = []setting{
 	{key: "chain.timeout", value: "4s", fields: "cache.Options.OriginTimeout node.Settings.Timeout"}, // flights have their least time then
 	{key: "chain.in_flight", value: "7", fields: "node.Settings.InFlight queue.limit.ceiling"},
 	{key: "chain.max_block_age", value: "7s", fields: "node.Settings.MaxBlockAge"},
-	{key: "chain.auth", value: "keys", fields: "story.Options.Auth web.Route.Keyed", with: []string{"COLLECTIONS_KEYS=" + digest}},
+	{key: "chain.auth", value: "keys", fields: "blocks.Options.Auth web.Route.Keyed", with: []string{"COLLECTIONS_KEYS=" + digest}},
 	{key: "classes.live.fresh_blocks", value: "1", fields: "blocks.Classes.Live.FreshBlocks freshness.Policy.FreshBlocks"},
 	{key: "classes.live.stale_blocks", value: "7", fields: "blocks.Classes.Live.StaleBlocks freshness.Policy.StaleBlocks"},
 	{key: "classes.live.error_blocks", value: "70", fields: "blocks.Classes.Live.ErrorBlocks freshness.Policy.ErrorBlocks"},
