@@ -46,7 +46,7 @@ type Config struct {
 	Classes     blocks.Classes    `yaml:"classes"`
 	Routes      map[string]*Route `yaml:"routes" reload:"true" doc:"Freshness of single routes, by route name, which tipcache explain URL prints. Keys that are not set come from classes.params if the route has that class, and else from classes.live. Data that never changes, such as a transaction, stays fresh."`
 	Cache       Cache             `yaml:"cache"`
-	Redis       Redis             `yaml:"redis"`
+	Redis       redis.Settings    `yaml:"redis"`
 	Collections Collections       `yaml:"collections"`
 	Index       Index             `yaml:"index"`
 	Metadata    metadata.Settings `yaml:"metadata"`
@@ -101,12 +101,6 @@ type GRPC struct {
 type Cache struct {
 	Memory Bytes         `yaml:"memory" doc:"Memory for cached responses. Streams, request bodies, unread responses and responses of nodes may use half of it. The process uses at most 1.5 times this setting plus 100MiB plus 40KiB per connection. auto: a quarter of the container's memory limit, or 256MiB without a limit."`
 	Flight time.Duration `yaml:"-"` // longest duration of one read of an upstream
-}
-
-// Redis is the optional shared store.
-type Redis struct {
-	URL            string `yaml:"url" flag:"redis" secret:"true" doc:"redis:// or rediss:// URL, or none. Several hosts mean a Cluster, and ?master_name= means Sentinel. Hosts without a port get 6379, Sentinels too. User and password are for Redis; the parameters sentinel_username and sentinel_password are for the Sentinels. ?cluster=true makes one host a Cluster."`
-	redis.Settings `yaml:",inline"`
 }
 
 // Collections is the collection store and the access to it.

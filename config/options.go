@@ -47,7 +47,7 @@ func Default() Config {
 		},
 		Classes:     blocks.DefaultClasses(),
 		Cache:       Cache{Memory: Auto},
-		Redis:       Redis{URL: "none", Settings: redis.DefaultSettings()},
+		Redis:       redis.DefaultSettings(),
 		Collections: Collections{Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0"},
 		Index:       Index{EVM: []string{"http://127.0.0.1:8545"}, Network: []string{"story"}},
 		Metadata:    metadata.DefaultSettings(),

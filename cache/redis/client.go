@@ -41,9 +41,9 @@ type Shared interface {
 	Close() error
 }
 
-// Open returns a store in the Redis that a URL names. It does not connect, so a Redis that is unreachable at start is no error.
-func Open(url string, o Options) (Shared, error) {
-	options, err := clientOptions(url, o.WithDefaults().Timeout)
+// Open returns a store in the Redis at o.URL. It does not connect, so a Redis that is unreachable at start is no error.
+func Open(o Options) (Shared, error) {
+	options, err := clientOptions(o.URL, o.WithDefaults().Timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 
 func TestErrorOfRedisURLShowsNoPartOfAPassword(t *testing.T) {
 	for _, url := range []string{"redis://user:77/secret@h:1", "redis://user:77@8/secret@h:1/0", "redis://user:77?secret@h:1"} {
-		if _, err := Open(url, Options{}); err == nil || strings.Contains(err.Error(), "secret") {
+		if _, err := Open(Options{Settings: Settings{URL: url}}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error for %s = %v, want one without the password", url, err)
 		}
 	}

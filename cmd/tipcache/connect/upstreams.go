@@ -172,7 +172,7 @@ func describeReadiness(s service.Inspection) (string, error) {
 
 // parseRedis does not connect.
 func parseRedis(cfg config.Config) (string, error) {
-	shared, err := redis.Open(cfg.Redis.URL, redis.Options{Settings: cfg.Redis.Settings})
+	shared, err := redis.Open(redis.Options{Settings: cfg.Redis})
 	if err != nil {
 		return "", err
 	}
@@ -180,7 +180,7 @@ func parseRedis(cfg config.Config) (string, error) {
 }
 
 func findRedis(ctx context.Context, cfg config.Config) (string, error) {
-	shared, err := redis.Open(cfg.Redis.URL, redis.Options{Settings: cfg.Redis.Settings})
+	shared, err := redis.Open(redis.Options{Settings: cfg.Redis})
 	if err != nil {
 		return "", err
 	}

@@ -127,8 +127,8 @@ func (s *Service) openCache(context.Context) (err error) {
 	s.memory = account.New(o.MemoryBytes/2, s.registry)
 	o.Account, o.Logger, o.Registerer = s.memory, s.log, s.registry
 	if s.cfg.Redis.URL != "none" {
-		shared := redis.Options{Settings: s.cfg.Redis.Settings, FlightTimeout: s.cfg.Cache.Flight, Logger: s.log, Registerer: s.registry}
-		if s.shared, err = redis.Open(s.cfg.Redis.URL, shared); err != nil {
+		shared := redis.Options{Settings: s.cfg.Redis, FlightTimeout: s.cfg.Cache.Flight, Logger: s.log, Registerer: s.registry}
+		if s.shared, err = redis.Open(shared); err != nil {
 			return err
 		}
 		s.onClose(s.shared.Close)

@@ -84,7 +84,7 @@ var settings = []setting{
 	{key: "classes.negative", value: "7s", fields: "blocks.Classes.Negative"},
 	{key: "routes", value: "{pool: {fresh: 1s}}", fields: "freshness.Policy.Fresh"},
 	{key: "cache.memory", value: "70MiB", fields: "account.Account.limit cache.Options.MemoryBytes"},
-	{key: "redis.url", value: "redis://127.0.0.1:2", fields: "redis.Options.Addr"},
+	{key: "redis.url", value: "redis://127.0.0.1:2", fields: "redis.Options.Addr redis.Settings.URL"},
 	{key: "redis.timeout", value: "77ms", fields: "limits.Shared.Timeout redis.Options.DialTimeout redis.Options.PoolTimeout redis.Options.ReadTimeout redis.Settings.Timeout redis.Options.WriteTimeout"},
 	{key: "redis.seal_key", value: "0123456789abcdef", fields: "redis.Settings.SealKey redis.codec.sealer"},
 	{key: "collections.store", value: "https://127.0.0.1:1/api/v4", fields: "collections.Store.name collections.Store.driver", with: []string{"INDEX_ENABLED=false"}},
