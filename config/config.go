@@ -17,10 +17,12 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -61,16 +63,16 @@ type Config struct {
 
 // Chain is the upstream node, or several of one chain.
 type Chain struct {
-	Dialect       string   `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"Dialect of the nodes: story, or cosmos for any Cosmos SDK chain. If empty, tipcache asks the nodes, and serves clients once one has answered."`
-	Rows          []string `yaml:"rows" doc:"Additional routes, each as NAME PATTERN CLASS COST PARAMETERS: pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap. PATTERN is a path, where {name} is one segment and {name=**} the rest, or a gRPC method: clob /dydxprotocol.clob.Query/StatefulOrder never cheap. CLASS is live or params (state at a block, see classes), block (data by height that never changes once it exists; the height is the field called height, or else each variable of the path, and requests in which it is not a positive number are of class latest), found (data by hash that never changes once it exists), latest (valid until the next block), or never (not part of the state, so it must not be cached): prices /oracle/{path=**} never cheap *. COST is what a read costs the node: cheap for one item, page for a list, scan for a whole set. PARAMETERS are the allowed query parameters: pagination stands for all of a page, * for any. A name may have a type, so that equal values share a cache entry: text, uint64, int64, bool, bytes, address, hex or list. Dialect story treats all except uint64 and address as text. These rows win over the built-in ones, and earlier rows over later ones. A row that no request can reach is an error."`
-	UnknownPaths  string   `yaml:"unknown_paths" oneof:"pass, refuse" doc:"What happens to GET requests for paths that tipcache does not know. Only for dialect story. pass: tipcache sends them to a node, where they use at most a quarter of chain.in_flight. Responses are cached until the next block and cannot be streamed. A line in chain.rows lifts these limits. refuse: they get 404."`
-	PostRate      string   `yaml:"post_rate" doc:"Rate of transactions that tipcache passes to the nodes, for example to broadcast or simulate them. It applies to all clients and APIs together. Client addresses take turns."`
-	MaxTxBytes    Bytes    `yaml:"max_tx_bytes" doc:"Maximum size of a request body (RPC, and REST of dialect cosmos) and of a WebSocket or gRPC message, at most 14MiB. In JSON, a transaction is a third larger than in binary. Nodes have their own limits."`
-	ID            string   `yaml:"id" flag:"chain-id" doc:"Chain id that the nodes must have. Empty accepts the first chain id seen."`
-	Nodes         []string `yaml:"nodes" flag:"node" secret:"true" reload:"true" doc:"REST addresses of the nodes. none serves only collections. Options after the address apply to all APIs of the node. priority N: tipcache reads the node only while no node with a lower number (default 0) can answer. header NAME=VALUE: tipcache sends this header with every request. Example: https://provider.example priority 1 header X-Key=SECRET."`
-	Comet         []string `yaml:"comet" flag:"comet" secret:"true" reload:"true" doc:"CometBFT RPC addresses, in the order of chain.nodes. none for a node without one, whose height then comes from its REST API."`
-	GRPC          []string `yaml:"grpc" flag:"grpc" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. tipcache then reads the state for RPC and gRPC clients by gRPC, which does not block the consensus of a node. If empty, it uses abci_query of chain.comet, which does."`
-	Shape         string   `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"Format of Story responses. documented: as in the documented API. node: the node's own bytes."`
+	Dialect       string      `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"Dialect of the nodes: story, or cosmos for any Cosmos SDK chain. If empty, tipcache asks the nodes, and serves clients once one has answered."`
+	Rows          []string    `yaml:"rows" doc:"Additional routes, each as NAME PATTERN CLASS COST PARAMETERS: pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap. PATTERN is a path, where {name} is one segment and {name=**} the rest, or a gRPC method: clob /dydxprotocol.clob.Query/StatefulOrder never cheap. CLASS is live or params (state at a block, see classes), block (data by height that never changes once it exists; the height is the field called height, or else each variable of the path, and requests in which it is not a positive number are of class latest), found (data by hash that never changes once it exists), latest (valid until the next block), or never (not part of the state, so it must not be cached): prices /oracle/{path=**} never cheap *. COST is what a read costs the node: cheap for one item, page for a list, scan for a whole set. PARAMETERS are the allowed query parameters: pagination stands for all of a page, * for any. A name may have a type, so that equal values share a cache entry: text, uint64, int64, bool, bytes, address, hex or list. Dialect story treats all except uint64 and address as text. These rows win over the built-in ones, and earlier rows over later ones. A row that no request can reach is an error."`
+	UnknownPaths  string      `yaml:"unknown_paths" oneof:"pass, refuse" doc:"What happens to GET requests for paths that tipcache does not know. Only for dialect story. pass: tipcache sends them to a node, where they use at most a quarter of chain.in_flight. Responses are cached until the next block and cannot be streamed. A line in chain.rows lifts these limits. refuse: they get 404."`
+	PostRate      string      `yaml:"post_rate" doc:"Rate of transactions that tipcache passes to the nodes, for example to broadcast or simulate them. It applies to all clients and APIs together. Client addresses take turns."`
+	MaxTxBytes    Bytes       `yaml:"max_tx_bytes" doc:"Maximum size of a request body (RPC, and REST of dialect cosmos) and of a WebSocket or gRPC message, at most 14MiB. In JSON, a transaction is a third larger than in binary. Nodes have their own limits."`
+	ID            string      `yaml:"id" flag:"chain-id" doc:"Chain id that the nodes must have. Empty accepts the first chain id seen."`
+	Nodes         []string    `yaml:"nodes" flag:"node" secret:"true" reload:"true" doc:"REST addresses of the nodes. none serves only collections. Options after the address apply to all APIs of the node. priority N: tipcache reads the node only while no node with a lower number (default 0) can answer. header NAME=VALUE: tipcache sends this header with every request. Example: https://provider.example priority 1 header X-Key=SECRET."`
+	Comet         []string    `yaml:"comet" flag:"comet" secret:"true" reload:"true" doc:"CometBFT RPC addresses, in the order of chain.nodes. none for a node without one, whose height then comes from its REST API."`
+	GRPC          []string    `yaml:"grpc" flag:"grpc" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. tipcache then reads the state for RPC and gRPC clients by gRPC, which does not block the consensus of a node. If empty, it uses abci_query of chain.comet, which does."`
+	Shape         story.Shape `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"Format of Story responses. documented: as in the documented API. node: the node's own bytes."`
 	node.Settings `yaml:",inline"`
 	Auth          string `yaml:"auth" flag:"chain-auth" oneof:"keys, none" doc:"Access to the chain API. keys: requests need one of collections.keys in X-Api-Key. none: they need no key."`
 }
@@ -135,17 +137,7 @@ type HTTP struct {
 	DrainDelay     time.Duration     `yaml:"drain_delay" must:"not negative" doc:"How long tipcache accepts new requests after SIGTERM. /readyz returns 503 during this time, so that load balancers stop sending requests. Running requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
 	Drain          time.Duration     `yaml:"-"` // how long requests may take after DrainDelay
 	TLS            TLS               `yaml:"tls"`
-	Mounts         []Mount           `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback, always and pass_authorization. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that always go to this service, even if the chain API has them, such as /staking/validators/{v}. pass_authorization: whether this service gets the header Authorization of requests; default false. If several base paths match, the longest one applies. Without mounts, the chain API is at /. The collections are always at /api/v4."`
-}
-
-// Mount is a base path of the chain API.
-type Mount struct {
-	Path     string   `yaml:"path"`
-	Shape    string   `yaml:"shape"`
-	Fallback string   `yaml:"fallback"`
-	Always   []string `yaml:"always"`
-
-	PassAuthorization bool `yaml:"pass_authorization"`
+	Mounts         []proxy.Mount     `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback, always and pass_authorization. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that always go to this service, even if the chain API has them, such as /staking/validators/{v}. pass_authorization: whether this service gets the header Authorization of requests; default false. If several base paths match, the longest one applies. Without mounts, the chain API is at /. The collections are always at /api/v4."`
 }
 
 // TLS applies to all listeners. They serve HTTP/2 with it.

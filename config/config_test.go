@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -37,7 +38,7 @@ func TestFlagsWinOverEnvironmentAndEnvironmentOverFile(t *testing.T) {
 		Flags:   map[string][]string{"listen": {"127.0.0.1:3"}},
 	}))(t)
 	got := []any{cfg.Chain.InFlight, cfg.Chain.Shape, cfg.Chain.ID, cfg.Listen}
-	expect.NoDiff(t, got, []any{7, "node", "env", "127.0.0.1:3"}, "settings")
+	expect.NoDiff(t, got, []any{7, story.Node, "env", "127.0.0.1:3"}, "settings")
 }
 
 func TestEveryKindOfValueIsReadFromEverySource(t *testing.T) {

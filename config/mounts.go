@@ -37,12 +37,12 @@ func (v *validation) mounts(c Config) {
 				v.check(false, key+".path", "hides %s of the mount at %s", hidden, other.Path)
 			}
 		}
-		v.check(slices.Contains([]string{"", string(story.Documented), string(story.Node)}, m.Shape), key+".shape", "%q is none of documented, node", m.Shape)
+		v.check(slices.Contains([]story.Shape{"", story.Documented, story.Node}, m.Shape), key+".shape", "%q is none of documented, node", m.Shape)
 		v.fallback(key, m)
 	}
 }
 
-func (v *validation) fallback(key string, m Mount) {
+func (v *validation) fallback(key string, m proxy.Mount) {
 	if m.Fallback != "" {
 		v.httpURL(key+".fallback", m.Fallback)
 		u, err := url.Parse(m.Fallback)
@@ -91,18 +91,7 @@ func (c Config) hides(p, other string) string {
 
 // serves reports whether the chain API is served in a shape.
 func (c Config) serves(shape story.Shape) bool {
-	return len(c.HTTP.Mounts) == 0 && c.Chain.Shape == string(shape) || slices.ContainsFunc(c.HTTP.Mounts, func(m Mount) bool {
-		return cmp.Or(m.Shape, c.Chain.Shape) == string(shape)
+	return len(c.HTTP.Mounts) == 0 && c.Chain.Shape == shape || slices.ContainsFunc(c.HTTP.Mounts, func(m proxy.Mount) bool {
+		return cmp.Or(m.Shape, c.Chain.Shape) == shape
 	})
-}
-
-func (c Config) mounts() (all []proxy.Mount) {
-	for _, m := range c.HTTP.Mounts {
-		mount := proxy.Mount{Path: m.Path, Shape: story.Shape(m.Shape), Always: m.Always, PassAuthorization: m.PassAuthorization}
-		if m.Fallback != "" {
-			mount.Fallback, _ = url.Parse(m.Fallback) // validated
-		}
-		all = append(all, mount)
-	}
-	return all
 }

@@ -26,8 +26,8 @@ func TestMountsAreReadFromFile(t *testing.T) {
 	var got []string
 	for _, m := range cfg.ProxyOptions().Mounts {
 		text := m.Path + " " + string(m.Shape)
-		if m.Fallback != nil {
-			text += " " + m.Fallback.String() + " " + strings.Join(m.Always, " ") + fmt.Sprintf(" %t", m.PassAuthorization)
+		if m.Fallback != "" {
+			text += " " + m.Fallback + " " + strings.Join(m.Always, " ") + fmt.Sprintf(" %t", m.PassAuthorization)
 		}
 		got = append(got, text)
 	}
@@ -88,7 +88,7 @@ func TestInvalidMountsAreRefused(t *testing.T) {
 
 func TestMountsNeedRestart(t *testing.T) {
 	running, next := config.Default(), config.Default()
-	next.HTTP.Mounts = []config.Mount{{Path: "/api"}}
+	next.HTTP.Mounts = []proxy.Mount{{Path: "/api"}}
 	changed, restart := running.Reload(next)
 	if len(changed) != 0 || len(restart) != 1 || restart[0] != "http.mounts" {
 		t.Errorf("Reload = %v and %v that need a restart, want none and http.mounts", changed, restart)

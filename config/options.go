@@ -34,7 +34,7 @@ import (
 // Default returns the configuration for a node on its default ports on the same machine. Defaults of
 // other packages come from their WithDefaults.
 func Default() Config {
-	queries, posts := story.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults()
+	posts := blocks.Posts{}.WithDefaults()
 	c := Config{
 		Listen: "127.0.0.1:8080",
 		Admin:  "127.0.0.1:8081",
@@ -42,7 +42,7 @@ func Default() Config {
 			Nodes:    []string{"http://127.0.0.1:1317"},
 			Comet:    []string{"http://127.0.0.1:26657"},
 			PostRate: fmt.Sprintf("%v/s burst %d", posts.Rate, posts.Burst), MaxTxBytes: Bytes(posts.MaxBody),
-			Shape: string(queries.Shape), Auth: "none", UnknownPaths: "pass",
+			Shape: story.Documented, Auth: "none", UnknownPaths: "pass",
 			Settings: node.DefaultSettings(),
 		},
 		Classes:     blocks.DefaultClasses(),
@@ -146,7 +146,7 @@ func (c Config) ProxyOptions() proxy.Options {
 		Rows:    paths,
 		Methods: methods,
 		Story: story.Options{
-			Shape:         story.Shape(c.Chain.Shape),
+			Shape:         c.Chain.Shape,
 			RefuseUnknown: c.Chain.UnknownPaths == "refuse" || len(c.Chain.Nodes) == 0,
 		},
 		Collections: &listing.Options{
@@ -157,8 +157,7 @@ func (c Config) ProxyOptions() proxy.Options {
 		Posts:     blocks.Posts{Rate: float64(posts.Requests) / posts.Per.Seconds(), Burst: posts.Burst, MaxBody: int64(c.Chain.MaxTxBytes)},
 		GRPC:      &grpc.Options{Settings: c.GRPC.Settings, State: grpcState},
 		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen, TLS: c.HTTP.TLS.Cert != ""},
-		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
-		Mounts:    c.mounts(),
+		Mounts:    c.HTTP.Mounts,
 	}
 	if c.RPC.Listen != "" {
 		o.RPC = &rpc.Options{Settings: c.RPC.Settings, State: grpcState}

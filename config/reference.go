@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/tipcache/tipcache/proxy"
 )
 
 const referenceHead = `# Configuration
@@ -83,7 +85,7 @@ func (k Key) DefaultText() string {
 		return zeroUnits.ReplaceAllString(v.String(), "$1")
 	case []string:
 		return strings.Join(v, ", ")
-	case map[string]*Route, []Mount:
+	case map[string]*Route, []proxy.Mount:
 		return ""
 	default:
 		return fmt.Sprint(v)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -112,9 +111,8 @@ func (i *indexer) calls() int {
 // dashboard mounts the paths of the staking dashboard below /api.
 func dashboard(t *testing.T, i *indexer) []proxy.Mount {
 	t.Helper()
-	target := expect.Value(url.Parse(i.URL + "/base/"))(t)
 	return []proxy.Mount{{Path: "/"}, {
-		Path: "/api", Shape: story.Node, Fallback: target,
+		Path: "/api", Shape: story.Node, Fallback: i.URL + "/base/",
 		Always: []string{"/staking/validators", "/staking/validators/{v}", "/dkg/network/{round}"},
 	}}
 }
@@ -306,15 +304,14 @@ func TestResponsesOfAFallbackThatNeedAKeyAreNotCached(t *testing.T) {
 
 func TestHealthCheckGoesToFallbackOnlyIfAlwaysNamesIt(t *testing.T) {
 	i := startIndexer(t)
-	target := expect.Value(url.Parse(i.URL))(t)
 	for _, tt := range []struct {
 		mount proxy.Mount
 		want  string
 	}{
 		{proxy.Mount{Path: "/"}, "ready\n"},
-		{proxy.Mount{Path: "/", Fallback: target}, "ready\n"},
-		{proxy.Mount{Path: "/api", Fallback: target, Always: []string{"/readyz"}}, "ready\n"},
-		{proxy.Mount{Path: "/", Fallback: target, Always: []string{"/readyz"}}, ""},
+		{proxy.Mount{Path: "/", Fallback: i.URL}, "ready\n"},
+		{proxy.Mount{Path: "/api", Fallback: i.URL, Always: []string{"/readyz"}}, "ready\n"},
+		{proxy.Mount{Path: "/", Fallback: i.URL, Always: []string{"/readyz"}}, ""},
 	} {
 		s := startChain(t, proxy.Options{Mounts: []proxy.Mount{tt.mount}})
 		got := s.get(t, "/readyz")

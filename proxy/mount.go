@@ -48,14 +48,14 @@ type Options struct {
 }
 
 // A Mount is a base path below which the chain is served, with the documents, batches, streams and the collection
-// listing.
+// listing. The operator lists them in http.mounts.
 type Mount struct {
-	Path     string      // "/" for the root
-	Shape    story.Shape // default Story.Shape
-	Fallback *url.URL    // service for paths that the mount does not have; nil for none
-	Always   []string    // patterns of paths that the service always answers
+	Path     string      `yaml:"path"`     // "/" for the root
+	Shape    story.Shape `yaml:"shape"`    // default Story.Shape
+	Fallback string      `yaml:"fallback"` // URL of the service for paths that the mount does not have; "" for none
+	Always   []string    `yaml:"always"`   // patterns of paths that the service always answers
 
-	PassAuthorization bool // the service gets the header Authorization of requests
+	PassAuthorization bool `yaml:"pass_authorization"` // the service gets the header Authorization of requests
 }
 
 func (o *Options) mounts() []Mount {
@@ -86,12 +86,16 @@ func New(o Options) (*Server, error) {
 	s.root.chainAPI = noChain{}
 	s.root.mount(nil)
 	for i, m := range o.Mounts {
-		if m.Fallback != nil {
+		if m.Fallback != "" {
+			target, err := url.Parse(m.Fallback)
+			if err != nil {
+				return nil, fmt.Errorf("proxy: %w", err)
+			}
 			var passed []string
 			if m.PassAuthorization {
 				passed = []string{"Authorization"}
 			}
-			s.fallbacks[i] = fallback.New(m.Fallback, m.base(), passed, s.stack, o.Cache.Account())
+			s.fallbacks[i] = fallback.New(target, m.base(), passed, s.stack, o.Cache.Account())
 		}
 	}
 	if err := s.mountChain(o); err != nil {

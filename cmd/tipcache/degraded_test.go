@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -72,8 +73,8 @@ func TestFailingUpstreamIsListedAsDegraded(t *testing.T) {
 
 func TestNodesWithMixedPageKeysAreDegradedInNodeShape(t *testing.T) {
 	t.Parallel()
-	for shape, want := range map[string]bool{"node": true, "documented": false} {
-		t.Run(shape, func(t *testing.T) {
+	for shape, want := range map[story.Shape]bool{story.Node: true, story.Documented: false} {
+		t.Run(string(shape), func(t *testing.T) {
 			t.Parallel()
 			d := newDevnet(t, devnet.Options{})
 			newer := devnettest.AddNode(t, d)

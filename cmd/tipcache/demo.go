@@ -17,7 +17,7 @@ func demoCommand(std streams) *cobra.Command {
 	fs.StringVar(&cfg.Admin, "admin", cfg.Admin, "`address` of the admin listener; any port if the default is taken")
 	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the CometBFT RPC listener (default none, or 127.0.0.1:8082 with --dialect cosmos; any port if that is taken)")
 	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the gRPC listener (default none, or 127.0.0.1:8083 with --dialect cosmos; any port if that is taken)")
-	fs.StringVar(&cfg.Chain.Shape, "shape", cfg.Chain.Shape, "format of Story responses: documented or node")
+	fs.StringVar((*string)(&cfg.Chain.Shape), "shape", string(cfg.Chain.Shape), "format of Story responses: documented or node")
 	fs.StringVar(&cfg.Log.Level, "log-level", "warn", "log level: debug, info, warn or error")
 	demo.AddFlags(fs, &o)
 	c.RunE = func(c *cobra.Command, _ []string) error {

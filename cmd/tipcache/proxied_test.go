@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -107,7 +108,7 @@ func TestDashboardNeedsOneURL(t *testing.T) {
 	defer indexer.Close()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	r := startRunning(t, d, func(c *config.Config) {
-		c.HTTP.Mounts = []config.Mount{{Path: "/"}, {Path: "/api", Shape: "node", Fallback: indexer.URL + "/api", Always: []string{"/staking/validators", "/staking/validators/{v}"}}}
+		c.HTTP.Mounts = []proxy.Mount{{Path: "/"}, {Path: "/api", Shape: "node", Fallback: indexer.URL + "/api", Always: []string{"/staking/validators", "/staking/validators/{v}"}}}
 	})
 	for path, want := range map[string]string{
 		"/api/network_status":                  "indexer /api/network_status",

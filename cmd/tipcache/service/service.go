@@ -216,7 +216,8 @@ func (s *Service) openMetadata(context.Context) (err error) {
 
 func (s *Service) openProxy(context.Context) (err error) {
 	o := s.cfg.ProxyOptions()
-	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane, s.pool.Spare
+	o.Cache, o.Chain.Nodes, o.Web.Lane = s.cache, s.pool, s.webLane
+	o.ReadAhead = proxy.ReadAhead{Share: proxy.DefaultReadAhead, Room: s.pool.Spare}
 	o.Web.Logger, o.Web.Registerer, o.Web.Readiness = s.log, s.registry, s.readiness.state
 	o.Web.Record.AccessLog, o.Web.Record.Tracing, o.Web.Record.TraceRatio = s.logs.Requests, s.tracing, s.cfg.Tracing.Ratio
 	if s.shared != nil {
