@@ -5,25 +5,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
-// A Debit charges a token bucket, which replicas share, for requests. The bucket is stored as the time at which it is full, in
-// microseconds. The type equals the one of package limits.
-type Debit = struct {
-	Key  string        // of the bucket, which expires when it is full
-	Cost time.Duration // time in which the requests are refilled
-	Age  time.Duration // since the first of them
-	Most time.Duration // the bucket becomes full within this time; a stored value beyond it is ignored
-	Asks bool          // the requests are only charged if the bucket then becomes full within Most
-
-	Done      bool // Redis carried out the debit
-	Refused   bool // the requests were not charged
-	UntilFull time.Duration
-}
-
-// spendScript charges a bucket and returns the microseconds until it is full. If it refuses the requests, it returns these
-// without them, less than 0. A value that is no time within reach is foreign, or from a clock that was ahead: it counts as a
-// full bucket. A key outlives its bucket by a second, because a debit may be older.
+// spendScript charges a bucket, which is stored as the time at which it is full, in microseconds. It returns the microseconds
+// until it is full. If it refuses the requests, it returns these without them, less than 0. A value that is no time within reach
+// is foreign, or from a clock that was ahead: it counts as a full bucket. A key outlives its bucket by a second, because a debit
+// may be older.
 //
 // KEYS: bucket. ARGV: cost, age and most in microseconds, 1 to ask.
 const spendScript = `
@@ -41,8 +30,8 @@ return math.max(0, full - now)
 
 // Spend charges buckets in one round trip, and sets the results. It returns an error if Redis carried out no debit. The breaker of
 // the store does not count it: package limits has one of its own.
-func (s *Store) Spend(ctx context.Context, debits []Debit) (err error) {
-	left := make([]*Debit, len(debits))
+func (s *Store) Spend(ctx context.Context, debits []upstream.Debit) (err error) {
+	left := make([]*upstream.Debit, len(debits))
 	for i := range debits {
 		left[i] = &debits[i]
 	}
@@ -55,7 +44,7 @@ func (s *Store) Spend(ctx context.Context, debits []Debit) (err error) {
 			}
 			return nil
 		})
-		var again []*Debit
+		var again []*upstream.Debit
 		for i, reply := range replies {
 			microseconds, failure := reply.Int64()
 			switch {

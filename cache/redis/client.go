@@ -26,7 +26,7 @@ type Shared interface {
 	NextEpoch(ctx context.Context, chainID string, from, to int64) (int64, error)
 	AddAnchor(ctx context.Context, chainID string, epoch, height int64, hash string) error
 
-	Spend(ctx context.Context, debits []Debit) error
+	Spend(ctx context.Context, debits []upstream.Debit) error
 
 	Probe(ctx context.Context, namespace string)
 	Outages() upstream.Outages

@@ -18,6 +18,7 @@ import (
 
 	tipredis "github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -185,9 +186,9 @@ func TestDebtIsCapped(t *testing.T) {
 			defer c.Close()
 			b := expect.Value(tipredis.New(c, tipredis.Options{}))(t)
 			const window = time.Minute
-			spend := func(cost time.Duration, asks bool) limits.Debit {
+			spend := func(cost time.Duration, asks bool) upstream.Debit {
 				t.Helper()
-				d := []limits.Debit{{Key: "tipcache:1:rate:x", Cost: cost, Most: 10 * window, Asks: asks}}
+				d := []upstream.Debit{{Key: "tipcache:1:rate:x", Cost: cost, Most: 10 * window, Asks: asks}}
 				expect.NoError(t, b.Spend(t.Context(), d))
 				d[0].UntilFull = d[0].UntilFull.Round(window / 10)
 				return d[0]
@@ -257,9 +258,9 @@ func TestKeyThatIsAddedAgainKeepsItsBucket(t *testing.T) {
 }
 
 // A fakeRedis is called with the debits of each exchange.
-type fakeRedis func(debits []limits.Debit) error
+type fakeRedis func(debits []upstream.Debit) error
 
-func (f fakeRedis) Spend(_ context.Context, debits []limits.Debit) error { return f(debits) }
+func (f fakeRedis) Spend(_ context.Context, debits []upstream.Debit) error { return f(debits) }
 
 func newFakeShared(f fakeRedis) *limits.Admission {
 	a := limits.New(limits.Shared{Redis: f}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
@@ -270,7 +271,7 @@ func newFakeShared(f fakeRedis) *limits.Admission {
 func TestReplicaIgnoresResultsOutOfReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var untilFull time.Duration
-		a := newFakeShared(func(debits []limits.Debit) error {
+		a := newFakeShared(func(debits []upstream.Debit) error {
 			for i := range debits {
 				debits[i].Done, debits[i].UntilFull = true, untilFull
 			}
@@ -296,7 +297,7 @@ func TestClientsWithMostRequestsAreSettledFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const busy, rare = 1500, 1500 // clients; two of three settlements would go to the busy ones alone
 		settled, exchanges := map[string]bool{}, 0
-		a := newFakeShared(func(debits []limits.Debit) error {
+		a := newFakeShared(func(debits []upstream.Debit) error {
 			exchanges++
 			if len(debits) > 1000 {
 				t.Errorf("clients in an exchange = %d, want at most 1000", len(debits))
@@ -337,7 +338,7 @@ func TestClientsWithMostRequestsAreSettledFirst(t *testing.T) {
 // hangingRedis answers no exchange.
 type hangingRedis struct{}
 
-func (hangingRedis) Spend(ctx context.Context, _ []limits.Debit) error {
+func (hangingRedis) Spend(ctx context.Context, _ []upstream.Debit) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -352,7 +353,7 @@ func TestRequestsAreSettledWhenReplicaEnds(t *testing.T) {
 	t.Run("all clients are charged", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			charged := map[string]time.Duration{}
-			a := newFakeShared(func(debits []limits.Debit) error {
+			a := newFakeShared(func(debits []upstream.Debit) error {
 				for _, d := range debits {
 					charged[d.Key] += d.Cost
 				}
@@ -371,7 +372,7 @@ func TestRequestsAreSettledWhenReplicaEnds(t *testing.T) {
 	t.Run("failing Redis is asked once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			exchanges := 0
-			a := newFakeShared(func([]limits.Debit) error { exchanges++; return errors.New("refused") })
+			a := newFakeShared(func([]upstream.Debit) error { exchanges++; return errors.New("refused") })
 			admitAll(a)
 			a.Settle(t.Context())
 			expect.Equal(t, exchanges, 1, "exchanges")

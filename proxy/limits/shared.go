@@ -30,21 +30,7 @@ type Shared struct {
 // library: each package that imports this one would compile that type's methods again.
 type Buckets interface {
 	// Spend charges buckets in one round trip, and sets the results. It returns an error if Redis carried out no debit.
-	Spend(ctx context.Context, debits []Debit) error
-}
-
-// A Debit charges a bucket for requests. It is an alias, so that package redis can have the same type without importing this
-// one.
-type Debit = struct {
-	Key  string        // of the bucket, which expires when it is full
-	Cost time.Duration // time in which the requests are refilled
-	Age  time.Duration // since the first of them
-	Most time.Duration // the bucket becomes full within this time; a stored value beyond it is ignored
-	Asks bool          // the requests are only charged if the bucket then becomes full within Most
-
-	Done      bool // Redis carried out the debit
-	Refused   bool // the requests were not charged
-	UntilFull time.Duration
+	Spend(ctx context.Context, debits []upstream.Debit) error
 }
 
 // sharedBuckets are the limits that replicas share. Requests are counted in the buckets of this process, and settled with
@@ -112,7 +98,7 @@ func (s *sharedBuckets) key(l *limit) string {
 }
 
 // spend sends debits. It returns an error if Redis did not answer in time, or is skipped after failures.
-func (s *sharedBuckets) spend(ctx context.Context, debits []Debit) error {
+func (s *sharedBuckets) spend(ctx context.Context, debits []upstream.Debit) error {
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, time.Minute))
 		defer cancel()
@@ -122,7 +108,7 @@ func (s *sharedBuckets) spend(ctx context.Context, debits []Debit) error {
 }
 
 // isPlausible reports whether a bucket of a debit can be in the state that Redis reports.
-func isPlausible(d *Debit) bool {
+func isPlausible(d *upstream.Debit) bool {
 	return d.Done && d.UntilFull >= 0 && d.UntilFull <= d.Most+time.Second
 }
 
@@ -130,7 +116,7 @@ var errImplausible = errors.New("the shared bucket is emptier than its rate allo
 
 // take takes n requests from the bucket of a limit in Redis, if it has them.
 func (s *sharedBuckets) take(ctx context.Context, l limit, n int) (decision, error) {
-	debits := []Debit{{Key: s.key(&l), Cost: l.cost(n), Most: l.window(), Asks: true}}
+	debits := []upstream.Debit{{Key: s.key(&l), Cost: l.cost(n), Most: l.window(), Asks: true}}
 	// The deadline of a client's call says nothing about Redis.
 	if err := s.spend(context.WithoutCancel(ctx), debits); err != nil {
 		return decision{}, err
@@ -175,7 +161,7 @@ func (s *sharedBuckets) settle(ctx context.Context) (more bool) {
 		slices.SortFunc(due, func(a, b dueBucket) int { return cmp.Compare(b.urgency, a.urgency) })
 	}
 	settled, later := due[:min(len(due), maxSettled)], due[min(len(due), maxSettled):]
-	debits := make([]Debit, len(settled))
+	debits := make([]upstream.Debit, len(settled))
 	for i, a := range settled {
 		debits[i] = s.debit(a, now)
 	}
@@ -229,18 +215,18 @@ func (k *bucket) urgency(now time.Time) int {
 }
 
 // debit returns the debit for the unsettled requests of a bucket, which then are settled.
-func (s *sharedBuckets) debit(a dueBucket, now time.Time) Debit {
+func (s *sharedBuckets) debit(a dueBucket, now time.Time) upstream.Debit {
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	k := a.bucket
-	d := Debit{Cost: k.limit.cost(k.unsettled), Age: max(0, now.Sub(k.since)), Most: maxDebt * k.limit.window()}
+	d := upstream.Debit{Cost: k.limit.cost(k.unsettled), Age: max(0, now.Sub(k.since)), Most: maxDebt * k.limit.window()}
 	k.unsettled = 0
 	d.Key = s.key(&k.limit)
 	return d
 }
 
 // learn takes over from Redis what other replicas have admitted. The debit was sent at a time.
-func (a dueBucket) learn(d *Debit, sent time.Time) {
+func (a dueBucket) learn(d *upstream.Debit, sent time.Time) {
 	if !isPlausible(d) {
 		return
 	}
