@@ -4,15 +4,16 @@
 // flag, on the command line. The later source wins. The variable of chain.id is
 // TIPCACHE_CHAIN_ID.
 //
-// config.go declares the settings. Some packages declare their own, as Settings, and config.go
-// includes them. options.go has the defaults and turns settings into the options of other
-// packages. load.go reads the sources: a file (file.go), the environment
+// config.go has the settings and their defaults. Most packages declare their own, as Settings, and
+// config.go includes them. options.go turns settings into the options of other packages, and
+// rows.go into routes. load.go reads the sources: a file (file.go), the environment
 // (environ.go) and flags. value.go parses values, and keys.go finds their fields by
 // reflection. validate.go and validate_access.go report problems (problem.go), reload.go
 // applies what may change while serving, and reference.go prints the reference.
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -34,8 +35,8 @@ import (
 // Config is the whole configuration. Tags describe each setting: yaml is the key, flag the command-line flag, doc the text of
 // the reference, must a rule for the value (see rules in validate.go), and oneof the allowed values. A field with the key - is
 // not a setting: Load derives it from the settings, or it is zero for the default of its package. secret adds a variable with
-// the suffix _FILE and hides the value. reload permits a change on SIGHUP. An inline field has the settings of the package that uses
-// them, which declares them and their defaults.
+// the suffix _FILE and hides the value. reload permits a change on SIGHUP. An inline field, or a section with the type of another
+// package, has the settings that this package uses and has the defaults of.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"Address of the public listener."`
 	Admin  string `yaml:"admin" flag:"admin" doc:"Address of the admin listener: status page at /, /healthz, /readyz, /metrics, /debug/pprof. Without admin_token, requests with a host name other than localhost can only read /healthz, /readyz and /metrics. none disables the listener."`
@@ -157,4 +158,43 @@ type Log struct {
 type Tracing struct {
 	Endpoint string  `yaml:"endpoint" secret:"true" doc:"OTLP/HTTP URL of the trace collector, such as http://127.0.0.1:4318/v1/traces. OTEL_EXPORTER_OTLP_HEADERS adds headers. Empty disables traces."`
 	Ratio    float64 `yaml:"ratio" must:"from 0 to 1" doc:"Share of the requests that are traced, 0 to 1. For requests from http.trusted_proxies, the flag of their traceparent header decides instead. A span has a link to the traceparent of any other client."`
+}
+
+// Default returns the configuration for a node on its default ports on the same machine.
+func Default() Config {
+	posts := blocks.Posts{}.WithDefaults()
+	c := Config{
+		Listen: "127.0.0.1:8080",
+		Admin:  "127.0.0.1:8081",
+		Chain: Chain{
+			Nodes:    []string{"http://127.0.0.1:1317"},
+			Comet:    []string{"http://127.0.0.1:26657"},
+			PostRate: fmt.Sprintf("%v/s burst %d", posts.Rate, posts.Burst), MaxTxBytes: Bytes(posts.MaxBody),
+			Shape: story.Documented, Auth: "none", UnknownPaths: "pass",
+			Settings: node.DefaultSettings(),
+		},
+		Classes:     blocks.DefaultClasses(),
+		Cache:       Cache{Memory: Auto},
+		Redis:       redis.DefaultSettings(),
+		Collections: Collections{Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0"},
+		Index:       Index{EVM: []string{"http://127.0.0.1:8545"}, Network: []string{"story"}},
+		Metadata:    metadata.DefaultSettings(),
+		HTTP: HTTP{
+			Rate: "0", ProxyProtocol: "off", Settings: web.DefaultSettings(), FastLane: true,
+			Connections: listener.DefaultSettings(), IdleTimeout: 620 * time.Second, Streams: stream.DefaultSettings(),
+		},
+		RPC:     RPC{Settings: rpc.DefaultSettings()},
+		Log:     Log{Level: "info", Format: "auto", Access: "true"},
+		Tracing: Tracing{Ratio: 0.01},
+	}
+	c.derive()
+	return c
+}
+
+// derive sets the timeouts that follow from others: a flight reads a node twice, a request waits for a
+// flight, and a drain outlasts a request.
+func (c *Config) derive() {
+	c.Cache.Flight = max(cache.Options{}.WithDefaults().FlightTimeout, 2*c.Chain.Timeout)
+	c.HTTP.RequestTimeout = max(web.DefaultSettings().RequestTimeout, 3*c.Chain.Timeout)
+	c.HTTP.Drain = c.HTTP.RequestTimeout + 5*time.Second
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
@@ -73,4 +75,56 @@ func (c Config) CheckRoutes() error {
 	v := &validation{}
 	v.routes(c)
 	return errors.Join(v.problems...)
+}
+
+// ownRows returns the rows that the operator added.
+func (c Config) ownRows() (rows []dialect.Row) {
+	for _, line := range c.Chain.Rows {
+		if row, err := cosmos.ParseRow(line); err == nil { // validated
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// OwnPolicies returns the policies of the routes that have settings.
+func (c Config) OwnPolicies() map[string]cache.Policy {
+	own := map[string]cache.Policy{}
+	for name := range c.Routes {
+		own[name] = c.policyOf(name)
+	}
+	return own
+}
+
+// rows returns the rows of the dialects that the nodes may have.
+func (c Config) rows() (all []dialect.Row) {
+	if c.Chain.Dialect != string(node.Cosmos) {
+		paths, _ := cosmos.Split(c.ownRows())
+		all = story.Rows(paths)
+	}
+	if c.Chain.Dialect != string(node.Story) {
+		all = append(all, cosmos.Rows(c.ownRows())...)
+	}
+	return all
+}
+
+// policyOf returns the policy of a route. Settings that are not set come from its class.
+func (c Config) policyOf(name string) cache.Policy {
+	base := c.Classes.Live
+	rows := c.rows()
+	if i := slices.IndexFunc(rows, func(row dialect.Row) bool { return row.Name == name }); i >= 0 && rows[i].Class == blocks.Params {
+		base = c.Classes.Params
+	}
+	return c.Routes[name].Over(base)
+}
+
+// Over returns base with the keys that r sets.
+func (r Route) Over(base cache.Policy) cache.Policy {
+	own, all := reflect.ValueOf(r), reflect.ValueOf(&base).Elem()
+	for i := range own.NumField() {
+		if f := own.Field(i); !f.IsNil() {
+			all.FieldByName(own.Type().Field(i).Name).Set(f.Elem())
+		}
+	}
+	return base
 }

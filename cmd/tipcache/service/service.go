@@ -34,6 +34,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/admin"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -220,17 +221,14 @@ func (s *Service) openProxy(context.Context) (err error) {
 	o.ReadAhead = proxy.ReadAhead{Share: proxy.DefaultReadAhead, Room: s.pool.Spare}
 	o.Web.Logger, o.Web.Registerer, o.Web.Readiness = s.log, s.registry, s.readiness.state
 	o.Web.Record.AccessLog, o.Web.Record.Tracing, o.Web.Record.TraceRatio = s.logs.Requests, s.tracing, s.cfg.Tracing.Ratio
-	if s.shared != nil {
-		o.Web.SharedLimits.Redis = s.shared
-	}
+	o.Web.SharedLimits = limits.Shared{Redis: s.shared, Timeout: s.cfg.Redis.Timeout, Namespace: func() string {
+		return namespace(cmp.Or(s.pool.ChainID(), "none"), 0) // without the epoch, because a rollback must not refill the buckets
+	}}
 	if o.GRPC.State.GRPC {
 		o.GRPC.Stream = s.pool.Stream
 	}
 	if s.store != nil && s.cfg.Collections.Auth != "closed" {
 		o.Collections.Store, o.Collections.Watch, o.Collections.Filled = s.store, s.watch, s.cfg.Index.Enabled
-	}
-	o.Web.SharedLimits.Namespace = func() string { // without the epoch, because a rollback must not refill the buckets
-		return namespace(cmp.Or(s.pool.ChainID(), "none"), 0)
 	}
 	if s.metadata != nil {
 		o.Collections.Metadata = s.metadata
