@@ -218,14 +218,10 @@ func (c *chain) value(name string, h int64) string {
 	}
 }
 
-// transaction returns the only transaction of a block. On Story it carries a block of the execution client, as
+// payload returns the only transaction of a block on Story. It carries a block of the execution client, as
 // MsgExecutionPayload does, but only that block's hash and number.
-func (c *chain) transaction(h int64) []byte {
-	hash := c.hash("transaction", h)
-	if c.cosmos != nil {
-		return hash
-	}
-	payload := protofield.Append(nil, 1, hash, 7, max(0, c.evmStart+h-c.first))
+func (c *chain) payload(h int64) []byte {
+	payload := protofield.Append(nil, 1, c.hash("transaction", h), 7, max(0, c.evmStart+h-c.first))
 	message := protofield.Append(nil, 1, "story1v9nlyfvy3r3l2nrhxmhuxwxk2e2yqpfhnzpcvy", 4, payload)
 	wrapped := protofield.Append(nil, 1, "/story.evmengine.v1.types.MsgExecutionPayload", 2, message)
 	return protofield.Append(nil, 1, protofield.Append(nil, 1, wrapped))

@@ -11,9 +11,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 const pool = "/cosmos/staking/v1beta1/pool"
@@ -99,6 +102,27 @@ func TestDelegatorsAreThoseOfTheDialect(t *testing.T) {
 	expect.Contains(t, body, cosmos.PopularValidator, "rewards of %s", all[7])
 }
 
+func TestTransactionsOfABlockAreTheSameInBothAPIs(t *testing.T) {
+	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
+	_, rest := sdk(t, d, "/cosmos/base/tendermint/v1beta1/blocks/1000", "")
+	_, rpc := post(t, d.CometURL(), `{"jsonrpc":"2.0","id":1,"method":"block","params":{"height":"1000"}}`)
+	txs := gjson.Get(rest, "block.data.txs")
+	expect.Equal(t, gjson.GetBytes(rpc, "result.block.data.txs").Raw, txs.Raw, "transactions by RPC")
+	raw := expect.Value(base64.StdEncoding.DecodeString(txs.Get("0").Str))(t)
+	body, ok := protofield.Bytes(raw, 1)
+	memo, _ := protofield.Bytes(body, 2)
+	if !ok || string(memo) != "block 1000" {
+		t.Errorf("transaction = %x with memo %q, want one that clients can decode", raw, memo)
+	}
+	hash := fmt.Sprintf("%X", sha256.Sum256(raw))
+	_, found := sdk(t, d, "/cosmos/tx/v1beta1/txs/"+hash, "")
+	response := gjson.Get(found, "tx_response")
+	expect.Equal(t, response.Get("height").Str+" "+response.Get("txhash").Str, "1000 "+hash, "height and hash by REST")
+	expect.Equal(t, response.Get("tx.body.memo").Str, string(memo), "memo by REST")
+	_, listed := sdk(t, d, "/cosmos/tx/v1beta1/txs/block/1000", "")
+	expect.Equal(t, gjson.Get(listed, "txs.0.body.memo").Str, string(memo), "memo in the list of the block")
+}
+
 func field(number byte, value string) string {
 	return string([]byte{number<<3 | 2, byte(len(value))}) + value
 }
@@ -130,6 +154,8 @@ func TestBroadcastTransactionIsAnnouncedAndFound(t *testing.T) {
 	if err != nil || !strings.Contains(string(event), `"value":{"TxResult":{"height":"1001","index":1,"tx":"`+text+`"`) {
 		t.Errorf("event = %s, %v; want the transaction in block 1001", event, err)
 	}
+	_, block := sdk(t, d, "/cosmos/base/tendermint/v1beta1/blocks/1001", "")
+	expect.Equal(t, gjson.Get(block, "block.data.txs.1").Str, text, "transaction in the block by REST")
 	for method, params := range map[string]string{"tx": `{"hash":"` + base64.StdEncoding.EncodeToString(hash[:]) + `"}`, "tx_search": fmt.Sprintf(`{"query":"tx.hash='%X'"}`, hash)} {
 		expect.Contains(t, call(method, params), fmt.Sprintf(`{"hash":"%X","height":"1001","index":1,`, hash), "%s", method)
 	}

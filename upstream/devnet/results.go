@@ -16,13 +16,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// transactions returns the block's own transaction and, for SDK chains, the ones that were broadcast.
+// transactions returns the transactions of a block, in order.
 func (c *chain) transactions(h int64) []cosmos.Transaction {
-	all := []cosmos.Transaction{{Raw: c.transaction(h), Result: `{"code":0,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":""}`}}
 	if c.cosmos != nil {
-		all = append(all, c.cosmos.Transactions(h)...)
+		return c.cosmos.Transactions(h, c.hash("block", h))
 	}
-	return all
+	return []cosmos.Transaction{{Raw: c.payload(h), Result: cosmos.NoEvents}}
 }
 
 // query answers abci_query with the methods of the gRPC services.

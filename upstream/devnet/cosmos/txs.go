@@ -2,9 +2,11 @@ package cosmos
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +25,12 @@ import (
 const DelegateTx = "EBD29CADFCEE5D7D8E31C5EF2736C1612CECF15ADC88A400A8F5491BE8E6849A"
 
 func hexText(raw []byte) string { return strings.ToUpper(hex.EncodeToString(raw)) }
+
+// hashOf returns the hash of a raw transaction.
+func hashOf(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hexText(sum[:])
+}
 
 // A mempool holds the broadcast transactions. The next block includes all of them.
 type mempool struct {
@@ -84,8 +92,7 @@ func parseTx(raw []byte) (*broadcast, bool) {
 		}
 		return string(message)
 	}
-	sum := sha256.Sum256(raw)
-	b := &broadcast{hash: hexText(sum[:]), raw: raw}
+	b := &broadcast{hash: hashOf(raw), raw: raw}
 	b.from, _ = decode(accountPrefix, in(1, 1, 2, 1))
 	b.to, _ = decode(accountPrefix, in(1, 1, 2, 2))
 	b.amount, _ = strconv.ParseInt(in(1, 1, 2, 3, 2), 10, 64)
@@ -139,14 +146,21 @@ func simulate(q *query) (string, error) {
 	return document(q)
 }
 
-// A Transaction is a broadcast transaction in a block.
+// A Transaction is a transaction in a block.
 type Transaction struct {
 	Raw    []byte
 	Result string // its result, as CometBFT's JSON
 }
 
-// Transactions returns the broadcast transactions of a block, in order.
-func (c *Chain) Transactions(height int64) (all []Transaction) {
+// NoEvents is the result of a transaction without events.
+const NoEvents = `{"code":0,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":""}`
+
+// Transactions returns the transactions of a block in order: first its own, then the broadcast ones. hash is the block's.
+func (c *Chain) Transactions(height int64, hash []byte) (all []Transaction) {
+	if height >= opening {
+		raw, _ := ownTx(height, hash)
+		all = append(all, Transaction{raw, NoEvents})
+	}
 	for _, b := range c.mempool.upTo(height) {
 		if b.height == height {
 			all = append(all, Transaction{b.raw, fill("result", "from", words.Account(b.from), "to", words.Account(b.to), "amount", b.amount)})
@@ -160,6 +174,44 @@ func (b *broadcast) sent() string {
 	return fill("send", "hash", b.hash, "height", b.height, "amount", b.amount, "from", words.Account(b.from), "to", words.Account(b.to))
 }
 
+// recordedTx returns the body without its memo and the signing information of DelegateTx.
+var recordedTx = sync.OnceValues(func() (body, auth []byte) {
+	recorded := gjson.Get(documents()["tx/"+DelegateTx], "tx")
+	coins := func(amount gjson.Result) []byte {
+		return protofield.Append(nil, 1, amount.Get("denom").Str, 2, amount.Get("amount").Str)
+	}
+	for _, m := range recorded.Get("body.messages").Array() {
+		message := protofield.Append(nil, 1, m.Get("delegator_address").Str, 2, m.Get("validator_address").Str, 3, coins(m.Get("amount")))
+		body = protofield.Append(body, 1, protofield.Append(nil, 1, m.Get("@type").Str, 2, message))
+	}
+	signer, charge := recorded.Get("auth_info.signer_infos.0"), recorded.Get("auth_info.fee")
+	public, _ := base64.StdEncoding.DecodeString(signer.Get("public_key.key").Str)
+	key := protofield.Append(nil, 1, signer.Get("public_key.@type").Str, 2, protofield.Append(nil, 1, public))
+	mode := protofield.Append(nil, 1, protofield.Append(nil, 1, 1)) // SIGN_MODE_DIRECT
+	paid := protofield.Append(nil, 1, coins(charge.Get("amount.0")), 2, charge.Get("gas_limit").Int())
+	return body, protofield.Append(nil, 1, protofield.Append(nil, 1, key, 2, mode), 2, paid)
+})
+
+// ownTx returns the transaction that each block since the opening has, and its JSON: DelegateTx with another memo and
+// signature. hash is the block's hash.
+func ownTx(height int64, hash []byte) (raw []byte, text string) {
+	memo, signature := fmt.Sprintf("block %d", height), slices.Concat(hash, hash)
+	body, auth := recordedTx()
+	raw = protofield.Append(nil, 1, protofield.Append(slices.Clone(body), 2, memo), 2, auth, 3, signature)
+	recorded := documents()["tx/"+DelegateTx]
+	text = strings.NewReplacer(
+		DelegateTx, hashOf(raw), `"height":"18"`, fmt.Sprintf(`"height":"%d"`, height), `"memo":"delegate"`, fmt.Sprintf(`"memo":%q`, memo),
+		gjson.Get(recorded, "tx.signatures.0").Str, state.Base64(signature),
+	).Replace(recorded)
+	return raw, text
+}
+
+// blockHash returns the hash of a block.
+func (q *query) blockHash(h int64) []byte {
+	_, hash, _ := q.node.Block(h)
+	return hash
+}
+
 func txByHash(q *query) (string, error) {
 	raw, err := hex.DecodeString(q.args["hash"])
 	if err != nil {
@@ -170,20 +222,27 @@ func txByHash(q *query) (string, error) {
 	if b := q.chain.mempool.find(hash, q.now.Height); b != nil {
 		found = b.sent()
 	}
+	for h := q.now.Height; found == "" && h > max(opening, q.now.Height-256); h-- {
+		if own, text := ownTx(h, q.blockHash(h)); hashOf(own) == hash {
+			found = text
+		}
+	}
 	if found == "" {
 		return "", status.Errorf(codes.NotFound, "tx not found: %s", q.args["hash"])
 	}
 	return found, nil
 }
 
-// txsInBlock renders the recorded transaction as the chain's own transaction of every block.
+// txsInBlock renders the transactions of a block.
 func txsInBlock(q *query) (string, error) {
 	if _, known := documents()[q.path]; known {
 		return document(q)
 	}
-	texts := []string{gjson.Get(documents()["tx/"+DelegateTx], "tx").Raw}
+	height, _ := strconv.ParseInt(q.args["height"], 10, 64) // validated as an integer
+	_, own := ownTx(height, q.blockHash(height))
+	texts := []string{gjson.Get(own, "tx").Raw}
 	for _, b := range q.chain.mempool.upTo(q.now.Height) {
-		if q.args["height"] == fmt.Sprint(b.height) {
+		if b.height == height {
 			texts = append(texts, gjson.Get(b.sent(), "tx").Raw)
 		}
 	}
@@ -192,14 +251,13 @@ func txsInBlock(q *query) (string, error) {
 
 // blockJSON renders a block.
 func (q *query) blockJSON(h int64) (string, error) {
-	txs := ""
-	if h >= opening {
-		d := state.Digest(q.Query.Chain.Seed, "bytes", h)
-		txs = `"` + state.Base64(d[:]) + `"`
-	}
 	at, hash, _ := q.node.Block(h)
+	var txs []string
+	for _, t := range q.chain.Transactions(h, hash) {
+		txs = append(txs, `"`+state.Base64(t.Raw)+`"`)
+	}
 	_, before, appHash := q.node.Block(h - 1)
-	return fill("block", "chain", q.Query.Chain.ID, "txs", txs, "hash", state.Base64(hash), "before", state.Base64(before), "app", state.Base64(appHash), "time", at.UTC().Format(time.RFC3339Nano), "height", h, "below", h-1), nil
+	return fill("block", "chain", q.Query.Chain.ID, "txs", strings.Join(txs, ","), "hash", state.Base64(hash), "before", state.Base64(before), "app", state.Base64(appHash), "time", at.UTC().Format(time.RFC3339Nano), "height", h, "below", h-1), nil
 }
 
 // latest returns a handler that serves the newest height of CometBFT plus ahead. The state may be at a lower height.
