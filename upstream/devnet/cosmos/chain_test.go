@@ -128,6 +128,18 @@ func TestBroadcastTransactionIsInTheNextBlock(t *testing.T) {
 	}
 }
 
+func TestPathsThatExplorersReadAreImplemented(t *testing.T) {
+	node := nodeAt(newChain(5), 1000)
+	for path, want := range map[string]int{
+		"/cosmwasm/wasm/v1/code/1/contracts":                                    http.StatusOK,
+		"/cosmwasm/wasm/v1/code/9/contracts":                                    http.StatusOK,
+		"/ibc/core/connection/v1/connections/connection-localhost/client_state": http.StatusNotFound,
+	} {
+		w, _ := get(t, node, path, 0)
+		expect.Equal(t, w.Code, want, "status of %s", path)
+	}
+}
+
 func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
 	node := nodeAt(newChain(5), 3)
 	for _, x := range nodetest.Exchanges(t, "testdata/exchanges.jsonl") {
