@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
 	"go.uber.org/goleak"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -173,4 +174,13 @@ func TestDelegationIsPartOfTheStateAfterItsExecutionBlock(t *testing.T) {
 	for at, want := range map[int64]bool{height: false, height + 1: false, height + 2: true} {
 		expect.Equal(t, read(at) >= before+tokens, want, "state at block %d includes the delegation", at)
 	}
+	const d2 = "0x5244f20ed88040a6e54be2bd26f68d993d71b8fd"
+	d.Delegate(d2, tokens)
+	d.Advance(2)
+	of := func(path, value string) string {
+		return gjson.Get(get(t, d, "/staking/validators/"+devnet.PopularValidator+path, 0), "msg."+value+".balance.amount").Str
+	}
+	want := of("/delegations/"+d2, "delegation_response")
+	expect.Equal(t, of("/delegators/"+d2+"/period_delegations", "period_delegation_responses.0"), want, "tokens of the period delegation")
+	expect.Equal(t, of("/delegators/"+d2+"/period_delegations/0", "period_delegation_response"), want, "tokens of the period delegation 0")
 }

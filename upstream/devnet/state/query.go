@@ -157,6 +157,15 @@ func (q *Query) stake() *Stake {
 	return nil
 }
 
+// Delegation renders an item about the delegation of the delegator to the validator. ok is false if there is none.
+func (q *Query) Delegation(item string) (text string, ok bool) {
+	k := q.stake()
+	if k == nil {
+		return "", false
+	}
+	return q.about(item)(k), true
+}
+
 func operator(k *Stake) string { return k.Validator.key() }
 
 // validators lists the validators that have the requested status.
@@ -189,11 +198,11 @@ func delegations(q *Query) (string, error) {
 }
 
 func delegationOf(q *Query) (string, error) {
-	k := q.stake()
-	if k == nil {
+	text, ok := q.Delegation(q.Chain.Words.Delegation)
+	if !ok {
 		return "", status.Errorf(codes.NotFound, "delegation with delegator %s not found for validator %s", Bech32(q.Chain.Words.Prefixes[0], q.Delegator), Bech32(q.Chain.Words.Prefixes[1], q.Operator))
 	}
-	return `{"delegation_response":` + q.about(q.Chain.Words.Delegation)(k) + `}`, nil
+	return `{"delegation_response":` + text + `}`, nil
 }
 
 func delegatorValidators(q *Query) (string, error) {

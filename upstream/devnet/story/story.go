@@ -128,12 +128,34 @@ var words = state.Words{
 	},
 }
 
+// flexible is the period delegation of a delegation that is not recorded.
+const flexible = `{"period_delegation":{"delegator_address":"${delegator}","validator_address":"${validator}","period_delegation_id":"0",` +
+	`"shares":"${tokens}.000000000000000000","rewards_shares":"${tokens}.000000000000000000","end_time":"2026-11-20T11:31:00.835809384Z"},` +
+	`"balance":{"denom":"stake","amount":"${tokens}"}}`
+
+func periodDelegations(q *state.Query) (string, error) {
+	text, _ := q.Delegation(flexible)
+	return q.Paged(`{"period_delegation_responses":[` + text + `],"pagination":{}}`)
+}
+
+func periodDelegation(q *state.Query) (string, error) {
+	text, ok := q.Delegation(flexible)
+	if !ok || q.Var("id") != "0" {
+		return "", status.Error(codes.Unknown, "rpc error: code = Internal desc = period delegation does not exist")
+	}
+	return `{"period_delegation_response":` + text + "}", nil
+}
+
 // routes returns the paths with computed responses.
 func routes() map[string]state.Handler {
-	all := map[string]state.Handler{"/staking/total_staked_token": func(q *state.Query) (string, error) {
-		bonded, not := q.Staked(state.Bonded)
-		return fmt.Sprintf(`{"total_staked_token":"%d"}`, bonded+not), nil
-	}}
+	const periods = "/staking/validators/{validator_addr}/delegators/{delegator_addr}/period_delegations"
+	all := map[string]state.Handler{
+		"/staking/total_staked_token": func(q *state.Query) (string, error) {
+			bonded, not := q.Staked(state.Bonded)
+			return fmt.Sprintf(`{"total_staked_token":"%d"}`, bonded+not), nil
+		},
+		periods: periodDelegations, periods + "/{id}": periodDelegation,
+	}
 	for _, r := range state.Routes {
 		all["/"+r.Module+r.Path] = r.Serve
 	}
