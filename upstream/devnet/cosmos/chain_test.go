@@ -125,6 +125,10 @@ func TestBroadcastTransactionIsInTheNextBlock(t *testing.T) {
 		expect.Equal(t, w.Code, want.status, "status of the transaction at %d", height)
 		_, body := get(t, node, sender, 0)
 		expect.Equal(t, gjson.Get(body, "account.sequence").String(), want.sequence, "sequence at %d", height)
+		_, found := get(t, node, "/cosmos/tx/v1beta1/txs?query=message.sender='cosmos12kutx3kczqewx4jz7wte4fenenh7z3m257zlez'&order_by=ORDER_BY_DESC", 0)
+		if got := gjson.Get(found, "tx_responses.0.txhash").Str; (got == hash) != (want.status == http.StatusOK) {
+			t.Errorf("search for the sender at %d = %.100s, want %s once it is in a block", height, found, hash)
+		}
 	}
 }
 

@@ -64,6 +64,7 @@ var routes = slices.Concat([]route{
 	{pattern: tendermint + "/validatorsets/latest", params: "pagination", serve: latest(1, validatorSet)},
 	{pattern: tendermint + "/validatorsets/{height}", params: "pagination", serve: atHeight(validatorSet)},
 	{pattern: staking + "/historical_info/{height}", serve: historicalInfo},
+	{pattern: transactions + "/txs", params: recordedSearch.Params, serve: searchTxs},
 	{pattern: transactions + "/txs", serve: broadcastTx, method: http.MethodPost, local: true},
 	{pattern: transactions + "/txs/{hash}", serve: txByHash},
 	{pattern: transactions + "/txs/block/{height}", params: "pagination", serve: txsInBlock},

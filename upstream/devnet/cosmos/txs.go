@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -231,6 +232,34 @@ func txByHash(q *query) (string, error) {
 		return "", status.Errorf(codes.NotFound, "tx not found: %s", q.args["hash"])
 	}
 	return found, nil
+}
+
+// recordedSearch answers searches for transactions that were not broadcast.
+var recordedSearch = documentRoute{
+	Params: "query page limit order_by events pagination", Key: []string{"query", "page", "limit", "order_by"},
+	Answer: `{"txs":[],"tx_responses":[],"pagination":null,"total":"0"}`,
+}
+
+// accountSearch matches a search for the transactions of an account.
+var accountSearch = regexp.MustCompile(`^(message\.sender|coin_received\.receiver)\s*=\s*'(\w+)'$`)
+
+// searchTxs finds the broadcast transactions of an account, the newest first.
+func searchTxs(q *query) (string, error) {
+	parts := accountSearch.FindStringSubmatch(q.args["query"])
+	if parts == nil {
+		return recordedSearch.serve(q)
+	}
+	var found, responses []string
+	for _, b := range slices.Backward(q.chain.mempool.upTo(q.now.Height)) {
+		who := map[string]string{"message.sender": b.from, "coin_received.receiver": b.to}[parts[1]]
+		if who != "" && words.Account(who) == parts[2] {
+			found, responses = append(found, gjson.Get(b.sent(), "tx").Raw), append(responses, gjson.Get(b.sent(), "tx_response").Raw)
+		}
+	}
+	if found == nil {
+		return recordedSearch.serve(q)
+	}
+	return fmt.Sprintf(`{"txs":[%s],"tx_responses":[%s],"pagination":null,"total":"%d"}`, strings.Join(found, ","), strings.Join(responses, ","), len(found)), nil
 }
 
 // txsInBlock renders the transactions of a block.
