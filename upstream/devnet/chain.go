@@ -199,6 +199,11 @@ func (c *chain) value(name string, h int64) string {
 		return fmt.Sprint(h + 1)
 	case "time":
 		return c.blockTime(h).Format(time.RFC3339Nano)
+	case "pub_key": // on Story, the popular validator's
+		if c.cosmos != nil {
+			return cometTexts["cosmos_pub_key"]
+		}
+		return cometTexts["story_pub_key"]
 	case "last_block_id":
 		return string(c.render("block_id", h-1, nil))
 	}

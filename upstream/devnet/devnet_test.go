@@ -148,6 +148,20 @@ func decode(t testing.TB, body string, into any) {
 	}
 }
 
+func TestIndexersCanReadValidatorsAndExecutionBlocks(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	_, validators := post(t, d.CometURL(), `{"jsonrpc":"2.0","id":1,"method":"validators","params":{"height":"1000"}}`)
+	key := gjson.GetBytes(validators, "result.validators.0.pub_key.value").Str
+	operator := get(t, d, "/staking/validators/"+devnet.PopularValidator, 0)
+	expect.Equal(t, key, gjson.Get(operator, "msg.validator.consensus_pubkey.value").Str, "public key of the only signer")
+	_, block := post(t, d.EVMURL(), `{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["latest",true]}`)
+	for _, name := range []string{"parentHash", "sha3Uncles", "stateRoot", "transactionsRoot", "receiptsRoot", "difficulty", "gasLimit", "gasUsed", "extraData"} {
+		if !gjson.GetBytes(block, "result."+name).Exists() {
+			t.Errorf("execution block lacks %s, which clients require", name)
+		}
+	}
+}
+
 func TestDelegationIsPartOfTheStateAfterItsExecutionBlock(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Delegators: 50})
 	const tokens = 1e16 // more than all events add

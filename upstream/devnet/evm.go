@@ -96,7 +96,15 @@ func (e *EVM) block(tag gjson.Result) int64 {
 	return e.Height()
 }
 
-// header returns a block header without the fields that no client of the devnet reads.
+// Fields of a block without transactions.
+const emptyBlock = `"transactions":[],"uncles":[],"withdrawals":[],"difficulty":"0x0","extraData":"0x","gasLimit":"0x1c9c380","gasUsed":"0x0",` +
+	`"miner":"0x0000000000000000000000000000000000000000","nonce":"0x0000000000000000","size":"0x220",` +
+	`"sha3Uncles":"0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347",` +
+	`"transactionsRoot":"0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421",` +
+	`"receiptsRoot":"0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421",` +
+	`"withdrawalsRoot":"0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"`
+
+// header returns a block. It has no transactions, not even those of its logs.
 func (e *EVM) header(block int64) json.RawMessage {
 	if block > e.Height() {
 		return json.RawMessage("null")
@@ -105,7 +113,7 @@ func (e *EVM) header(block int64) json.RawMessage {
 	for log := range e.ledger.logs(block, block) {
 		log.bloom(&bloom)
 	}
-	return fmt.Appendf(nil, `{"number":"0x%x","hash":%q,"parentHash":%q,"timestamp":"0x%x","logsBloom":"0x%x"}`,
+	return fmt.Appendf(nil, `{"number":"0x%x","hash":%q,"parentHash":%q,"timestamp":"0x%x","logsBloom":"0x%x","stateRoot":%[2]q,"mixHash":%[2]q,`+emptyBlock+`}`,
 		block, e.hash(block), e.hash(block-1), e.ledger.time(block).Unix(), bloom[:])
 }
 
