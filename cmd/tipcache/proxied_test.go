@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -96,6 +97,20 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 	}
 }
 
+// dashboardMounts returns the mounts that the documentation has for the staking dashboard, with another fallback.
+func dashboardMounts(t *testing.T, fallback string) []proxy.Mount {
+	t.Helper()
+	page := expect.Value(os.ReadFile("../../deploy/docs/networks.md"))(t)
+	_, section, _ := strings.Cut(string(page), "## Base paths")
+	_, block, _ := strings.Cut(section, "```yaml\n")
+	text, _, found := strings.Cut(block, "```")
+	file := writeFile(t, "tipcache.yaml", strings.Replace(text, "http://story-staking-api:8080", fallback, 1))
+	if !found || !strings.Contains(text, "http://story-staking-api:8080") {
+		t.Fatalf("base paths in the documentation = %q, want ones with a fallback", text)
+	}
+	return expect.Value(config.Load(config.Sources{File: file}))(t).HTTP.Mounts
+}
+
 func TestDashboardNeedsOneURL(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool
@@ -108,10 +123,11 @@ func TestDashboardNeedsOneURL(t *testing.T) {
 	defer indexer.Close()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	r := startRunning(t, d, func(c *config.Config) {
-		c.HTTP.Mounts = []proxy.Mount{{Path: "/"}, {Path: "/api", Shape: "node", Fallback: indexer.URL + "/api", Always: []string{"/staking/validators", "/staking/validators/{v}"}}}
+		c.HTTP.Mounts = dashboardMounts(t, indexer.URL)
 	})
 	for path, want := range map[string]string{
 		"/api/network_status":                  "indexer /api/network_status",
+		"/api/staking/params":                  "indexer /api/staking/params", // with period_type 0, which a node omits and the dashboard needs
 		"/api/staking/validators/" + validator: "indexer /api/staking/validators/" + validator,
 		"/api/staking/pool":                    r.get(d.NodeURL() + "/staking/pool").body,
 		"/api/staking/validators/" + validator + "/delegators/" + delegator + "/period_delegations": r.get(d.NodeURL() + "/staking/validators/" + validator + "/delegators/" + delegator + "/period_delegations").body,
