@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
@@ -66,7 +67,7 @@ func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...str
 		calls := rig.FreeAddr()
 		serving := rig.Serving{Node: o.node, Comet: o.comet, Cert: o.cert, Flags: append(flags[:len(flags):len(flags)], "--rpc-listen", calls), Env: o.env}
 		if name == noLaneName {
-			serving.Env = append(o.env[:len(o.env):len(o.env)], "TIPCACHE_HTTP_FAST_LANE=false")
+			serving.Env = append(slices.Clone(o.env), "TIPCACHE_HTTP_FAST_LANE=false")
 		}
 		t := r.Replica(ctx, serving)
 		p = &peer{Process: t.Process, name: name, replica: t, urls: map[offer]string{plain: t.URL, own: t.URL, rpc: "http://" + calls}}
