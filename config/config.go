@@ -78,7 +78,7 @@ type Chain struct {
 	Auth          string `yaml:"auth" flag:"chain-auth" oneof:"keys, none" doc:"Access to the chain API. keys: requests need one of collections.keys in X-Api-Key. none: they need no key."`
 }
 
-// Route has the settings of a route: those of [cache.Policy], nil for the setting of its class.
+// Route has the settings of one route. They are the settings of [cache.Policy]. nil means the setting of the route's class.
 type Route struct {
 	FreshBlocks  *int64         `yaml:"fresh_blocks"`
 	StaleBlocks  *int64         `yaml:"stale_blocks"`

@@ -87,7 +87,7 @@ func (p *post) serve(from *web.Request) error {
 	return nil
 }
 
-// isForm reports whether a Content-Type is that of a form, with or without parameters.
+// isForm reports whether the value of a Content-Type header names a URL-encoded form. Parameters may follow the name.
 func isForm(contentType string) bool {
 	rest, ok := strings.CutPrefix(contentType, "application/x-www-form-urlencoded")
 	return ok && (rest == "" || rest[0] == ' ' || rest[0] == ';')

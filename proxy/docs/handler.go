@@ -4,8 +4,8 @@
 //
 //   - parts.go reads openapi.yaml, which has what no row of a table implies: the prose, shared parameters and headers,
 //     statuses, and the operations of streams and batches (streams.go);
-//   - chain.go adds the operations of Story's route table. The schemas of their responses are those of the documented
-//     shape, or come from story_messages.go;
+//   - chain.go adds an operation for each row of Story's route table. The schema of its response is in package documented or in
+//     story_messages.go;
 //   - cosmos.go adds the operations of a Cosmos SDK chain, with the schemas of messages.go;
 //   - collections.go adds the collection listing, with the schemas that its requests are validated against;
 //   - responses.go has what operations share, and examples.go a real response for each operation.

@@ -104,7 +104,7 @@ const emptyBlock = `"transactions":[],"uncles":[],"withdrawals":[],"difficulty":
 	`"receiptsRoot":"0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421",` +
 	`"withdrawalsRoot":"0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"`
 
-// header returns a block. It has no transactions, not even those of its logs.
+// header returns a block. Its list of transactions is empty, although its logs name transactions.
 func (e *EVM) header(block int64) json.RawMessage {
 	if block > e.Height() {
 		return json.RawMessage("null")
