@@ -28,7 +28,6 @@ type memory interface {
 	EstimatedSize() int
 	WeightedSize() uint64
 	SetMaximum(bytes uint64)
-	CleanUp()
 }
 
 // otterMemory implements memory.
@@ -77,7 +76,7 @@ func (e *Entry) sameAs(s *slot) bool {
 	return s != nil && e.ETag == s.entry.ETag && e.Height == s.entry.Height && e.ReadAt.UnixMicro() == s.entry.ReadAt.UnixMicro()
 }
 
-func newMemory(bytes, confinedBytes int64, n *counts) memory {
+func newMemory(bytes, confinedBytes int64, n *counts) *otterMemory {
 	return &otterMemory{counts: n, confined: confined{most: confinedBytes}, Cache: otter.Must(&otter.Options[string, *slot]{
 		MaximumWeight: uint64(bytes),
 		Weigher:       weigh,

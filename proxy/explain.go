@@ -111,7 +111,7 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	}
 	r := web.NewRequest(asked)
 	e.Request = r.Method + " " + r.RequestURI
-	routers := append(slices.Clip(s.mounts), s.root) // which serves all paths
+	routers := s.routers()
 	v := routers[slices.IndexFunc(routers, func(v *router) bool { return v.engine.Enter(r) })]
 	rt := v.route(r)
 	rule := s.ruleOf(v.operationOf(r.URL.Path), e)

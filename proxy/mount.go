@@ -101,11 +101,11 @@ func New(o Options) (*Server, error) {
 	if err := s.mountChain(o); err != nil {
 		return nil, err
 	}
-	engines := make([]*web.Engine, 0, len(s.mounts)+1)
-	for _, v := range s.mounts {
+	var engines []*web.Engine
+	for _, v := range s.routers() {
 		engines = append(engines, v.engine)
 	}
-	s.handler = s.stack.Handler(s.passesHealth, append(engines, s.root.engine)...)
+	s.handler = s.stack.Handler(s.passesHealth, engines...)
 	return s, nil
 }
 

@@ -2,7 +2,8 @@
 //
 // The door, package web, makes a [web.Request] of each request. It chooses the base path, takes our own parameters out of the query, and
 // for Story removes surplus slashes from the path. The engine of the base path passes the request through the middleware to the
-// function of its route. server.go finds the route, or that of streams, polls or gRPC-Web. Each package below serves a part:
+// function of its route. server.go finds the route: that of the path, or one for a stream, a poll or gRPC-Web. Each package below serves
+// a part:
 //
 //   - proxy/story, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
 //   - proxy/collections: the listing of collections;
@@ -91,6 +92,9 @@ func (s *Server) passesHealth(path string) bool {
 	v := s.mounts[len(s.mounts)-1]
 	return v.base == "" && v.passes(path)
 }
+
+// routers returns the routers in the order in which they are asked to serve a path. The last one, the root, serves all.
+func (s *Server) routers() []*router { return append(slices.Clip(s.mounts), s.root) }
 
 // newEngine returns the engine of the public listener. Our own paths and the documented paths of the chain are Gin routes. The
 // dialect's table routes all others:

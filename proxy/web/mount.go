@@ -8,8 +8,8 @@ import (
 // A Mount says which paths an engine serves, and how they are spelled.
 type Mount struct {
 	Base  string // base path, without a slash at its end; "" for the root
-	Own   string // paths below it, such as the collection listing, belong to the root whatever the base; "" for none
-	Exact bool   // surplus slashes distinguish paths, except those below Own
+	Own   string // prefix of the paths that the root serves even if they begin with Base, such as those of the collection listing; "" for none
+	Exact bool   // paths keep surplus slashes, which distinguish them, unless they begin with Own
 }
 
 // Enter reports whether the engine serves the path of a request, whose URL it then makes relative to the base and tidy.

@@ -20,8 +20,9 @@ const (
 // Options has the parameter, or instead, a pair that replaces it. If both are "", the parameter stays.
 type ParameterFilter func(name, rawValue string) (as, instead string)
 
-// FilterParameter is a [ParameterFilter] of our own parameters: stream.*, since and those that name blocks, in any letter case, and
-// lastEventId. It also removes their values, which may be secret, from the query of a path given to /live.
+// FilterParameter is a [ParameterFilter] that removes tipcache's own parameters. These are stream.*, since and the parameters that
+// name blocks, in any letter case, and lastEventId. A path parameter of /live may contain a query of its own. FilterParameter removes
+// the values of stream.* from that query, because they may be secret.
 func FilterParameter(name, rawValue string) (as, instead string) {
 	switch {
 	case strings.EqualFold(name, SinceParameter):
@@ -67,24 +68,19 @@ func isStreamParameter(name string) bool {
 	return strings.HasPrefix(strings.ToLower(name), "stream.") || strings.EqualFold(name, SinceParameter) || name == polyfillParameter
 }
 
-// RemoveParameters moves the parameters that the filters name from the query to Options, so that nodes, cache keys and logs do
+// RemoveParameters moves the parameters that a filter names from the query to Options, so that nodes, cache keys and logs do
 // not have them.
-func (r *Request) RemoveParameters(filters ...ParameterFilter) {
+func (r *Request) RemoveParameters(filter ParameterFilter) {
 	removed := url.Values{}
 	for name, values := range r.Options {
 		removed[name] = slices.Clip(values) // appending must not change the values of the outer request
 	}
 	query, found := EditQuery(r.URL.RawQuery, func(name, rawValue string) (instead string, found bool) {
-		for _, filter := range filters {
-			as, instead := filter(name, rawValue)
-			if as != "" {
-				removed[as] = append(removed[as], Unescape(rawValue))
-			}
-			if as != "" || instead != "" {
-				return instead, true
-			}
+		as, instead := filter(name, rawValue)
+		if as != "" {
+			removed[as] = append(removed[as], Unescape(rawValue))
 		}
-		return "", false
+		return instead, as != "" || instead != ""
 	})
 	if !found {
 		return

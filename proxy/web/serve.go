@@ -50,7 +50,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			return answered
 		}, func(w http.ResponseWriter, refused bool) {
-			d.pass(w, &Request{Request: r, client: c, lane: lane, refused: refused, Record: record.Record{Sampling: sampling}})
+			d.pass(w, r, lane, sampling, refused)
 		})
 		return
 	}
@@ -58,13 +58,14 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answered, sampling = lane.Serve(c, w, r)
 	}
 	if !answered {
-		d.pass(w, &Request{Request: r, client: c, lane: lane, Record: record.Record{Sampling: sampling}})
+		d.pass(w, r, lane, sampling, false)
 	}
 }
 
-// pass passes a request through the engine of the base path that it was sent below.
-func (d *door) pass(w http.ResponseWriter, r *Request) {
-	r.Writer, r.ResponseHeader, r.writer = w, w.Header(), ginWriter{w, r}
+// pass makes a Request, and passes it through the engine of the base path that it was sent below.
+func (d *door) pass(w http.ResponseWriter, from *http.Request, lane Lane, sampling record.Sampling, refused bool) {
+	r := NewExchange(w, from)
+	r.lane, r.refused, r.Record.Sampling, r.writer = lane, refused, sampling, ginWriter{w, r}
 	for _, e := range d.engines {
 		if e.Enter(r) {
 			e.gin.ServeHTTP(&r.writer, r.Request)

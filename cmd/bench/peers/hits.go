@@ -110,10 +110,7 @@ var blanks = strings.Repeat(" ", 24)
 
 // hitCases returns the cases. They need the ETag of the small response, and validators of the chain.
 func hitCases(tag string, operators []string) []hitCase {
-	documents := []string{smallPath}
-	for _, operator := range operators[:19] {
-		documents = append(documents, "/staking/validators/"+operator)
-	}
+	documents := crowdDocuments(operators)
 	const list = "/staking/validators?pagination.limit=70"
 	post := []string{"Content-Type: application/json", "X-Api-Key: " + apiKey}
 	page := `{` + blanks + `"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`
@@ -131,6 +128,15 @@ func hitCases(tag string, operators []string) []hitCase {
 		{name: "small, 304", path: smallPath, offer: own, headers: []string{"If-None-Match: " + tag}},
 		{name: "page, parsed", path: collectionsPath, offer: own, headers: post, body: page},
 	}
+}
+
+// crowdDocuments returns the paths that crowds request.
+func crowdDocuments(operators []string) []string {
+	documents := []string{smallPath}
+	for _, operator := range operators[:19] {
+		documents = append(documents, "/staking/validators/"+operator)
+	}
+	return documents
 }
 
 // callCases are RPC calls by POST with different ids, and REST requests to compare them with.

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -30,18 +29,11 @@ func Production(ctx context.Context, r *rig.Rig) {
 	})
 	first := before(ctx, r, productionName, production, "--redis", redis.URL())
 	servers := append([]*peer{first}, beforeAll(ctx, r, []string{tipcacheName, noLaneName}, o)...)
-	documents := []string{smallPath}
-	for _, operator := range d.Validators()[:19] {
-		documents = append(documents, "/staking/validators/"+operator)
-	}
-	browsers := hitCase{name: "crowd, 20,000 browsers, TLS", offer: secure, crowd: &crowd{documents: documents, browsers: 20_000, ingress: true}}
+	browsers := hitCase{name: "crowd, 20,000 browsers, TLS", offer: secure, crowd: &crowd{documents: crowdDocuments(d.Validators()), browsers: 20_000, ingress: true}}
 	report(r, "production", compare(ctx, r, r.Connections, servers, subjects(r, []hitCase{browsers}, servers)))
 
 	commands := func() float64 {
-		info := rig.Must(redis.Info(ctx, "stats").Result())
-		_, rest, _ := strings.Cut(info, "total_commands_processed:")
-		count, _, _ := strings.Cut(rest, "\r\n")
-		return rig.Must(strconv.ParseFloat(count, 64))
+		return rig.Must(strconv.ParseFloat(redis.InfoMap(ctx, "stats").Item("Stats", "total_commands_processed"), 64))
 	}
 	var came result
 	began, sent := time.Now(), commands()
