@@ -1,9 +1,9 @@
-// Command journeys names the files that run while a request is answered, a block
-// arrives and a replica starts: what a reader has to open to follow one. Files that
-// also run while nothing is asked, and the simulators, do not count.
+// Command journeys lists the functions that run while a request is answered, a block arrives and a replica starts, in the
+// order of their first calls, one goroutine after another: what a reader enters to follow one. Goroutines that do only
+// what is done by the clock too, and the simulators, do not count.
 //
-// It fails if a journey enters more packages or files than it may. It reads its own coverage, so it has to be built
-// with it; .ci/journeys does that.
+// It fails if a journey enters more functions, or changes package more often, than it may. Its functions must note that
+// they are entered; .ci/journeys builds it so.
 package main
 
 import (
@@ -11,15 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path"
-	"regexp"
-	"runtime/coverage"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/journeys/entered"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/config"
@@ -48,7 +46,7 @@ func run() {
 	ctx, stop := context.WithCancel(context.Background())
 	var url string
 	ended := make(chan error, 1)
-	_ = report("a replica starts", filesIn(blocksOf(func() { url = start(ctx, d, ended) })))
+	_ = report("a replica starts", walk(entered.During(func() { url = start(ctx, d, ended) }), nil))
 	time.Sleep(startTime)
 	ask := func(target, body string) { // on a connection of its own
 		_ = rig.Must(rig.Request(ctx, url+target, body, "X-Api-Key: "+key, "Content-Type: application/json", "Connection: close"))
@@ -60,12 +58,12 @@ func run() {
 		ask(hit, "")
 	}
 	others := d.Delegators()
-	byClock := blocksOf(func() { time.Sleep(idleTime) })
+	byClock := walk(entered.During(func() { time.Sleep(idleTime) }), nil)
 	err := errors.Join(
-		journey(tour{14, 43}, byClock, "GET, hit in memory", func(int) { ask(hit, "") }),
-		journey(tour{21, 80}, byClock, "GET, miss", func(i int) { ask("/staking/delegations/"+others[i], "") }),
-		journey(tour{9, 20}, byClock, "a block arrives", func(int) { d.Advance(1) }),
-		journey(tour{21, 78}, byClock, "POST of collections with metadata", func(i int) {
+		journey(tour{198, 59}, byClock, "GET, hit in memory", func(int) { ask(hit, "") }),
+		journey(tour{515, 149}, byClock, "GET, miss", func(i int) { ask("/staking/delegations/"+others[i], "") }),
+		journey(tour{52, 15}, byClock, "a block arrives", func(int) { d.Advance(1) }),
+		journey(tour{430, 134}, byClock, "POST of collections with metadata", func(i int) {
 			ask("/api/v4/collections", fmt.Sprintf(`{"pagination":{"limit":3,"offset":%d}}`, 3*i))
 		}),
 	)
@@ -88,64 +86,58 @@ func start(ctx context.Context, d *devnet.Devnet, ended chan<- error) (url strin
 	return "http://" + s.Addresses.REST
 }
 
-// A tour counts the packages and files that a journey enters.
-type tour struct{ packages, files int }
+// A tour counts the functions that a journey enters, and how often the package changes from one to the next.
+type tour struct{ functions, changes int }
 
-// journey reports the files that run in each repetition of do, except the files of byClock, which run without requests
-// too. It fails if there are more than most.
+// journey reports the functions that run in each repetition of do. It fails if there is more than most.
 func journey(most tour, byClock []string, name string, do func(i int)) error {
-	runs := map[string]int{}
+	var functions []string
 	for i := range repetitions {
-		for _, block := range blocksOf(func() { do(i) }) {
-			runs[block]++
+		walk := walk(entered.During(func() { do(i); time.Sleep(aside) }), byClock)
+		if i == 0 {
+			functions = walk
 		}
+		functions = slices.DeleteFunc(functions, func(f string) bool { return !slices.Contains(walk, f) })
 	}
-	maps.DeleteFunc(runs, func(block string, n int) bool { return n < repetitions || slices.Contains(byClock, block) })
-	t := report(name, filesIn(slices.Sorted(maps.Keys(runs))))
-	if t.packages > most.packages || t.files > most.files {
-		return fmt.Errorf("%s enters %d packages and %d files, want at most %d and %d", name, t.packages, t.files, most.packages, most.files)
+	t := report(name, functions)
+	if t.functions > most.functions || t.changes > most.changes {
+		return fmt.Errorf("%s enters %d functions and changes package %d times, want at most %d and %d", name, t.functions, t.changes, most.functions, most.changes)
 	}
 	return nil
 }
 
-func report(journey string, files []string) tour {
-	packages := map[string]bool{}
-	for _, file := range files {
-		packages[path.Dir(file)] = true
-	}
-	t := tour{len(packages), len(files)}
-	fmt.Printf("%-36s %3d packages %3d files\n    %s\n", journey, t.packages, t.files, strings.Join(files, "\n    ")) //nolint:forbidigo // its output
-	return t
-}
-
-// filesIn returns the files of blocks of code.
-func filesIn(blocks []string) (files []string) {
-	for _, block := range blocks {
-		file, _, _ := strings.Cut(block, ":")
-		files = append(files, file)
-	}
-	return slices.Compact(files)
-}
-
-// blocksOf returns the blocks of the product's code that run during do or shortly after it, as file:range.
-func blocksOf(do func()) (blocks []string) {
-	dir := rig.Must(os.MkdirTemp("", "journey"))
-	defer os.RemoveAll(dir)
-	rig.Check(errors.Join(coverage.WriteMetaDir(dir), coverage.ClearCounters()))
-	do()
-	time.Sleep(aside)
-	rig.Check(coverage.WriteCountersDir(dir))
-	profile := rig.Must(rig.Output(context.Background(), "", "go", "tool", "covdata", "textfmt", "-i="+dir, "-o=/dev/stdout"))
-	for _, block := range ran.FindAllStringSubmatch(profile, -1) {
-		if !others.MatchString(block[1]) {
-			blocks = append(blocks, block[1])
+// walk returns the functions of all goroutines that do more than what is done by the clock, each once.
+func walk(goroutines [][]string, byClock []string) (functions []string) {
+	for _, called := range goroutines {
+		if !slices.ContainsFunc(called, func(f string) bool { return !slices.Contains(byClock, f) }) {
+			continue
+		}
+		for _, f := range called {
+			if !slices.Contains(functions, f) {
+				functions = append(functions, f)
+			}
 		}
 	}
-	slices.Sort(blocks)
-	return slices.Compact(blocks)
+	return functions
 }
 
-var (
-	ran    = regexp.MustCompile(`(?m)^github\.com/tipcache/tipcache/(\S+\.go:\S+) \d+ [1-9]\d*$`) // a block of a coverage profile
-	others = regexp.MustCompile(`^(upstream/devnet|cmd/tipcache/demo|cmd/bench)/`)
-)
+// report prints functions, a line for each file, in their order.
+func report(name string, functions []string) tour {
+	var lines []string
+	packages, changes, lastFile := map[string]bool{}, 0, ""
+	for _, function := range functions {
+		file, function, _ := strings.Cut(function, " ")
+		if file == lastFile {
+			lines[len(lines)-1] += " " + function
+			continue
+		}
+		if lastFile != "" && path.Dir(file) != path.Dir(lastFile) {
+			changes++
+		}
+		packages[path.Dir(file)] = true
+		lines, lastFile = append(lines, file+": "+function), file
+	}
+	fmt.Printf("%-36s %3d functions, %d packages, %d changes of package\n    %s\n", //nolint:forbidigo // its output
+		name, len(functions), len(packages), changes, strings.Join(lines, "\n    "))
+	return tour{len(functions), changes}
+}
