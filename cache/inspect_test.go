@@ -51,7 +51,7 @@ func TestInspectionPredictsOutcomeOfGet(t *testing.T) {
 // forecast returns the predicted outcome and the store of the entry.
 func forecast(i cache.Inspection) string {
 	if i.Store == "" {
-		return i.Forecast.String()
+		return string(i.Forecast)
 	}
 	return fmt.Sprintf("%v %s", i.Forecast, i.Store)
 }

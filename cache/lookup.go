@@ -162,7 +162,7 @@ func (s *slot) hit() {
 }
 
 func (n *counts) finished(o Outcome, store string) {
-	n.requests[o][slices.Index(stores[:], store)].Add(1)
+	n.requests[slices.Index(outcomes[:], o)][slices.Index(stores[:], store)].Add(1)
 }
 
 // decide returns what Get does with at, the entry of a store, nil for none. Hit and StaleHit serve it at once, StaleError serves

@@ -18,7 +18,7 @@ import (
 type counts struct {
 	otterstats.NoopRecorder
 
-	requests [StaleError + 1][len(stores)]atomic.Uint64 // by outcome and store
+	requests [len(outcomes)][len(stores)]atomic.Uint64 // by outcome and store
 	variants [codings.Count]atomic.Uint64
 	ahead    ahead.Counts
 
@@ -64,7 +64,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 	for o := range n.requests {
 		for i, store := range stores {
 			all = append(all, counter("requests_total", "Cache requests by outcome and by the store that served them.",
-				&n.requests[o][i], prometheus.Labels{"outcome": Outcome(o).String(), "store": cmp.Or(store, "none")}))
+				&n.requests[o][i], prometheus.Labels{"outcome": cmp.Or(string(outcomes[o]), "error"), "store": cmp.Or(store, "none")}))
 		}
 	}
 	for r := range n.ahead {

@@ -34,21 +34,18 @@ type Query struct {
 	For       Purpose       // purpose of the flight, if this query begins one
 }
 
-// Outcome says how a query was answered. The zero Outcome is an error.
-type Outcome int
+// Outcome says how a query was answered, as in metrics and logs. The zero Outcome is an error.
+type Outcome string
 
 // The outcomes.
 const (
-	Hit        Outcome = iota + 1 // a fresh entry was served
-	StaleHit                      // a stale entry was served, because a newer one was not read in time
-	Miss                          // the origin was read
-	StaleError                    // the origin failed and an older entry was served
+	Hit        Outcome = "hit"         // a fresh entry was served
+	StaleHit   Outcome = "stale"       // a stale entry was served, because a newer one was not read in time
+	Miss       Outcome = "miss"        // the origin was read
+	StaleError Outcome = "stale_error" // the origin failed and an older entry was served
 )
 
-// String returns the outcome as in metrics and logs.
-func (o Outcome) String() string {
-	return [...]string{"error", "hit", "stale", "miss", "stale_error"}[o]
-}
+var outcomes = [...]Outcome{"", Hit, StaleHit, Miss, StaleError}
 
 // Stores of an entry.
 const (

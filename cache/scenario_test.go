@@ -152,7 +152,7 @@ func describe(res cache.Result, err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	line := res.Outcome.String()
+	line := string(res.Outcome)
 	for _, word := range []string{res.Store, res.Forward} {
 		if word != "" {
 			line += " " + word

@@ -20,8 +20,8 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/grpc"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
@@ -131,14 +131,14 @@ type HTTP struct {
 	TrustedProxies []string `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, and X-Forwarded-Proto the scheme, such as 10.0.0.0/8."`
 	ProxyProtocol  string   `yaml:"proxy_protocol" oneof:"off, required" doc:"PROXY protocol, versions 1 and 2, of layer-4 balancers on all listeners except admin. required: tipcache closes connections that do not begin with its header or are not from http.trusted_proxies, and uses the client address in the header for limits, logs and turns. off: no header is expected."`
 	web.Settings   `yaml:",inline"`
-	FastLane       bool              `yaml:"fast_lane" doc:"Whether repeated requests are answered from memory before net/http reads them."`
-	Connections    listener.Settings `yaml:",inline"`
-	IdleTimeout    time.Duration     `yaml:"idle_timeout" must:"positive" doc:"How long a connection of a client may be idle on the public, RPC and gRPC listeners. It must exceed the time for which a balancer keeps idle connections, or the balancer may send a request on a connection that tipcache is closing."`
-	Streams        stream.Settings   `yaml:",inline"`
-	DrainDelay     time.Duration     `yaml:"drain_delay" must:"not negative" doc:"How long tipcache accepts new requests after SIGTERM. /readyz returns 503 during this time, so that load balancers stop sending requests. Running requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
-	Drain          time.Duration     `yaml:"-"` // how long requests may take after DrainDelay
-	TLS            TLS               `yaml:"tls"`
-	Mounts         []proxy.Mount     `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback, always and pass_authorization. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that always go to this service, even if the chain API has them, such as /staking/validators/{v}. pass_authorization: whether this service gets the header Authorization of requests; default false. If several base paths match, the longest one applies. Without mounts, the chain API is at /. The collections are always at /api/v4."`
+	FastLane       bool            `yaml:"fast_lane" doc:"Whether repeated requests are answered from memory before net/http reads them."`
+	Connections    conn.Settings   `yaml:",inline"`
+	IdleTimeout    time.Duration   `yaml:"idle_timeout" must:"positive" doc:"How long a connection of a client may be idle on the public, RPC and gRPC listeners. It must exceed the time for which a balancer keeps idle connections, or the balancer may send a request on a connection that tipcache is closing."`
+	Streams        stream.Settings `yaml:",inline"`
+	DrainDelay     time.Duration   `yaml:"drain_delay" must:"not negative" doc:"How long tipcache accepts new requests after SIGTERM. /readyz returns 503 during this time, so that load balancers stop sending requests. Running requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
+	Drain          time.Duration   `yaml:"-"` // how long requests may take after DrainDelay
+	TLS            TLS             `yaml:"tls"`
+	Mounts         []proxy.Mount   `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback, always and pass_authorization. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that always go to this service, even if the chain API has them, such as /staking/validators/{v}. pass_authorization: whether this service gets the header Authorization of requests; default false. If several base paths match, the longest one applies. Without mounts, the chain API is at /. The collections are always at /api/v4."`
 }
 
 // TLS applies to all listeners. They serve HTTP/2 with it.
@@ -181,7 +181,7 @@ func Default() Config {
 		Metadata:    metadata.DefaultSettings(),
 		HTTP: HTTP{
 			Rate: "0", ProxyProtocol: "off", Settings: web.DefaultSettings(), FastLane: true,
-			Connections: listener.DefaultSettings(), IdleTimeout: 620 * time.Second, Streams: stream.DefaultSettings(),
+			Connections: conn.DefaultSettings(), IdleTimeout: 620 * time.Second, Streams: stream.DefaultSettings(),
 		},
 		RPC:     RPC{Settings: rpc.DefaultSettings()},
 		Log:     Log{Level: "info", Format: "auto", Access: "true"},

@@ -15,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -147,9 +146,9 @@ func (l laneListener) Accept() (net.Conn, error) {
 }
 
 // serveOn starts a server whose connections come from a listener with these options.
-func serveOn(t *testing.T, h http.Handler, o listener.Options, start func(*httptest.Server)) *httptest.Server {
+func serveOn(t *testing.T, h http.Handler, o conn.Options, start func(*httptest.Server)) *httptest.Server {
 	t.Helper()
-	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", o))(t)
+	l := expect.Value(conn.Listen(t.Context(), "127.0.0.1:0", o))(t)
 	s := httptest.NewUnstartedServer(h)
 	_ = s.Listener.Close()
 	s.Listener, s.Config.ConnContext, s.Config.ConnState, s.Config.WriteTimeout = l, conn.Context, conn.State, time.Minute

@@ -226,7 +226,7 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	if found.Lease > 0 {
 		e.Lease = found.Lease.String()
 	}
-	e.Verdict = found.Forecast.String()
+	e.Verdict = string(found.Forecast)
 	e.Why = reasoning{q, found, p.Origin, now}.sentence()
 	e.ReadAhead, e.FastLane = found.Ahead, "yes, for repeated requests"
 	if why := cmp.Or(s.stack.NoLane(), p.NoLane); why != "" {

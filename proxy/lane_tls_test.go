@@ -21,7 +21,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -52,7 +51,7 @@ func serveTLS(t *testing.T, h http.Handler, fast web.Lane) net.Addr {
 	issuer := httptest.NewTLSServer(http.NotFoundHandler())
 	defer issuer.Close()
 	config := &tls.Config{Certificates: issuer.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
-	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast, TLS: config, Header: time.Minute}))(t)
+	l := expect.Value(conn.Listen(t.Context(), "127.0.0.1:0", conn.Options{Lane: fast, TLS: config, Header: time.Minute}))(t)
 	server := &http.Server{
 		TLSConfig: config, ConnContext: conn.Context, ConnState: conn.State, ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -73,7 +73,7 @@ func TestClientsThatDoNotReadAreDisconnectedFirst(t *testing.T) {
 				return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(`{}`)}, nil
 			})
 			registry := prometheus.NewPedanticRegistry()
-			l := serveOn(t, p, listener.Options{Settings: listener.Settings{Most: most}, Lane: fast, Metrics: registry}, (*httptest.Server).Start).Listener
+			l := serveOn(t, p, conn.Options{Settings: conn.Settings{Most: most}, Lane: fast, Metrics: registry}, (*httptest.Server).Start).Listener
 			reader := dial(t, l.Addr())
 			for range 4 { // often enough for the lane to serve it
 				reader.roundTrip(t, large)
@@ -138,7 +138,7 @@ func startUnreadService(t *testing.T, memory int64, fast web.Lane, start func(*h
 		return &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: respond.JSON, Height: standstill, Body: []byte(text)}, nil
 	})
 	s := &unreadService{memory: account.New(memory, nil), registry: prometheus.NewPedanticRegistry()}
-	s.Server = serveOn(t, p, listener.Options{Lane: fast, Memory: s.memory, Metrics: s.registry}, start)
+	s.Server = serveOn(t, p, conn.Options{Lane: fast, Memory: s.memory, Metrics: s.registry}, start)
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
@@ -254,7 +254,7 @@ func TestHTTP2ClientsWithoutWindowAreDisconnectedFirst(t *testing.T) {
 			p, nodes := newChainProxy(t, proxy.Options{Story: story.Options{Shape: story.Node}})
 			nodes.reply(http.StatusOK, `"`+strings.Repeat("x", size)+`"`)
 			registry := prometheus.NewPedanticRegistry()
-			s := serveOn(t, p, listener.Options{Settings: listener.Settings{Most: most}, Metrics: registry}, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
+			s := serveOn(t, p, conn.Options{Settings: conn.Settings{Most: most}, Metrics: registry}, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
 			for range most {
 				requestWithoutWindow(t, s.Listener.Addr(), "/staking/pool")
 			}

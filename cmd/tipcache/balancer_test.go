@@ -79,8 +79,11 @@ http: {proxy_protocol: required, trusted_proxies: [127.0.0.1], tls: {cert: %q, k
 func TestClientListenerIsUnreadyWhileDraining(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.HTTP.DrainDelay = 2 * time.Second })
-	r.get(r.base+"/readyz").expectStatus(t, http.StatusOK, "ready")
+	is := func(status int) func() bool {
+		return func() bool { return r.get(r.base+"/readyz").status == status }
+	}
+	r.eventually("ready", is(http.StatusOK)) // it answers with the result of the last check
 	r.stop()
-	r.eventually("unready", func() bool { return r.get(r.base+"/readyz").status == http.StatusServiceUnavailable })
+	r.eventually("unready", is(http.StatusServiceUnavailable))
 	r.get(r.base+"/healthz").expectStatus(t, http.StatusOK, "alive")
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/proxy/listener"
 )
 
 // Maximum numbers of connections. The listener may close a connection that holds no place when it needs one for a new
@@ -30,8 +29,8 @@ const (
 
 // Listen opens an admin listener for a server of NewServer, which handles TLS.
 func Listen(ctx context.Context, address string, log *slog.Logger) (net.Listener, error) {
-	l, err := listener.Listen(ctx, address, listener.Options{
-		Settings: listener.Settings{Most: maxConnections, Share: maxConnections}, Logger: log.With("listener", "admin"), // one address may send all probes
+	l, err := conn.Listen(ctx, address, conn.Options{
+		Settings: conn.Settings{Most: maxConnections, Share: maxConnections}, Logger: log.With("listener", "admin"), // one address may send all probes
 	})
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

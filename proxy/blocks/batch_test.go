@@ -131,7 +131,7 @@ func TestOnlyTheFirstBatchHasStaleParts(t *testing.T) {
 		part.Source = callbackRead{read{d.nodes}, func() { time.Sleep(750 * time.Millisecond) }}
 		get := func() outcome {
 			a := expect.Value(d.answer(t, d.batchOf(part)))(t)
-			return outcome{a.Entry.Height, a.Outcome.String()}
+			return outcome{a.Entry.Height, string(a.Outcome)}
 		}
 		expect.Value(d.answer(t, part))(t)
 		for _, want := range []outcome{{100, "miss"}, {100, "stale"}} {
@@ -182,7 +182,7 @@ func TestBatchExpiresWithItsFirstPart(t *testing.T) {
 		batch := d.batchOf(d.query(web.Heights{}, blocks.Snapshot{})(), search)
 		for i, want := range []string{"miss", "hit", "miss"} {
 			a := expect.Value(d.answer(t, batch))(t)
-			expect.Equal(t, a.Outcome.String(), want, "outcome after %d ms", i*30)
+			expect.Equal(t, string(a.Outcome), want, "outcome after %d ms", i*30)
 			time.Sleep(30 * time.Millisecond)
 		}
 	})

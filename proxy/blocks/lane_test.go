@@ -121,7 +121,7 @@ func TestReplayEqualsHandlerOrDeclines(t *testing.T) {
 				rec.Start, rec.Session.Token = time.Now(), tt.session
 				got := ""
 				if d.Replayer(d.query(tt.hs, blocks.Snapshot{})(), tt.of).Replay(rec, &res) {
-					got = res.Outcome.String()
+					got = string(res.Outcome)
 				}
 				if got != tt.want {
 					t.Fatalf("outcome = %q, want %q", got, tt.want)

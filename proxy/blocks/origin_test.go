@@ -71,7 +71,7 @@ func TestEntryOutlastsAnswersOfNodesThatFail(t *testing.T) {
 				}
 				got := "internal error"
 				if err == nil {
-					got = a.Outcome.String()
+					got = string(a.Outcome)
 				}
 				expect.Equal(t, got, want[i], "outcome of reason %v, with an entry: %t", reason, i == 1)
 			}
@@ -90,7 +90,7 @@ func TestAnswerThatSpeaksOfTheNodeIsNotKept(t *testing.T) {
 			}
 			for range 2 {
 				a := expect.Value(d.answer(t, q()))(t)
-				expect.NoDiff(t, []string{a.Outcome.String(), string(a.Entry.Body)}, []string{"miss", "limit"}, "outcome and body at height %d", pinned)
+				expect.NoDiff(t, []string{string(a.Outcome), string(a.Entry.Body)}, []string{"miss", "limit"}, "outcome and body at height %d", pinned)
 			}
 			origin.answer = node.Answer{Status: http.StatusOK, Height: max(pinned, 100), Body: []byte("good")}
 			a := expect.Value(d.answer(t, q()))(t)
@@ -99,7 +99,7 @@ func TestAnswerThatSpeaksOfTheNodeIsNotKept(t *testing.T) {
 				d.nodes.grow(10)
 				origin.answer = limit
 				a = expect.Value(d.answer(t, q()))(t)
-				expect.NoDiff(t, []string{a.Outcome.String(), string(a.Entry.Body)}, []string{"stale_error", "good"}, "outcome and body with an older answer")
+				expect.NoDiff(t, []string{string(a.Outcome), string(a.Entry.Body)}, []string{"stale_error", "good"}, "outcome and body with an older answer")
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestOnlyStateOutlastsFailures(t *testing.T) {
 			a, _ := d.answer(t, d.query(web.Heights{}, blocks.Snapshot{})())
 			got := ""
 			if a.Entry != nil {
-				got = a.Outcome.String()
+				got = string(a.Outcome)
 			}
 			expect.Equal(t, got, want, "outcome of class %s", class)
 		})

@@ -201,7 +201,7 @@ func (d *frontend) get(t *testing.T, hs web.Heights, walk blocks.Snapshot) outco
 	if err != nil {
 		return outcome{Outcome: failure.Of(err).Public}
 	}
-	return outcome{a.Entry.Height, a.Outcome.String()}
+	return outcome{a.Entry.Height, string(a.Outcome)}
 }
 
 func TestQueryIsReadAtRequestedBlock(t *testing.T) {
@@ -303,7 +303,7 @@ func TestMissingItemIsReadAgainForMinimumBlock(t *testing.T) {
 		get := func(origin blocks.Source, minHeight int64) outcome {
 			q := &blocks.Read{Key: "test/tx", Kind: kind, Source: origin, Heights: web.Heights{Min: minHeight}}
 			a := expect.Value(d.answer(t, q))(t)
-			return outcome{a.Entry.Height, a.Outcome.String()}
+			return outcome{a.Entry.Height, string(a.Outcome)}
 		}
 		expect.Equal(t, get(missingRead{read{d.nodes}}, 0), outcome{100, "miss"}, "outcome of the first request")
 		d.nodes.grow(1)
@@ -370,7 +370,7 @@ func TestIndexedAnswersExpireWithTheIndex(t *testing.T) {
 				for _, after := range []int{0, 30, 30, 540, 1000} {
 					time.Sleep(time.Duration(after) * time.Millisecond)
 					q := &blocks.Read{Key: "test/index", Kind: kind, Source: searchRead{read{d.nodes}, tt.found, tt.final}}
-					got = append(got, expect.Value(d.answer(t, q))(t).Outcome.String())
+					got = append(got, string(expect.Value(d.answer(t, q))(t).Outcome))
 				}
 				expect.NoDiff(t, got, tt.want, "outcomes")
 			})
@@ -398,7 +398,7 @@ func TestFixedAnswersOutlastBlocksWithTheirOwnPolicy(t *testing.T) {
 		expect.NoError(t, d.SetClasses(blocks.Classes{}, map[string]cache.Policy{"tx": own}))
 		outcome := func() string {
 			t.Helper()
-			return expect.Value(d.answer(t, &blocks.Read{Key: "test/tx", Kind: kind, Source: searchRead{read{d.nodes}, true, true}}))(t).Outcome.String()
+			return string(expect.Value(d.answer(t, &blocks.Read{Key: "test/tx", Kind: kind, Source: searchRead{read{d.nodes}, true, true}}))(t).Outcome)
 		}
 		expect.Equal(t, outcome(), "miss", "first outcome")
 		d.nodes.grow(2000)
@@ -460,7 +460,7 @@ func TestFeedUsesMemoryBelowItsMinimumBlockAfterRollback(t *testing.T) {
 		read := func() outcome {
 			res, _, err := feed.Reader.Read(t.Context(), "", false)
 			expect.NoError(t, err)
-			return outcome{res.Entry.Height, res.Outcome.String()}
+			return outcome{res.Entry.Height, string(res.Outcome)}
 		}
 		expect.Equal(t, read(), outcome{100, "miss"}, "outcome before the rollback")
 		d.cache.SetNamespace("test-1#2")

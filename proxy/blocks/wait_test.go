@@ -150,7 +150,7 @@ func TestBackgroundReadOfABatchUsesNoPlacesOfItsClient(t *testing.T) {
 			r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			r.Record.Client = limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
 			a := expect.Value(d.read(r, d.batchOf(part)))(t)
-			return outcome{a.Entry.Height, a.Outcome.String()}
+			return outcome{a.Entry.Height, string(a.Outcome)}
 		}
 		expect.Equal(t, get(), outcome{100, "miss"}, "first batch")
 		d.nodes.hangs.Store(true)

@@ -1,10 +1,21 @@
-// Package conn wraps clients' connections, and reserves memory for request bodies and unread responses.
+// Package conn accepts clients' connections, and reserves memory for request bodies and unread responses.
 //
+//   - listener.go accepts connections, each of which takes a slot; evict.go closes some if all are taken;
+//   - opener.go does TLS handshakes; certificate.go has the certificate; proxied.go reads the headers by which layer-4 proxies
+//     name their clients;
 //   - conn.go sends a response in one system call; secure.go adds TLS;
 //   - socket.go detects clients that are idle or do not read;
 //   - multiplexed.go serves HTTP/2 streams; streams.go reserves memory for them and for gRPC calls;
-//   - responses.go reserves memory for responses, requests.go for request bodies;
+//   - outgoing.go and responses.go reserve memory for responses that clients have not read yet, requests.go for request bodies;
 //   - revoked.go ends connections and streams whose API key is removed, or that an access rule denies.
+//
+// Active clients have priority over idle ones:
+//
+//   - If all slots are taken, connections are closed: first the longest stalled ones, whose clients do not read, then the
+//     longest idle ones. A connection is idle if no request is in progress; event streams are not idle.
+//   - Once more than half of the slots are taken, an address is limited to a share. A client over its share loses a stalled
+//     or idle connection, or the new one.
+//   - If no connection can be closed, one client waits for a slot, and the others wait in the kernel's queue.
 package conn
 
 import (
@@ -80,9 +91,9 @@ func newConn(s *socket, on transport, lane Lane) *Conn {
 	return conn
 }
 
-// From returns a connection on the same socket, with the client's address as a proxy reported it. c must have no lane,
+// from returns a connection on the same socket, with the client's address as a proxy reported it. c must have no lane,
 // and must no longer be used.
-func (c *Conn) From(client net.Addr, lane Lane) *Conn {
+func (c *Conn) from(client net.Addr, lane Lane) *Conn {
 	c.socket.client = client
 	return newConn(c.socket, c.socket, lane)
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -153,7 +152,7 @@ func TestValueThatBecomesAnErrorIsCountedOnce(t *testing.T) {
 	d := open(t, n, true, withLane, func(s *setup) { fast = s.web.Lane.(*lane.Lane) })
 	server := httptest.NewUnstartedServer(d.rpc.Config.Handler)
 	_ = server.Listener.Close()
-	server.Listener = expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast.ForRPC(jsonrpc.FindID)}))(t)
+	server.Listener = expect.Value(conn.Listen(t.Context(), "127.0.0.1:0", conn.Options{Lane: fast.ForRPC(jsonrpc.FindID)}))(t)
 	server.Config.ConnContext, server.Config.ConnState = conn.Context, conn.State
 	server.Start()
 	t.Cleanup(server.Close)

@@ -34,9 +34,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
@@ -81,7 +81,7 @@ func TestDrainEndsCallsInFlightAndRejectsNewOnes(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
 	d := open(t, n, true)
-	other, _ := d.serve(t, listener.Options{})
+	other, _ := d.serve(t, conn.Options{})
 	both := manual.NewBuilderWithScheme("both")
 	both.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: d.addr}, {Addr: other}}})
 	c := dial(t, "both:///", google.WithResolvers(both))

@@ -17,7 +17,6 @@ import (
 	memory "github.com/tipcache/tipcache/upstream/account"
 
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -158,7 +157,7 @@ func TestCallsWithoutMemoryReleaseTheirTimeouts(t *testing.T) {
 	if !account.Reserve(memory.Requests, account.Limit()/8*7) {
 		t.Fatal("Reserve = false, want true")
 	}
-	l := &connRecorder{Listener: expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Settings: listener.Settings{Most: 100}, Memory: account}))(t)}
+	l := &connRecorder{Listener: expect.Value(conn.Listen(t.Context(), "127.0.0.1:0", conn.Options{Settings: conn.Settings{Most: 100}, Memory: account}))(t)}
 	server := d.handler.NewServer(time.Minute, time.Minute)
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(l) })

@@ -18,10 +18,10 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/grpc"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -61,7 +61,7 @@ type servers struct {
 type setup struct {
 	web      web.Options
 	blocks   blocks.Options
-	listener listener.Options
+	listener conn.Options
 	grpc     grpc.Options
 	cache    cache.Options
 }
@@ -81,7 +81,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	} else {
 		d.pool = n.pool(t, "")
 	}
-	s := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, listener.Options{Settings: listener.Settings{Most: 100}}, o, cache.Options{Registerer: d.metrics}}
+	s := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, conn.Options{Settings: conn.Settings{Most: 100}}, o, cache.Options{Registerer: d.metrics}}
 	for _, change := range changes {
 		change(&s)
 	}
@@ -104,9 +104,9 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 }
 
 // serve serves the handler on a new address.
-func (d *servers) serve(t testing.TB, o listener.Options) (addr string, server *google.Server) {
+func (d *servers) serve(t testing.TB, o conn.Options) (addr string, server *google.Server) {
 	t.Helper()
-	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", o))(t)
+	l := expect.Value(conn.Listen(t.Context(), "127.0.0.1:0", o))(t)
 	server = d.handler.NewServer(5*time.Second, time.Minute)
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(l) })

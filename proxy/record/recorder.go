@@ -143,7 +143,7 @@ func outcome(res cache.Result) string {
 	if res.Outcome == cache.Miss && res.Collapsed {
 		return "collapsed"
 	}
-	return res.Outcome.String()
+	return string(res.Outcome)
 }
 
 // End counts and logs a request that has ended. of is nil for a request that

@@ -22,7 +22,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -301,7 +300,7 @@ func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry
 	server := httptest.NewUnstartedServer(rpc.New(o, reader))
 	if fast, ok := with.Lane.(*lane.Lane); ok {
 		_ = server.Listener.Close()
-		server.Listener = expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast.ForRPC(jsonrpc.FindID)}))(t)
+		server.Listener = expect.Value(conn.Listen(t.Context(), "127.0.0.1:0", conn.Options{Lane: fast.ForRPC(jsonrpc.FindID)}))(t)
 		server.Config.ConnContext, server.Config.ConnState = conn.Context, conn.State
 	}
 	server.Start()

@@ -114,14 +114,15 @@ func (s *Stack) Arrive(r *Request) {
 
 // end counts and logs a request, and registers it with the fast lane if memory has answered it.
 func (s *Stack) end(r *Request, status, size int) {
-	rec, head := &r.Record, record.HeadOf(r.Request, r.Base)
-	if rec.LaneSlot != nil && rec.Replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
+	rec := &r.Record
+	rec.Session.Leave()
+	head := record.HeadOf(r.Request, r.Base)
+	if rec.LaneSlot != nil && rec.Replayer != nil && rec.Err == nil && rec.Outcome == string(cache.Hit) && rec.Store == "memory" {
 		rec.LaneSlot.Put(r.Request, head, rec)
 	}
 	if rec.Failed && status == http.StatusOK { // as a REST request is counted
 		status = http.StatusBadGateway
 	}
-	rec.Session.Leave()
 	s.Recorder.End(rec, &record.End{Head: head, Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
 }
 

@@ -37,9 +37,12 @@ func (f *fetch) choose(tip Tip, chainID string) (best *endpoint, hope bool) {
 	for _, e := range f.pool.endpoints() {
 		e = e.orBefore(f.request)
 		v := e.snapshot()
+		if v.Foreign() {
+			continue
+		}
 		reach, serves := v.reach(height, tip), e.serves(f.request, chainID)
 		switch {
-		case v.Foreign() || serves == otherChain || !f.allows(e):
+		case serves == otherChain || !f.allows(e):
 		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
 		case f.pruned != nil && !f.awaits(e): // it does not delay the refusal

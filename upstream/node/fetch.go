@@ -184,7 +184,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 	} else {
 		result.answer, result.err = e.inTurn(ctx, r, send)
 	}
-	if upstream.KindOf(result.err) == 0 && errors.Is(result.err, context.DeadlineExceeded) {
+	if errors.Is(result.err, context.DeadlineExceeded) && upstream.KindOf(result.err) == 0 {
 		result.err = upstream.Silence(nodeName, result.err)
 	}
 	return result

@@ -54,9 +54,10 @@ func (m *metrics) countRequest(node string, r Request, start time.Time, answer *
 }
 
 func labelOf(answer *Answer, err error) string {
-	switch kind := upstream.KindOf(err); {
-	case err == nil:
+	if err == nil {
 		return answer.Reason.String()
+	}
+	switch kind := upstream.KindOf(err); {
 	case errors.Is(err, errTipRefused):
 		return "tip_refused"
 	case errors.Is(err, context.Canceled):

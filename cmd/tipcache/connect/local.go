@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/conn"
 )
 
 // localProbes check what serve needs on this machine: addresses of listeners, certificate and store file. An expired
@@ -66,16 +66,16 @@ func findAddress(ctx context.Context, cfg config.Config, address string) (string
 
 // findCertificate returns when the certificate expires, and a warning if it expires soon.
 func findCertificate(files config.TLS) (string, error) {
-	c, err := listener.NewCertificate(files.Cert, files.Key, slog.New(slog.DiscardHandler))
+	c, err := conn.NewCertificate(files.Cert, files.Key, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return "", err
 	}
 	v, expires := c.Validity()
 	at := expires.UTC().Format(time.RFC3339)
 	switch v {
-	case listener.Expired:
+	case conn.Expired:
 		return "", errors.New("it expired at " + at)
-	case listener.Expiring:
+	case conn.Expiring:
 		return "", warning("it expires soon, at " + at)
 	}
 	return "it expires at " + at, nil

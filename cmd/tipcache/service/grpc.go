@@ -9,12 +9,11 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	calls "github.com/tipcache/tipcache/proxy/grpc"
-	"github.com/tipcache/tipcache/proxy/listener"
 )
 
 // A grpcService serves gRPC on its own listener.
 type grpcService struct {
-	listener *listener.Listener
+	listener *conn.Listener
 	server   *grpc.Server
 	handler  *calls.Handler
 }

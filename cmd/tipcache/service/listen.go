@@ -12,7 +12,6 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/admin"
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -40,7 +39,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 // openAdmin opens the admin listener and serves it.
 func (s *Service) openAdmin(ctx context.Context) (err error) {
 	if files := s.cfg.HTTP.TLS; files.Cert != "" {
-		if s.certificate, err = listener.NewCertificate(files.Cert, files.Key, s.log); err != nil {
+		if s.certificate, err = conn.NewCertificate(files.Cert, files.Key, s.log); err != nil {
 			return fmt.Errorf("http.tls.cert: %w", err)
 		}
 		s.certificate.Measure(s.registry)
@@ -83,8 +82,8 @@ func (s *Service) openAdmin(ctx context.Context) (err error) {
 
 // listenForClients opens a listener, which Close closes. Loopback and trusted proxies may have any number of connections. A nil
 // lane disables the fast lane.
-func (s *Service) listenForClients(ctx context.Context, name, address string, lane conn.Lane) (*listener.Listener, error) {
-	o := listener.Options{
+func (s *Service) listenForClients(ctx context.Context, name, address string, lane conn.Lane) (*conn.Listener, error) {
+	o := conn.Options{
 		Settings: s.cfg.HTTP.Connections,
 		Name:     name, Lane: lane,
 		Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
@@ -93,7 +92,7 @@ func (s *Service) listenForClients(ctx context.Context, name, address string, la
 	if s.cfg.HTTP.ProxyProtocol == "required" {
 		o.Proxies = s.proxy.Trusts
 	}
-	l, err := listener.Listen(ctx, address, o)
+	l, err := conn.Listen(ctx, address, o)
 	if err == nil {
 		s.closeListener(l)
 	}

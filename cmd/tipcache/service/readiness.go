@@ -14,7 +14,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -52,8 +52,8 @@ type Addresses struct {
 // certificateHealth is the validity of the certificate. An expired one does not make the service
 // unready: other replicas have the same one.
 type certificateHealth struct {
-	State   listener.Validity `json:"state"`
-	Expires time.Time         `json:"expires"`
+	State   conn.Validity `json:"state"`
+	Expires time.Time     `json:"expires"`
 }
 
 // states are the words for the states of a breaker.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/upstream/events"
@@ -14,7 +13,7 @@ import (
 
 // An rpcService serves the CometBFT RPC on its own listener, with WebSocket and events.
 type rpcService struct {
-	listener *listener.Listener
+	listener *conn.Listener
 	server   *http.Server
 	socket   *socket.Handler
 	feed     *events.Feed

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
@@ -111,7 +111,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 }
 
 // servePublic serves a client listener, with TLS if a certificate is configured.
-func (s *Service) servePublic(server *http.Server, l *listener.Listener) error {
+func (s *Service) servePublic(server *http.Server, l *conn.Listener) error {
 	server.TLSConfig = s.tls()
 	return ignoreServerClosed(server.Serve(l))
 }

@@ -33,9 +33,9 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/admin"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -67,13 +67,13 @@ type Service struct {
 	webLane  web.Lane   // the same, but a nil interface if disabled
 
 	Addresses   Addresses
-	public      *listener.Listener
+	public      *conn.Listener
 	rpc         *rpcService  // nil if the RPC is not served
 	grpc        *grpcService // nil if gRPC is not served
 	adminPages  *admin.Handler
 	adminServer *http.Server
-	adminEnded  chan error            // receives the error of the admin server; closed if the listener is disabled
-	certificate *listener.Certificate // for all listeners; nil disables TLS
+	adminEnded  chan error        // receives the error of the admin server; closed if the listener is disabled
+	certificate *conn.Certificate // for all listeners; nil disables TLS
 	stopping    atomic.Bool
 
 	readiness      *readinessLog

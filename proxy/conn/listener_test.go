@@ -1,4 +1,4 @@
-package listener_test
+package conn_test
 
 import (
 	"bufio"
@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
@@ -39,17 +38,17 @@ type service struct {
 	log      logtest.Log
 }
 
-func start(t *testing.T, o listener.Options) *service {
+func start(t *testing.T, o conn.Options) *service {
 	t.Helper()
 	return startOn(t, "127.0.0.1:0", o, (*http.Server).Serve)
 }
 
 // startOn serves at an address with a method of http.Server.
-func startOn(t *testing.T, address string, o listener.Options, serve func(*http.Server, net.Listener) error) *service {
+func startOn(t *testing.T, address string, o conn.Options, serve func(*http.Server, net.Listener) error) *service {
 	t.Helper()
 	s := &service{T: t, registry: prometheus.NewPedanticRegistry(), slow: make(chan struct{})}
 	o.Metrics, o.Logger = s.registry, slog.New(slog.NewTextHandler(&s.log, nil))
-	l := expect.Value(listener.Listen(t.Context(), address, o))(t)
+	l := expect.Value(conn.Listen(t.Context(), address, o))(t)
 	s.address = l.Addr().String()
 	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), ConnContext: conn.Context, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
 		switch conn.State(c, state); state {
@@ -186,7 +185,7 @@ func (s *service) waitForConnections(open int) {
 }
 
 func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
-	s := start(t, listener.Options{Settings: listener.Settings{Most: 3}})
+	s := start(t, conn.Options{Settings: conn.Settings{Most: 3}})
 	first, second := s.connect("127.0.0.1"), s.connect("127.0.0.1")
 	silent := s.dial("127.0.0.1") // sends nothing
 	s.waitForConnections(3)
@@ -207,7 +206,7 @@ func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
 }
 
 func TestConnectionIsNotClosedRightAfterItsResponse(t *testing.T) {
-	s := start(t, listener.Options{Settings: listener.Settings{Most: 1}})
+	s := start(t, conn.Options{Settings: conn.Settings{Most: 1}})
 	began := time.Now()
 	first := s.connect("127.0.0.1")
 	s.dial("127.0.0.1")
@@ -217,7 +216,7 @@ func TestConnectionIsNotClosedRightAfterItsResponse(t *testing.T) {
 }
 
 func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
-	s := start(t, listener.Options{Settings: listener.Settings{Most: 2}})
+	s := start(t, conn.Options{Settings: conn.Settings{Most: 2}})
 	busy := []client{s.dial("127.0.0.1"), s.dial("127.0.0.1")}
 	for _, c := range busy {
 		s.occupy(c)
@@ -237,7 +236,7 @@ func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
 }
 
 func TestHijackedConnectionIsNotIdle(t *testing.T) {
-	s := start(t, listener.Options{Settings: listener.Settings{Most: 2}})
+	s := start(t, conn.Options{Settings: conn.Settings{Most: 2}})
 	other := s.dial("127.0.0.1")
 	if other.request("/other"); !other.receivesOK() {
 		t.Fatal("GET /other failed, want 200")
@@ -256,7 +255,7 @@ func TestHijackedConnectionIsNotIdle(t *testing.T) {
 
 func TestAddressIsLimitedToItsShareOfSlots(t *testing.T) {
 	const flood, honest = "127.0.0.2", "127.0.0.3"
-	s := start(t, listener.Options{Settings: listener.Settings{Most: 10, Share: 3}, Exempt: func(a netip.Addr) bool { return a.String() == "127.0.0.4" }})
+	s := start(t, conn.Options{Settings: conn.Settings{Most: 10, Share: 3}, Exempt: func(a netip.Addr) bool { return a.String() == "127.0.0.4" }})
 	var flooding []client
 	for range 6 { // half of the slots, and one more
 		flooding = append(flooding, s.connect(flood))
@@ -291,7 +290,7 @@ func TestAddressIsLimitedToItsShareOfSlots(t *testing.T) {
 
 func TestShareIsATwentiethOfTheSlotsAndAtLeast16(t *testing.T) {
 	for most, share := range map[int]int{20: 16, 340: 17} {
-		s := start(t, listener.Options{Settings: listener.Settings{Most: most}, Exempt: func(a netip.Addr) bool { return a.String() != "127.0.0.2" }})
+		s := start(t, conn.Options{Settings: conn.Settings{Most: most}, Exempt: func(a netip.Addr) bool { return a.String() != "127.0.0.2" }})
 		for range most/2 - share/2 {
 			s.connect("127.0.0.3")
 		}
@@ -305,7 +304,7 @@ func TestShareIsATwentiethOfTheSlotsAndAtLeast16(t *testing.T) {
 }
 
 func TestReleasedSlotsDoNotCountAgainstTheShare(t *testing.T) {
-	s := start(t, listener.Options{Settings: listener.Settings{Most: 6, Share: 2}, Exempt: func(netip.Addr) bool { return false }})
+	s := start(t, conn.Options{Settings: conn.Settings{Most: 6, Share: 2}, Exempt: func(netip.Addr) bool { return false }})
 	for range 3 {
 		_ = s.connect("127.0.0.2").Close()
 		s.waitForConnections(0)
@@ -319,7 +318,7 @@ func TestReleasedSlotsDoNotCountAgainstTheShare(t *testing.T) {
 }
 
 func TestCloseEndsWaitForSlot(t *testing.T) {
-	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Settings: listener.Settings{Most: 1}}))(t)
+	l := expect.Value(conn.Listen(t.Context(), "127.0.0.1:0", conn.Options{Settings: conn.Settings{Most: 1}}))(t)
 	server := &http.Server{ConnState: conn.State, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(l) }()
@@ -333,7 +332,7 @@ func TestCloseEndsWaitForSlot(t *testing.T) {
 
 func TestBodyThatSeveralClientsReadIsReservedOnce(t *testing.T) {
 	memory := account.New(1<<30, nil)
-	s := start(t, listener.Options{Memory: memory})
+	s := start(t, conn.Options{Memory: memory})
 	s.body = make([]byte, 1<<20)
 	for range 3 {
 		s.dial("127.0.0.1").request("/unread")

@@ -1,12 +1,10 @@
-package listener
+package conn
 
 import (
 	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
-
-	"github.com/tipcache/tipcache/proxy/conn"
 )
 
 // atOnce divides the slots into batches that are closed at once, because a search for the longest idle or stalled
@@ -65,21 +63,21 @@ func (l *Listener) evictFor(s *slot) bool {
 // closeSome closes up to most of the connections that may be closed, and returns how many: stalled ones or, if there are
 // none, those idle for at least idleFor, the longest stalled or idle first.
 func (l *Listener) closeSome(most int, idleFor time.Duration, may func(*slot) bool) (closed int, why string) {
-	if closed = l.closeOldest(most, may, (*conn.Conn).Stalled, (*conn.Conn).Abort); closed > 0 {
+	if closed = l.closeOldest(most, may, (*Conn).Stalled, (*Conn).Abort); closed > 0 {
 		return closed, "stalled"
 	}
-	isIdle := func(c *conn.Conn) (time.Time, bool) {
+	isIdle := func(c *Conn) (time.Time, bool) {
 		since, idle := c.Idle()
 		return since, idle && time.Since(since) >= idleFor
 	}
-	return l.closeOldest(most, may, isIdle, (*conn.Conn).Close), "idle"
+	return l.closeOldest(most, may, isIdle, (*Conn).Close), "idle"
 }
 
 // closeOldest closes up to most of the connections that may be closed and for which is returns true, the earliest first.
 // end must not block, because Accept waits for it.
-func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*conn.Conn) (time.Time, bool), end func(*conn.Conn) error) int {
+func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*Conn) (time.Time, bool), end func(*Conn) error) int {
 	type quiet struct {
-		conn  *conn.Conn
+		conn  *Conn
 		since time.Time
 	}
 	var found []quiet

@@ -1,4 +1,4 @@
-package listener_test
+package conn_test
 
 import (
 	"crypto/tls"
@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
@@ -33,7 +33,7 @@ func TestMismatchedCertificateIsRejectedAfterTenSeconds(t *testing.T) {
 		writeFile(t, certFile, cert)
 		writeFile(t, keyFile, key)
 		var log logtest.Log
-		c := expect.Value(listener.NewCertificate(certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil))))(t)
+		c := expect.Value(conn.NewCertificate(certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil))))(t)
 		config := c.Config()
 		served := func() *tls.Certificate { return expect.Value(config.GetCertificate(nil))(t) }
 		previous := served()

@@ -1,17 +1,17 @@
-package listener_test
+package conn_test
 
 import (
 	"net"
 	"syscall"
 	"testing"
 
-	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // Clients that disappear without closing the connection are detected as by a listener of package net.
 func TestKeepAliveHasValuesOfPackageNet(t *testing.T) {
-	ours := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{}))(t)
+	ours := expect.Value(conn.Listen(t.Context(), "127.0.0.1:0", conn.Options{}))(t)
 	defer ours.Close()
 	theirs := expect.Value((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer theirs.Close()

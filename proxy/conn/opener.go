@@ -1,11 +1,9 @@
-package listener
+package conn
 
 import (
 	"errors"
 	"net"
 	"time"
-
-	"github.com/tipcache/tipcache/proxy/conn"
 )
 
 // An opener reads PROXY headers and does TLS handshakes concurrently. It has a goroutine that accepts connections and
@@ -44,13 +42,13 @@ func (s *opener) open(slot *slot) {
 	}
 	opened := net.Conn(slot.conn)
 	if l.o.TLS != nil {
-		secured, err := conn.Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, deadline)
+		secured, err := Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, deadline)
 		if err != nil {
 			l.o.Logger.Debug("TLS handshake failed", "client", slot.client, "error", err)
 			return
 		}
 		l.mu.Lock()
-		slot.conn = conn.Accepted(secured) // which the listener closes through the lane
+		slot.conn = Accepted(secured) // which the listener closes through the lane
 		l.mu.Unlock()
 		opened = secured
 	}

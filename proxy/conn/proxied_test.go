@@ -1,4 +1,4 @@
-package listener_test
+package conn_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/pires/go-proxyproto"
 
-	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -61,8 +61,8 @@ func TestClientAddressIsTakenFromProxyHeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, begin := range []func(*testing.T, listener.Options) *service{start, startTLS} {
-				s := begin(t, listener.Options{Proxies: isProxy})
+			for _, begin := range []func(*testing.T, conn.Options) *service{start, startTLS} {
+				s := begin(t, conn.Options{Proxies: isProxy})
 				c := s.dial("127.0.0.2")
 				c.send(tt.header[:5])
 				c.send(tt.header[5:])
@@ -80,7 +80,7 @@ func TestClientAddressIsTakenFromProxyHeader(t *testing.T) {
 }
 
 func TestConnectionWithoutTrustedProxyHeaderIsClosed(t *testing.T) {
-	s := start(t, listener.Options{Proxies: isProxy})
+	s := start(t, conn.Options{Proxies: isProxy})
 	for name, text := range map[string]string{
 		"a request":               "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
 		"a malformed header":      "PROXY TCP4 192.0.2.7 192.0.2.8 x y\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -101,7 +101,7 @@ func TestConnectionWithoutTrustedProxyHeaderIsClosed(t *testing.T) {
 }
 
 func TestShareCountsAgainstClientInProxyHeader(t *testing.T) {
-	s := start(t, listener.Options{Settings: listener.Settings{Most: 6, Share: 2}, Proxies: isProxy, Exempt: func(netip.Addr) bool { return false }})
+	s := start(t, conn.Options{Settings: conn.Settings{Most: 6, Share: 2}, Proxies: isProxy, Exempt: func(netip.Addr) bool { return false }})
 	open := func(from string) client {
 		c := s.dial("127.0.0.2")
 		c.send(header(t, 2, from))

@@ -1,16 +1,4 @@
-// Package listener accepts the connections of clients. Each connection takes a slot. Active clients have priority over
-// idle ones:
-//
-//   - If all slots are taken, connections are closed (evict.go): first the longest stalled ones, whose clients do not read,
-//     then the longest idle ones. A connection is idle if no request is in progress; event streams are not idle.
-//   - Once more than half of the slots are taken, an address is limited to a share. A client over its share loses a stalled
-//     or idle connection, or the new one.
-//   - If no connection can be closed, one client waits for a slot, and the others wait in the kernel's queue.
-//
-// outgoing.go reserves memory for responses that clients have not read yet, and closes connections when memory is
-// short. certificate.go has the certificate of a listener with TLS. opener.go does the handshakes, and reads the
-// headers by which layer-4 proxies name their clients (proxied.go).
-package listener
+package conn
 
 import (
 	"cmp"
@@ -27,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 
-	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/account"
 )
@@ -45,7 +32,7 @@ func DefaultSettings() Settings { return Settings{Most: 10_000} }
 type Options struct {
 	Settings
 	Exempt  func(netip.Addr) bool // reports whether Share does not apply to an address; nil exempts loopback
-	Lane    conn.Lane             // nil disables the fast lane
+	Lane    Lane                  // nil disables the fast lane
 	Memory  *account.Account      // reserves responses that clients have not read; nil means no limit
 	TLS     *tls.Config           // nil disables TLS; the http.Server must have the same protocols
 	Header  time.Duration         // timeout of a TLS handshake, including the header of a proxy before it; 0 means none
@@ -65,7 +52,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Listener listens for clients. The ConnContext of its http.Server must be conn.Context, and the ConnState conn.State.
+// A Listener listens for clients. The ConnContext of its http.Server must be [Context], and the ConnState [State].
 type Listener struct {
 	*net.TCPListener
 	o        Options
@@ -151,7 +138,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // accept returns the slot of the next client. Calls must not overlap.
-func (l *Listener) accept(fast conn.Lane) (*slot, error) {
+func (l *Listener) accept(fast Lane) (*slot, error) {
 	for {
 		accepted, err := l.AcceptTCP()
 		if err != nil {
@@ -162,7 +149,7 @@ func (l *Listener) accept(fast conn.Lane) (*slot, error) {
 			return nil, net.ErrClosed
 		}
 		s := &slot{}
-		c := conn.New(accepted, fast, l.o.Memory, func() { l.release(s) })
+		c := New(accepted, fast, l.o.Memory, func() { l.release(s) })
 		switch {
 		case l.o.Proxies != nil && !l.o.Proxies(c.Address()):
 			l.refuseProxy(c.Address(), errNoProxy)
@@ -175,13 +162,13 @@ func (l *Listener) accept(fast conn.Lane) (*slot, error) {
 
 // A slot is held by one connection.
 type slot struct {
-	conn   *conn.Conn
+	conn   *Conn
 	client netip.Addr // the client's address, or the first one of its IPv6 /64
 }
 
 // assign assigns a slot to a connection, and counts it against the connection's client. It returns false if the slot's
 // connection was closed meanwhile, or if the client has used its share and none of its other connections can be closed.
-func (l *Listener) assign(s *slot, to *conn.Conn) (ok bool) {
+func (l *Listener) assign(s *slot, to *Conn) (ok bool) {
 	l.mu.Lock()
 	if _, open := l.slots[s]; open {
 		l.releaseShare(s)

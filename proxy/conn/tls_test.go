@@ -1,4 +1,4 @@
-package listener_test
+package conn_test
 
 import (
 	"bufio"
@@ -6,23 +6,16 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func certificates() []tls.Certificate {
-	s := httptest.NewTLSServer(http.NotFoundHandler())
-	defer s.Close()
-	return s.TLS.Certificates
-}
-
 // startTLS serves TLS with HTTP/1 only, because tests write requests by hand.
-func startTLS(t *testing.T, o listener.Options) *service {
+func startTLS(t *testing.T, o conn.Options) *service {
 	t.Helper()
 	o.TLS = &tls.Config{Certificates: certificates(), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
 	s := start(t, o)
@@ -46,7 +39,7 @@ func (s *service) connectTLS(from string) client {
 
 // The lane closes the connection after a response that is in progress, and then TLS sends its alert.
 func TestIdleTLSConnectionIsClosedByItsLane(t *testing.T) {
-	s := startTLS(t, listener.Options{Settings: listener.Settings{Most: 1}})
+	s := startTLS(t, conn.Options{Settings: conn.Settings{Most: 1}})
 	first := s.connectTLS("127.0.0.1")
 	s.dial("127.0.0.1")
 	below := first.Conn.(*tls.Conn).NetConn() //nolint:forcetypeassert // withTLS returns no other
@@ -58,7 +51,7 @@ func TestIdleTLSConnectionIsClosedByItsLane(t *testing.T) {
 func TestConnectionStalledInHandshakeIsClosedForNewOne(t *testing.T) {
 	for name, sent := range map[string][]byte{"before its first byte": nil, "after its first bytes": {22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}} {
 		t.Run(name, func(t *testing.T) {
-			s := startTLS(t, listener.Options{Settings: listener.Settings{Most: 2}})
+			s := startTLS(t, conn.Options{Settings: conn.Settings{Most: 2}})
 			for range 2 {
 				expect.Value(s.dial("127.0.0.1").Write(sent))(t)
 			}
@@ -70,7 +63,7 @@ func TestConnectionStalledInHandshakeIsClosedForNewOne(t *testing.T) {
 }
 
 func TestConnectionIsClosedIfItsHandshakeTakesTooLong(t *testing.T) {
-	s := startTLS(t, listener.Options{Header: 20 * time.Millisecond})
+	s := startTLS(t, conn.Options{Header: 20 * time.Millisecond})
 	if c := s.dial("127.0.0.1"); !c.isClosed() {
 		t.Error("connection without a handshake is open, want it closed")
 	}
@@ -78,7 +71,7 @@ func TestConnectionIsClosedIfItsHandshakeTakesTooLong(t *testing.T) {
 
 func TestAddressIsLimitedToItsShareOfSlotsWithTLS(t *testing.T) {
 	const flood, honest = "127.0.0.2", "127.0.0.3"
-	s := startTLS(t, listener.Options{Settings: listener.Settings{Most: 10, Share: 3}, Exempt: func(netip.Addr) bool { return false }})
+	s := startTLS(t, conn.Options{Settings: conn.Settings{Most: 10, Share: 3}, Exempt: func(netip.Addr) bool { return false }})
 	var flooding []client
 	for range 6 { // half of the slots, and one more
 		flooding = append(flooding, s.connectTLS(flood))
@@ -104,7 +97,7 @@ func TestIPv6NetworkIsLimitedToShareOfSlots(t *testing.T) {
 	} else {
 		expect.NoError(t, l.Close())
 	}
-	s := startOn(t, "[::]:0", listener.Options{Settings: listener.Settings{Most: 10, Share: 3}, Exempt: func(netip.Addr) bool { return false }}, (*http.Server).Serve)
+	s := startOn(t, "[::]:0", conn.Options{Settings: conn.Settings{Most: 10, Share: 3}, Exempt: func(netip.Addr) bool { return false }}, (*http.Server).Serve)
 	_, port, err := net.SplitHostPort(s.address)
 	expect.NoError(t, err)
 	ipv6, ipv4 := net.JoinHostPort("::1", port), net.JoinHostPort("127.0.0.1", port)

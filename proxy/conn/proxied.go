@@ -1,4 +1,4 @@
-package listener
+package conn
 
 import (
 	"bufio"
@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/pires/go-proxyproto"
-
-	"github.com/tipcache/tipcache/proxy/conn"
 )
 
 // errNoProxy closes a connection that does not come from a trusted proxy.
@@ -34,7 +32,7 @@ func (l *Listener) readProxied(s *slot, deadline time.Time) (ok bool) {
 	if l.o.TLS != nil { // the lane is above TLS
 		lane = nil
 	}
-	if !l.assign(s, s.conn.From(client, lane)) {
+	if !l.assign(s, s.conn.from(client, lane)) {
 		_ = s.conn.Close()
 		return false
 	}
@@ -42,7 +40,7 @@ func (l *Listener) readProxied(s *slot, deadline time.Time) (ok bool) {
 }
 
 // readHeader returns the address of the client, or of the proxy for the proxy's own connections, such as health checks.
-func (l *Listener) readHeader(c *conn.Conn, deadline time.Time) (client net.Addr, err error) {
+func (l *Listener) readHeader(c *Conn, deadline time.Time) (client net.Addr, err error) {
 	_ = c.SetReadDeadline(deadline)
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	defer context.AfterFunc(l.ended, func() { _ = c.Close() })()
