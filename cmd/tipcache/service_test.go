@@ -104,6 +104,7 @@ func configForSlowMachines(t *testing.T, d *devnet.Devnet, key string) config.Co
 	expect.NoError(t, err)
 	t.Cleanup(stopRedis)
 	c := config.Default()
+	c.HTTP.FastLane = os.Getenv("TIPCACHE_TEST_FAST_LANE") != "off" // .ci/run runs the tests both ways
 	c.Listen, c.Admin, c.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
 	c.Redis.Timeout, c.Cache.Flight = 2*time.Second, 40*time.Second
 	c.Chain.Timeout, c.Collections.Timeout = 20*time.Second, 20*time.Second
