@@ -60,10 +60,10 @@ func run() {
 	others := d.Delegators()
 	byClock := walk(entered.During(func() { time.Sleep(idleTime) }), nil)
 	err := errors.Join(
-		journey(tour{198, 59}, byClock, "GET, hit in memory", func(int) { ask(hit, "") }),
-		journey(tour{515, 149}, byClock, "GET, miss", func(i int) { ask("/staking/delegations/"+others[i], "") }),
+		journey(tour{198, 51}, byClock, "GET, hit in memory", func(int) { ask(hit, "") }),
+		journey(tour{515, 138}, byClock, "GET, miss", func(i int) { ask("/staking/delegations/"+others[i], "") }),
 		journey(tour{52, 15}, byClock, "a block arrives", func(int) { d.Advance(1) }),
-		journey(tour{430, 134}, byClock, "POST of collections with metadata", func(i int) {
+		journey(tour{430, 126}, byClock, "POST of collections with metadata", func(i int) {
 			ask("/api/v4/collections", fmt.Sprintf(`{"pagination":{"limit":3,"offset":%d}}`, 3*i))
 		}),
 	)
