@@ -26,11 +26,11 @@ import (
 
 const (
 	key         = "journeys"
-	startTime   = 5 * time.Second  // after which a replica that started does nothing more by itself
-	idleTime    = 45 * time.Second // in which everything runs that runs by the clock
-	repetitions = 5                // of each journey
-	aside       = time.Second      // in which what a journey began in the background ends
-	blockTime   = time.Minute      // longer than all journeys take
+	startTime   = 5 * time.Second // after which a replica that started does nothing more by itself
+	idleTime    = 6 * time.Second // in which everything runs that may run in each repetition by the clock
+	repetitions = 5               // of each journey
+	aside       = time.Second     // in which what a journey began in the background ends
+	blockTime   = time.Minute     // longer than all journeys take
 )
 
 func main() {
