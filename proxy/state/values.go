@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/cache"
@@ -79,13 +78,6 @@ func (q Request) key() string {
 		return string(hex.AppendEncode(append(buf, "sha256:"...), sum[:]))
 	}
 	return string(hex.AppendEncode(buf, q.Message))
-}
-
-// MethodIn returns the method in a cache key. ok is false if the key is not for a value.
-func MethodIn(key string) (method string, ok bool) {
-	before, rest, _ := strings.Cut(key, "/")
-	name, _, _ := strings.Cut(rest, "?")
-	return "/" + name, slices.Contains([]string{keyPrefix, ownKeys[GRPC], ownKeys[RPC]}, before)
 }
 
 // keyPrefix begins the keys of values in the cache. ownKeys begin the keys of entries that only one API may serve.

@@ -190,15 +190,9 @@ func TestQueryOfFixedAnswerHasNoHeight(t *testing.T) {
 		if q.Pinned != want.pinned || v.Height(q, a) != want.height || q.Key != "state"+name+"?61" {
 			t.Errorf("query of %s = %s at %d with height %d, want %d, %d", name, q.Key, q.Pinned, v.Height(q, a), want.pinned, want.height)
 		}
-		if got, ok := state.MethodIn(q.Key); !ok || got != name {
-			t.Errorf("MethodIn(%s) = %s, %t; want %s", q.Key, got, ok, name)
-		}
 	}
 	failed := expect.Value(v.Entry(v.Read(state.Request{Method: tx}, web.Heights{}), &node.Answer{Reason: node.Other, Type: node.StatusType}, nil))(t)
 	expect.Equal(t, failed.Expires.Sub(failed.ReadAt), blocks.BrokenLife, "lifetime of a failure")
-	if _, ok := state.MethodIn("other/a.Query/B?61"); ok {
-		t.Error("MethodIn of a key that is not state's = true, want false")
-	}
 	long := v.Read(state.Request{Method: method, Message: make([]byte, 257)}, web.Heights{}).Key
 	if most := v.Read(state.Request{Method: method, Message: make([]byte, 256)}, web.Heights{}).Key; len(most) != len("state/a.Query/B?")+512 || !strings.HasPrefix(long, "state/a.Query/B?sha256:") {
 		t.Errorf("keys of messages with 256 and 257 bytes = %s, %s; want the message in hex, and its hash", most, long)
