@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -49,7 +50,7 @@ func publishAll(t *testing.T, leases []cache.Lease, e *cache.Entry) []error {
 // Redis checks its memory limit only before the first write of a script.
 func TestFullStoreRefusesWholeBatchOfWrites(t *testing.T) {
 	t.Parallel()
-	rdb := client(t, startRedis(t).addr)
+	rdb := redistest.Client(t, startRedis(t).addr)
 	s := newStore(t, rdb)
 	leases := acquireLeases(t, s, "0", "1", "2", "3")
 	expect.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -67,7 +68,7 @@ func TestFullStoreRefusesWholeBatchOfWrites(t *testing.T) {
 
 func TestFullStoreReportsHolderOfLease(t *testing.T) {
 	t.Parallel()
-	rdb := client(t, startRedis(t).addr)
+	rdb := redistest.Client(t, startRedis(t).addr)
 	s := newStore(t, rdb)
 	acquireLeases(t, s, "held")
 	expect.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -83,7 +84,7 @@ func TestFullStoreReportsHolderOfLease(t *testing.T) {
 // The script must not begin with a delete of the key, which needs no memory.
 func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	t.Parallel()
-	rdb := client(t, startRedis(t).addr)
+	rdb := redistest.Client(t, startRedis(t).addr)
 	s := newStore(t, rdb)
 	entries := map[string]*cache.Entry{}
 	for i := range 3 {
@@ -110,7 +111,7 @@ func TestFullStoreKeepsForeignKeys(t *testing.T) {
 func TestUnknownScriptIsSentOnceForAllSavedEntries(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t).addr
-	s, entries := newStore(t, client(t, addr)), map[string]*cache.Entry{}
+	s, entries := newStore(t, redistest.Client(t, addr)), map[string]*cache.Entry{}
 	for i := range 100 {
 		entries[fmt.Sprint(i)] = entry(100, "answer")
 	}
@@ -124,7 +125,7 @@ func TestUnknownScriptIsSentOnceForAllSavedEntries(t *testing.T) {
 // A client of a single host may be connected to the only node of a Cluster.
 func TestWritesOnClusterAreOneScriptPerSlot(t *testing.T) {
 	t.Parallel()
-	rdb := client(t, startCluster(t, 1)[0])
+	rdb := redistest.Client(t, startCluster(t, 1)[0])
 	keys, entries := []string{"0", "1", "2", "3"}, map[string]*cache.Entry{}
 	for _, key := range keys {
 		entries[key] = entry(100, "answer")

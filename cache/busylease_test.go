@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
@@ -79,14 +80,14 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 	copyToken := func(t *testing.T, addr, key string, so redis.Options, o cache.Options) string {
 		c := newReplica(t, addr, o, so)
 		answers, done := holdLease(t, c, cache.Query{Key: key, Policy: live, Tip: 100})
-		token := client(t, addr).Get(t.Context(), "tipcache:2:{story-1:"+key+"}:l").Val()
+		token := redistest.Client(t, addr).Get(t.Context(), "tipcache:2:{story-1:"+key+"}:l").Val()
 		answers <- nil
 		<-done
 		waitForIdle(t, c)
 		if token == "" {
 			t.Fatal("no replica acquired the lease")
 		}
-		expect.NoError(t, client(t, addr).FlushAll(t.Context()).Err())
+		expect.NoError(t, redistest.Client(t, addr).FlushAll(t.Context()).Err())
 		return token
 	}
 	for name, token := range map[string]func(t *testing.T, addr string) string{
@@ -101,7 +102,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := startRedis(t).addr
-			rdb, holder := client(t, addr), token(t, addr)
+			rdb, holder := redistest.Client(t, addr), token(t, addr)
 			c := startReplica(t, addr, long)
 			expect.NoError(t, rdb.Set(t.Context(), at, holder, time.Hour).Err())
 			expect.Equal(t, describe(mustGet(t, c, q, answer(100, []byte("x"))), nil), "miss uri-miss: x at 100", "result")
@@ -121,12 +122,12 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 			so := long
 			so.FlightTimeout = tt.flight
 			c := startReplica(t, addr, so)
-			expect.NoError(t, client(t, addr).Set(t.Context(), at, token, time.Hour).Err())
+			expect.NoError(t, redistest.Client(t, addr).Set(t.Context(), at, token, time.Hour).Err())
 			got := startFollower(t, c, q)
 			if len(got) > 0 {
 				t.Fatalf("got %s at once, want a wait for the lease", describe(<-got, nil))
 			}
-			_ = client(t, addr).Publish(t.Context(), "tipcache:2:story-1", "-k").Err()
+			_ = redistest.Client(t, addr).Publish(t.Context(), "tipcache:2:story-1", "-k").Err()
 			<-got
 		})
 	}

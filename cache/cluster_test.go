@@ -14,6 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
@@ -26,11 +27,11 @@ func startCluster(t testing.TB, masters int, args ...string) (addrs []string) {
 		bus := portOf(porttest.Address(t))
 		addr := startRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", bus}, args...)...).addr
 		addrs = append(addrs, addr)
-		expect.NoError(t, client(t, addr).ClusterAddSlotsRange(t.Context(), i*slots/masters, (i+1)*slots/masters-1).Err())
-		expect.NoError(t, client(t, addrs[0]).Do(t.Context(), "cluster", "meet", "127.0.0.1", portOf(addr), bus).Err())
+		expect.NoError(t, redistest.Client(t, addr).ClusterAddSlotsRange(t.Context(), i*slots/masters, (i+1)*slots/masters-1).Err())
+		expect.NoError(t, redistest.Client(t, addrs[0]).Do(t.Context(), "cluster", "meet", "127.0.0.1", portOf(addr), bus).Err())
 	}
 	for _, addr := range addrs {
-		rdb := client(t, addr)
+		rdb := redistest.Client(t, addr)
 		expect.Eventually(t, "the cluster is up on all nodes", func() bool {
 			info := rdb.ClusterInfo(t.Context()).Val()
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters))
@@ -50,7 +51,7 @@ func clusterClient(t testing.TB, addrs []string) *goredis.ClusterClient {
 func commandCalls(t testing.TB, addrs []string, command string) (sum int) {
 	t.Helper()
 	for _, addr := range addrs {
-		for line := range strings.Lines(client(t, addr).Info(t.Context(), "commandstats").Val()) {
+		for line := range strings.Lines(redistest.Client(t, addr).Info(t.Context(), "commandstats").Val()) {
 			if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
 				n, _, _ := strings.Cut(rest, ",")
 				count, _ := strconv.Atoi(n)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -94,7 +95,7 @@ func TestAllFreshnessDecisionsAgree(t *testing.T) {
 		stored[j.q.Key], older[j.q.Key] = j.entry, expired
 	}
 	writer.Save(t.Context(), stored, 0)
-	shared := expect.Value(redis.New(client(t, store.Addr()), redis.Options{Settings: redis.Settings{Timeout: time.Minute}, Now: func() time.Time { return now }}))(t) // skips entries past Expires
+	shared := expect.Value(redis.New(redistest.Client(t, store.Addr()), redis.Options{Settings: redis.Settings{Timeout: time.Minute}, Now: func() time.Time { return now }}))(t) // skips entries past Expires
 	shared.Save(t.Context(), "story-1", stored, time.Hour)
 	behind.Save(t.Context(), older, 0)
 	judge := func(j judgement) {
@@ -127,7 +128,7 @@ func TestAllFreshnessDecisionsAgree(t *testing.T) {
 func TestMemoryAndSharedStoreKeepSameEntry(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	writer, shared := startReplica(t, store.Addr(), redis.Options{}), newStore(t, client(t, store.Addr()))
+	writer, shared := startReplica(t, store.Addr(), redis.Options{}), newStore(t, redistest.Client(t, store.Addr()))
 	start := time.Now().Truncate(time.Second)
 	type kept struct{ body, order string }
 	wanted := map[string]kept{}

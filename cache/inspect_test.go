@@ -9,11 +9,12 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestInspectionPredictsOutcomeOfGet(t *testing.T) {
-	rdb := client(t, startRedis(t).addr)
+	rdb := redistest.Client(t, startRedis(t).addr)
 	now := time.Now() // does not advance, because a failure is remembered for a second
 	a, b := newSharedCache(t, rdb, cache.Options{Now: func() time.Time { return now }}, redis.Options{}), startReplicaOf(t, rdb, "story-1", redis.Options{})
 	a.SetNamespace("story-1")
@@ -57,7 +58,7 @@ func forecast(i cache.Inspection) string {
 }
 
 func TestInspectionChangesNothing(t *testing.T) {
-	rdb := client(t, startRedis(t).addr)
+	rdb := redistest.Client(t, startRedis(t).addr)
 	c, cold := startReplicaOf(t, rdb, "story-1", redis.Options{}), startReplicaOf(t, rdb, "story-1", redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, page))
@@ -92,7 +93,7 @@ func TestInspectionReportsLeaseOfAnotherReplica(t *testing.T) {
 
 func TestInspectionReportsFailingSharedStore(t *testing.T) {
 	s := startRedis(t)
-	rdb := client(t, s.addr)
+	rdb := redistest.Client(t, s.addr)
 	c := startReplicaOf(t, rdb, "story-1", redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	const key = "tipcache:2:{story-1:k}"

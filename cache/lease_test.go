@@ -12,13 +12,14 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // newReplica returns a replica of the chain story-1, which may not be subscribed yet.
 func newReplica(t testing.TB, addr string, o cache.Options, so redis.Options) *cache.Cache {
 	t.Helper()
-	c := newSharedCache(t, client(t, addr), o, so)
+	c := newSharedCache(t, redistest.Client(t, addr), o, so)
 	c.SetNamespace("story-1")
 	return c
 }
@@ -26,7 +27,7 @@ func newReplica(t testing.TB, addr string, o cache.Options, so redis.Options) *c
 // startReplica returns a replica of the chain story-1 that is subscribed.
 func startReplica(t testing.TB, addr string, so redis.Options) *cache.Cache {
 	t.Helper()
-	return startReplicaOf(t, client(t, addr), "story-1", so)
+	return startReplicaOf(t, redistest.Client(t, addr), "story-1", so)
 }
 
 // startReplicaOf returns a replica of a chain that is subscribed.
@@ -180,14 +181,14 @@ func TestFollowerOfLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startRedis(t)
 			b := startReplica(t, s.addr, short)
-			expect.NoError(t, client(t, s.addr).Set(t.Context(), "tipcache:2:{story-1:k}:l", "somebody", expiry).Err())
+			expect.NoError(t, redistest.Client(t, s.addr).Set(t.Context(), "tipcache:2:{story-1:k}:l", "somebody", expiry).Err())
 			expect.Equal(t, describe(mustGet(t, b, q, answer(100, []byte("b"))), nil), "miss uri-miss: b at 100", "result")
 		})
 	}
 }
 
 func TestExpiredEntryReplacesNothingButReleasesLease(t *testing.T) {
-	rdb := client(t, startRedis(t).addr)
+	rdb := redistest.Client(t, startRedis(t).addr)
 	c := startReplicaOf(t, rdb, "story-1", redis.Options{Lease: time.Hour})
 	newStore(t, rdb).Save(t.Context(), "story-1", map[string]*cache.Entry{"k": entry(100, "old")}, time.Hour)
 	mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 150}, func(context.Context, *cache.Entry) (*cache.Entry, error) {

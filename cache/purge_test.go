@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -45,7 +46,7 @@ func TestSelectionsPurgeMatchingEntries(t *testing.T) {
 		{"a prefix that looks like a pattern", cache.Selection{Prefix: "documented/*"}, nil},
 	}
 	stores := map[string]func(testing.TB) goredis.UniversalClient{
-		"single":  func(t testing.TB) goredis.UniversalClient { return client(t, startRedis(t).addr) },
+		"single":  func(t testing.TB) goredis.UniversalClient { return redistest.Client(t, startRedis(t).addr) },
 		"cluster": func(t testing.TB) goredis.UniversalClient { return clusterClient(t, startCluster(t, 1)) },
 	}
 	for store, start := range stores {
@@ -114,7 +115,7 @@ func missing(t *testing.T, c *cache.Cache, has func(cache.Inspection) bool) (key
 }
 
 func TestPurgeScansManyKeysAndKeepsLeases(t *testing.T) {
-	rdb := client(t, startRedis(t).addr)
+	rdb := redistest.Client(t, startRedis(t).addr)
 	c := startReplicaOf(t, rdb, "story-1", redis.Options{})
 	entries := map[string]*cache.Entry{}
 	for i := range 5000 {
@@ -131,7 +132,7 @@ func TestPurgeScansManyKeysAndKeepsLeases(t *testing.T) {
 
 func TestConfirmationDuringPurgeIsStoredWithItsBody(t *testing.T) {
 	t.Parallel()
-	rdb := client(t, startRedis(t).addr)
+	rdb := redistest.Client(t, startRedis(t).addr)
 	c := startReplicaOf(t, rdb, "story-1", redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, page))

@@ -29,14 +29,6 @@ func startRedis(t testing.TB, args ...string) *server {
 
 func portOf(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-// client returns a client with the options that the cache requires.
-func client(t testing.TB, addr string) *goredis.Client {
-	t.Helper()
-	rdb := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
 // newSharedCache returns a cache that shares Redis with other replicas. The default timeouts are long enough for a busy
 // machine.
 func newSharedCache(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redis.Options) *cache.Cache {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -66,7 +67,7 @@ func startReplicaSet(t *testing.T, writerSealKey string) *replicaSet {
 	t.Helper()
 	addr := startRedis(t).addr
 	start := func(sealKey string) (*cache.Cache, *goredis.Client) {
-		rdb := client(t, addr)
+		rdb := redistest.Client(t, addr)
 		c := newSharedCache(t, rdb, cache.Options{MemoryBytes: 1 << 20}, redis.Options{Settings: redis.Settings{SealKey: sealKey}})
 		c.SetNamespace("story-1")
 		return c, rdb

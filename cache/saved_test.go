@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -106,7 +107,7 @@ func TestSavedEntriesOutlastEpochs(t *testing.T) {
 	load := func(c *cache.Cache) int { return len(c.Load(t.Context(), []string{"saved"})) }
 	alone := newCache(t, cache.Options{})
 	replica := func() *cache.Cache {
-		return newSharedCache(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
+		return newSharedCache(t, redistest.Client(t, store.Addr()), cache.Options{}, redis.Options{})
 	}
 	first := replica()
 	for name, c := range map[string]*cache.Cache{"a cache without Redis": alone, "a replica": first} {

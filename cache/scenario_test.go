@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -201,7 +202,7 @@ func TestEntriesOfChainsAreSeparate(t *testing.T) {
 
 func TestSharedStoreIsUnusedBeforeChainIsKnown(t *testing.T) {
 	store := miniredis.RunT(t)
-	c := newSharedCache(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
+	c := newSharedCache(t, redistest.Client(t, store.Addr()), cache.Options{}, redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, page))
 	if keys := store.Keys(); len(keys) > 0 || c.SharedState() != "off" {

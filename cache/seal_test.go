@@ -5,12 +5,13 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestOnlySignedEntriesAreServed(t *testing.T) {
 	addr := startRedis(t).addr
-	rdb := client(t, addr)
+	rdb := redistest.Client(t, addr)
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	for _, step := range []struct {
 		name, sealKey, body, want string

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -115,7 +116,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		addr := startRedis(t).addr
 		c := startReplica(t, addr, redis.Options{})
 		mustReadKeys(t, c, 100, 1)
-		expect.NoError(t, client(t, addr).ScriptFlush(t.Context()).Err())
+		expect.NoError(t, redistest.Client(t, addr).ScriptFlush(t.Context()).Err())
 		mustReadKeys(t, c, 101, 1)
 		waitForIdle(t, c)
 		other := startReplica(t, addr, redis.Options{})
@@ -158,7 +159,7 @@ func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 		{"a lease of another type", func(ctx context.Context, rdb *goredis.Client) error { return rdb.LPush(ctx, key+":l", "x").Err() }},
 	}
 	addr := startRedis(t).addr
-	rdb := client(t, addr)
+	rdb := redistest.Client(t, addr)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			expect.NoError(t, rdb.FlushAll(t.Context()).Err())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -17,7 +18,7 @@ func TestFlightIsTracedInItsRequest(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
-	c := startReplicaOf(t, client(t, startRedis(t).addr), "story-1", redis.Options{})
+	c := startReplicaOf(t, redistest.Client(t, startRedis(t).addr), "story-1", redis.Options{})
 	get := func(name string, tip int64, origin originFunc) {
 		ctx, request := provider.Tracer("test").Start(t.Context(), name)
 		_, _ = c.Get(ctx, cache.Query{Key: "k", Policy: live, Tip: tip}, origin)

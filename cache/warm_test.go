@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -137,7 +138,7 @@ func TestSingleReplicaIsReadyAtOnce(t *testing.T) {
 func TestSilentSharedStoreDoesNotDelayStart(t *testing.T) {
 	link := startProxy(t, miniredis.RunT(t).Addr())
 	link.stall()
-	rdb := client(t, link.addr)
+	rdb := redistest.Client(t, link.addr)
 	rdb.Options().ReadTimeout = 100 * time.Millisecond // limits the start of a subscription
 	c := newSharedCache(t, rdb, cache.Options{}, redis.Options{Settings: redis.Settings{Timeout: 50 * time.Millisecond}})
 	c.SetNamespace("story-1")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -88,7 +89,7 @@ func TestLeaseWithLostGrantIsUsed(t *testing.T) {
 func TestConfirmationReplacesEntryWithOtherContent(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t).addr
-	a, other, c := startReplica(t, addr, redis.Options{}), newStore(t, client(t, addr)), startReplica(t, addr, redis.Options{})
+	a, other, c := startReplica(t, addr, redis.Options{}), newStore(t, redistest.Client(t, addr)), startReplica(t, addr, redis.Options{})
 	mustGet(t, a, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("x")))
 	mustGet(t, a, cache.Query{Key: "k", Policy: live, Tip: 120}, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		other.Save(ctx, "story-1", map[string]*cache.Entry{"k": entry(110, "y")}, time.Hour)
@@ -100,7 +101,7 @@ func TestConfirmationReplacesEntryWithOtherContent(t *testing.T) {
 
 func TestWriteNeverReplacesNewerEntry(t *testing.T) {
 	addr := startRedis(t).addr
-	late, early := startReplica(t, addr, redis.Options{}), newStore(t, client(t, addr))
+	late, early := startReplica(t, addr, redis.Options{}), newStore(t, redistest.Client(t, addr))
 	// The early replica stores an entry at 102 while the late one reads at 100.
 	mustGet(t, late, cache.Query{Key: "k", Policy: live, Tip: 100}, func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
 		early.Save(ctx, "story-1", map[string]*cache.Entry{"k": entry(102, "new")}, time.Hour)

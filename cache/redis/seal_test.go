@@ -11,18 +11,16 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func sealedStore(t *testing.T, server *miniredis.Miniredis, key string, now func() time.Time) *Store {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return expect.Value(New(rdb, Options{Settings: Settings{Timeout: 5 * time.Second, SealKey: key}, Now: now}))(t)
+	return expect.Value(New(redistest.Client(t, server.Addr()), Options{Settings: Settings{Timeout: 5 * time.Second, SealKey: key}, Now: now}))(t)
 }
 
 func TestUnsignedAgreementsAreIgnored(t *testing.T) {

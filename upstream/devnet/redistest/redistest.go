@@ -1,4 +1,4 @@
-// Package redistest runs Redis servers for tests.
+// Package redistest runs Redis servers for tests, and connects to them.
 package redistest
 
 import (
@@ -27,8 +27,15 @@ func Start(t testing.TB, args ...string) (address string, kill func()) {
 	expect.NoError(t, cmd.Start())
 	kill = func() { _, _ = cmd.Process.Kill(), cmd.Wait() }
 	t.Cleanup(kill)
-	client := redis.NewClient(&redis.Options{Addr: address})
-	t.Cleanup(func() { _ = client.Close() })
+	client := Client(t, address)
 	expect.Eventually(t, "response of the started Redis", func() bool { return client.Ping(t.Context()).Err() == nil })
 	return address, kill
+}
+
+// Client returns a client with the options that a store requires. The end of the test closes it.
+func Client(t testing.TB, address string) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true, DialerRetries: 1})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
