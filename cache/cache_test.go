@@ -10,17 +10,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
-func TestMain(m *testing.M) {
-	goredis.SetLogger(discardLogger{}) // the client would log each connection that a test breaks
-	leaktest.Main(m)
-}
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 var live = cache.Policy{
 	FreshBlocks: 1, StaleBlocks: 10, ErrorBlocks: 100,
@@ -29,10 +25,6 @@ var live = cache.Policy{
 
 // page is a body as long as a typical list.
 var page = []byte(strings.Repeat(`{"operator_address":"storyvaloper1","tokens":"1024000000000","status":3},`, 60))
-
-type discardLogger struct{}
-
-func (discardLogger) Printf(context.Context, string, ...any) {}
 
 // newCache returns a cache and closes it at the end of the test. It registers metrics, except in benchmarks.
 func newCache(t testing.TB, o cache.Options) *cache.Cache {

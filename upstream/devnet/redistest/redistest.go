@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
@@ -35,6 +36,7 @@ func Start(t testing.TB, args ...string) (address string, kill func()) {
 // Client returns a client with the options that a store requires. The end of the test closes it.
 func Client(t testing.TB, address string) *redis.Client {
 	t.Helper()
+	logging.Disable() // clients would print each connection that a test breaks
 	client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
