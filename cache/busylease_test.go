@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/cache/redis"
-	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
@@ -69,66 +67,4 @@ func TestStaleKeyIsReadWhileAnotherReplicaHoldsItsLease(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
-	const at = "tipcache:2:{story-1:k}:l"
-	key := []byte("a key of replicas")
-	long := redis.Options{Settings: redis.Settings{SealKey: string(key)}, Lease: time.Hour}
-	q := cache.Query{Key: "k", Policy: live, Tip: 100}
-	// copyToken returns the token of a replica that holds the lease of a key.
-	copyToken := func(t *testing.T, addr, key string, so redis.Options, o cache.Options) string {
-		c := newReplica(t, addr, o, so)
-		answers, done := holdLease(t, c, cache.Query{Key: key, Policy: live, Tip: 100})
-		token := redistest.Client(t, addr).Get(t.Context(), "tipcache:2:{story-1:"+key+"}:l").Val()
-		answers <- nil
-		<-done
-		waitForIdle(t, c)
-		if token == "" {
-			t.Fatal("no replica acquired the lease")
-		}
-		expect.NoError(t, redistest.Client(t, addr).FlushAll(t.Context()).Err())
-		return token
-	}
-	for name, token := range map[string]func(t *testing.T, addr string) string{
-		"arbitrary text": func(*testing.T, string) string { return "somebody" },
-		"of a replica without the seal key": func(t *testing.T, addr string) string {
-			return copyToken(t, addr, "k", redis.Options{Lease: time.Hour}, cache.Options{})
-		},
-		"of another key": func(t *testing.T, addr string) string { return copyToken(t, addr, "other", long, cache.Options{}) },
-		"of two minutes ago": func(t *testing.T, addr string) string {
-			return copyToken(t, addr, "k", long, cache.Options{Now: func() time.Time { return time.Now().Add(-2 * time.Minute) }})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			addr := startRedis(t).addr
-			rdb, holder := redistest.Client(t, addr), token(t, addr)
-			c := startReplica(t, addr, long)
-			expect.NoError(t, rdb.Set(t.Context(), at, holder, time.Hour).Err())
-			expect.Equal(t, describe(mustGet(t, c, q, answer(100, []byte("x"))), nil), "miss uri-miss: x at 100", "result")
-			waitForIdle(t, c)
-			if rdb.Exists(t.Context(), at).Val() != 0 {
-				t.Error("unsigned lease still exists, want it acquired and released")
-			}
-		})
-	}
-	for name, tt := range map[string]struct{ age, flight time.Duration }{
-		"a new token of the same key is awaited":                       {0, 0},
-		"a token of two minutes ago is awaited if flights last longer": {2 * time.Minute, 3 * time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			addr := startRedis(t).addr
-			token := copyToken(t, addr, "k", long, cache.Options{Now: func() time.Time { return time.Now().Add(-tt.age) }})
-			so := long
-			so.FlightTimeout = tt.flight
-			c := startReplica(t, addr, so)
-			expect.NoError(t, redistest.Client(t, addr).Set(t.Context(), at, token, time.Hour).Err())
-			got := startFollower(t, c, q)
-			if len(got) > 0 {
-				t.Fatalf("got %s at once, want a wait for the lease", describe(<-got, nil))
-			}
-			_ = redistest.Client(t, addr).Publish(t.Context(), "tipcache:2:story-1", "-k").Err()
-			<-got
-		})
-	}
 }

@@ -128,7 +128,8 @@ func TestAllFreshnessDecisionsAgree(t *testing.T) {
 func TestMemoryAndSharedStoreKeepSameEntry(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	writer, shared := startReplica(t, store.Addr(), redis.Options{}), newStore(t, redistest.Client(t, store.Addr()))
+	writer := startReplica(t, store.Addr(), redis.Options{})
+	shared := expect.Value(redis.New(redistest.Client(t, store.Addr()), redis.Options{Settings: redis.Settings{Timeout: time.Minute}}))(t)
 	start := time.Now().Truncate(time.Second)
 	type kept struct{ body, order string }
 	wanted := map[string]kept{}

@@ -2,13 +2,11 @@ package cache_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
@@ -45,34 +43,25 @@ func TestSelectionsPurgeMatchingEntries(t *testing.T) {
 		{"a prefix with characters of patterns", cache.Selection{Prefix: "odd/*[a]?\\"}, storedKeys[8:]},
 		{"a prefix that looks like a pattern", cache.Selection{Prefix: "documented/*"}, nil},
 	}
-	stores := map[string]func(testing.TB) goredis.UniversalClient{
-		"single":  func(t testing.TB) goredis.UniversalClient { return redistest.Client(t, startRedis(t).addr) },
-		"cluster": func(t testing.TB) goredis.UniversalClient { return clusterClient(t, startCluster(t, 1)) },
-	}
-	for store, start := range stores {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			rdb := start(t)
-			a, b := startReplicaOf(t, rdb, "story-1", redis.Options{}), startReplicaOf(t, rdb, "story-1", redis.Options{})
-			other := startReplicaOf(t, rdb, "story-2", redis.Options{})
-			for _, test := range tests {
-				fillStores(t, a, b, other)
-				purged, err := a.PurgeKeys(t.Context(), test.sel)
-				if want := (cache.Purged{Memory: len(test.want), Shared: len(test.want), Notified: true}); err != nil || purged != want {
-					t.Errorf("PurgeKeys of %s = %+v, %v; want %+v", test.name, purged, err, want)
-				}
-				waitForMessages(t, a, b) // a receives its own announcement, too
-				for name, c := range map[string]*cache.Cache{"the replica itself": a, "the other replica": b} {
-					expect.Eventually(t, test.name+" is purged from memory of "+name, func() bool {
-						return cmp.Equal(missing(t, c, inMemory), test.want)
-					})
-				}
-				expect.NoDiff(t, missing(t, a, inShared), test.want, "keys of %s purged from Redis", test.name)
-				if lost := slices.Concat(missing(t, other, inMemory), missing(t, other, inShared)); len(lost) > 0 {
-					t.Errorf("%s: keys purged from the other chain = %q, want none", test.name, lost)
-				}
-			}
-		})
+	rdb := redistest.Client(t, startRedis(t).addr)
+	a, b := startReplicaOf(t, rdb, "story-1", redis.Options{}), startReplicaOf(t, rdb, "story-1", redis.Options{})
+	other := startReplicaOf(t, rdb, "story-2", redis.Options{})
+	for _, test := range tests {
+		fillStores(t, a, b, other)
+		purged, err := a.PurgeKeys(t.Context(), test.sel)
+		if want := (cache.Purged{Memory: len(test.want), Shared: len(test.want), Notified: true}); err != nil || purged != want {
+			t.Errorf("PurgeKeys of %s = %+v, %v; want %+v", test.name, purged, err, want)
+		}
+		waitForMessages(t, a, b) // a receives its own announcement, too
+		for name, c := range map[string]*cache.Cache{"the replica itself": a, "the other replica": b} {
+			expect.Eventually(t, test.name+" is purged from memory of "+name, func() bool {
+				return cmp.Equal(missing(t, c, inMemory), test.want)
+			})
+		}
+		expect.NoDiff(t, missing(t, a, inShared), test.want, "keys of %s purged from Redis", test.name)
+		if lost := slices.Concat(missing(t, other, inMemory), missing(t, other, inShared)); len(lost) > 0 {
+			t.Errorf("%s: keys purged from the other chain = %q, want none", test.name, lost)
+		}
 	}
 }
 
@@ -112,22 +101,6 @@ func missing(t *testing.T, c *cache.Cache, has func(cache.Inspection) bool) (key
 		}
 	}
 	return keys
-}
-
-func TestPurgeScansManyKeysAndKeepsLeases(t *testing.T) {
-	rdb := redistest.Client(t, startRedis(t).addr)
-	c := startReplicaOf(t, rdb, "story-1", redis.Options{})
-	entries := map[string]*cache.Entry{}
-	for i := range 5000 {
-		entries[fmt.Sprintf("many/%d", i)] = entry(100, "x")
-	}
-	c.Save(t.Context(), entries, time.Hour)
-	expect.NoError(t, rdb.Set(t.Context(), "tipcache:2:{story-1:many/1}:l", "another replica's", time.Hour).Err())
-	purged, err := c.PurgeKeys(t.Context(), cache.Selection{Prefix: "many/"})
-	if err != nil || purged.Shared != 5000 || purged.Memory != 5000 {
-		t.Errorf("PurgeKeys = %+v, %v; want 5000 entries of each store", purged, err)
-	}
-	expect.NoDiff(t, rdb.Keys(t.Context(), "*").Val(), []string{"tipcache:2:{story-1:many/1}:l"}, "keys left in Redis")
 }
 
 func TestConfirmationDuringPurgeIsStoredWithItsBody(t *testing.T) {

@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"cmp"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,8 +25,6 @@ func startRedis(t testing.TB, args ...string) *server {
 	addr, kill := redistest.Start(t, args...)
 	return &server{addr, kill}
 }
-
-func portOf(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
 // newSharedCache returns a cache that shares Redis with other replicas. The default timeouts are long enough for a busy
 // machine.

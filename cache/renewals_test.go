@@ -91,6 +91,16 @@ func (s *replicaSet) write(t *testing.T, height int64, body []byte) {
 	s.commands.drain()
 }
 
+// noise returns a body that does not compress.
+func noise(n int) []byte {
+	b, x := make([]byte, n), uint32(1)
+	for i := range b {
+		x = x*1664525 + 1013904223
+		b[i] = byte(x >> 24)
+	}
+	return b
+}
+
 func TestReadOfOneReplicaRenewsEntriesOfOthers(t *testing.T) {
 	t.Parallel()
 	short, long := []byte("short"), noise(8<<10)

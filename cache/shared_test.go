@@ -1,18 +1,15 @@
 package cache_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
@@ -124,99 +121,6 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 			t.Errorf("other replica got %s after %d errors, want the entry from the shared store after 0", describe(res, nil), metric(t, c, "shared_errors_total"))
 		}
 	})
-}
-
-func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
-	t.Parallel()
-	const key = "tipcache:2:{story-1:k}"
-	// fields stores a hash at key.
-	fields := func(values ...any) func(context.Context, *goredis.Client) error {
-		return func(ctx context.Context, rdb *goredis.Client) error { return rdb.HSet(ctx, key, values...).Err() }
-	}
-	// status stores an entry that is valid except for its status.
-	status := func(status int) func(context.Context, *goredis.Client) error {
-		etag := cache.NewContent(status, "", "", []byte("x"), 0).ETag
-		return fields("m", fmt.Sprintf("1 100 1750000000000000 0 %s %d 0\n\x00\x00", etag, status), "b", "px")
-	}
-	meta := "1 100 1750000000000000 0 \"tag\" 200 0\n\x00\x00" // of another body
-	tests := []struct {
-		name string
-		put  func(ctx context.Context, rdb *goredis.Client) error
-	}{
-		{"a string", func(ctx context.Context, rdb *goredis.Client) error { return rdb.Set(ctx, key, "x", 0).Err() }},
-		{"a list", func(ctx context.Context, rdb *goredis.Client) error { return rdb.LPush(ctx, key, "x").Err() }},
-		{"another hash", fields("x", "y")},
-		{"an older version", fields("m", strings.Replace(meta, "1", "0", 1), "b", "px")},
-		{"truncated metadata", fields("m", "1 100 1750000000000000 0 \"tag\" ", "b", "px")},
-		{"the body of another entry", fields("m", meta, "b", "px")},
-		{"no body", fields("m", meta)},
-		{"a body that does not decompress", fields("m", meta, "b", "zzzz")},
-		{"a corrupt entry from a later block", fields("m", strings.Replace(meta, "100", "9000", 1), "b", "px")},
-		{"a corrupt entry from an earlier block", fields("m", strings.Replace(meta, "100", "9", 1), "b", "px")},
-		{"a status below 100", status(99)},
-		{"a status above 599", status(600)},
-		{"a status without a body", status(304)},
-		{"a lease of another type", func(ctx context.Context, rdb *goredis.Client) error { return rdb.LPush(ctx, key+":l", "x").Err() }},
-	}
-	addr := startRedis(t).addr
-	rdb := redistest.Client(t, addr)
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			expect.NoError(t, rdb.FlushAll(t.Context()).Err())
-			expect.NoError(t, tt.put(t.Context(), rdb))
-			a, b := newReplica(t, addr, cache.Options{}, redis.Options{}), newReplica(t, addr, cache.Options{}, redis.Options{})
-			if found, _ := newStore(t, rdb).Load(t.Context(), "story-1", "k"); len(found) != 0 {
-				t.Errorf("Load = %v, want nothing", found)
-			}
-			q := cache.Query{Key: "k", Policy: live, Tip: 100}
-			if got := describe(mustGet(t, a, q, answer(100, page)), nil); !strings.HasPrefix(got, "miss uri-miss") {
-				t.Errorf("Get = %.60s, want a miss", got)
-			}
-			waitForIdle(t, a)
-			if got := mustGet(t, b, q, nil); got.Store != "shared" || !bytes.Equal(got.Entry.Body, page) {
-				t.Errorf("Get of the other replica = %.60s, want the new entry from the shared store", describe(got, nil))
-			}
-		})
-	}
-}
-
-func TestSharedStoreReturnsEqualEntry(t *testing.T) {
-	t.Parallel()
-	store := miniredis.RunT(t)
-	open := func() *cache.Cache { return newReplica(t, store.Addr(), cache.Options{}, redis.Options{}) }
-	a, b := open(), open()
-	for name, content := range map[string]*cache.Content{
-		"a page":                     cache.NewContent(200, "application/json", "</next>; rel=\"next\"", page, 42),
-		"an empty body":              cache.NewContent(404, "", "", nil, 0),
-		"a body that is not smaller": cache.NewContent(200, "application/octet-stream", "", noise(1000), 1<<63),
-		"a type with a newline":      cache.NewContent(200, "a\nb", "\n", []byte("x"), 1),
-	} {
-		t.Run(name, func(t *testing.T) {
-			q := cache.Query{Key: name, Policy: live, Tip: 100}
-			now := time.Now()
-			sent := &cache.Entry{Content: content, Height: 100, ReadAt: now, Expires: now.Add(time.Hour)}
-			mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) { return sent, nil })
-			waitForIdle(t, a)
-			got := mustGet(t, b, q, nil).Entry
-			if got.ETag != content.ETag || got.Status != content.Status || got.Type != content.Type ||
-				got.Link != content.Link || got.Source != content.Source || !bytes.Equal(got.Body, content.Body) {
-				t.Errorf("content = %+v, want %+v", got.Content, content)
-			}
-			if !got.Expires.Equal(sent.Expires.Truncate(time.Microsecond)) || got.Height != 100 {
-				t.Errorf("Height, Expires = %d, %v; want 100, %v", got.Height, got.Expires, sent.Expires)
-			}
-		})
-	}
-}
-
-// noise returns a body that does not compress.
-func noise(n int) []byte {
-	b, x := make([]byte, n), uint32(1)
-	for i := range b {
-		x = x*1664525 + 1013904223
-		b[i] = byte(x >> 24)
-	}
-	return b
 }
 
 func TestFailureReportedByOriginIsNotShared(t *testing.T) {

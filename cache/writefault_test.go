@@ -8,7 +8,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
-	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -83,31 +82,4 @@ func TestLeaseWithLostGrantIsUsed(t *testing.T) {
 			expect.Equal(t, describe(mustGet(t, b, q, answer(150, []byte("y"))), nil), "hit shared: x at 150", "result of the other replica")
 		})
 	}
-}
-
-// A confirmation is written without the body, and must not be combined with the body of another entry.
-func TestConfirmationReplacesEntryWithOtherContent(t *testing.T) {
-	t.Parallel()
-	addr := startRedis(t).addr
-	a, other, c := startReplica(t, addr, redis.Options{}), newStore(t, redistest.Client(t, addr)), startReplica(t, addr, redis.Options{})
-	mustGet(t, a, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("x")))
-	mustGet(t, a, cache.Query{Key: "k", Policy: live, Tip: 120}, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
-		other.Save(ctx, "story-1", map[string]*cache.Entry{"k": entry(110, "y")}, time.Hour)
-		return prev.Confirm(120, time.Now()), nil
-	})
-	waitForIdle(t, a)
-	expect.Equal(t, describe(mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 120}, nil), nil), "hit shared: x at 120", "result of a third replica")
-}
-
-func TestWriteNeverReplacesNewerEntry(t *testing.T) {
-	addr := startRedis(t).addr
-	late, early := startReplica(t, addr, redis.Options{}), newStore(t, redistest.Client(t, addr))
-	// The early replica stores an entry at 102 while the late one reads at 100.
-	mustGet(t, late, cache.Query{Key: "k", Policy: live, Tip: 100}, func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
-		early.Save(ctx, "story-1", map[string]*cache.Entry{"k": entry(102, "new")}, time.Hour)
-		return entry(100, "old"), nil
-	})
-	waitForIdle(t, late)
-	third := startReplica(t, addr, redis.Options{})
-	expect.Equal(t, describe(mustGet(t, third, cache.Query{Key: "k", Policy: live, Tip: 102}, nil), nil), "hit shared: new at 102", "result of a third replica")
 }

@@ -1,4 +1,4 @@
-package cache_test
+package redis_test
 
 import (
 	"fmt"
@@ -16,9 +16,23 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func newStore(t *testing.T, rdb goredis.UniversalClient) *redis.Store {
+// startRedis runs a redis-server until the test ends, and returns a client of it.
+func startRedis(t *testing.T) *goredis.Client {
 	t.Helper()
-	return expect.Value(redis.New(rdb, redis.Options{Settings: redis.Settings{Timeout: 10 * time.Second}, Lease: time.Minute}))(t)
+	addr, _ := redistest.Start(t)
+	return redistest.Client(t, addr)
+}
+
+// newStore returns a store with a timeout and leases that are long enough for a busy machine.
+func newStore(t *testing.T, rdb goredis.UniversalClient, o redis.Options) *redis.Store {
+	t.Helper()
+	o.Timeout, o.Lease = 10*time.Second, time.Hour
+	return expect.Value(redis.New(rdb, o))(t)
+}
+
+// entry returns an entry that was read now.
+func entry(height int64, body string) *cache.Entry {
+	return &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte(body), 0), Height: height, ReadAt: time.Now()}
 }
 
 // acquireLeases returns the leases of keys, and fails the test unless all are granted.
@@ -34,14 +48,15 @@ func acquireLeases(t *testing.T, s *redis.Store, keys ...string) (all []cache.Le
 	return all
 }
 
-// publishAll publishes an entry under each lease, and returns the errors. The first write is sent alone, and the others
-// follow soon enough to be batched.
-func publishAll(t *testing.T, leases []cache.Lease, e *cache.Entry) []error {
+// publishAll publishes entries under leases, or one entry under all, and returns the errors. The first write is sent
+// alone, and the others follow soon enough to be batched.
+func publishAll(t *testing.T, leases []cache.Lease, entries ...*cache.Entry) []error {
 	errs := make([]error, len(leases))
-	errs[0] = leases[0].Publish(t.Context(), e, time.Hour)
+	publish := func(i int) { errs[i] = leases[i].Publish(t.Context(), entries[i%len(entries)], time.Hour) }
+	publish(0)
 	var publishing sync.WaitGroup
 	for i := 1; i < len(leases); i++ {
-		publishing.Go(func() { errs[i] = leases[i].Publish(t.Context(), e, time.Hour) })
+		publishing.Go(func() { publish(i) })
 	}
 	publishing.Wait()
 	return errs
@@ -50,8 +65,8 @@ func publishAll(t *testing.T, leases []cache.Lease, e *cache.Entry) []error {
 // Redis checks its memory limit only before the first write of a script.
 func TestFullStoreRefusesWholeBatchOfWrites(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Client(t, startRedis(t).addr)
-	s := newStore(t, rdb)
+	rdb := startRedis(t)
+	s := newStore(t, rdb, redis.Options{})
 	leases := acquireLeases(t, s, "0", "1", "2", "3")
 	expect.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	e := entry(100, "answer")
@@ -68,8 +83,8 @@ func TestFullStoreRefusesWholeBatchOfWrites(t *testing.T) {
 
 func TestFullStoreReportsHolderOfLease(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Client(t, startRedis(t).addr)
-	s := newStore(t, rdb)
+	rdb := startRedis(t)
+	s := newStore(t, rdb, redis.Options{})
 	acquireLeases(t, s, "held")
 	expect.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	reply, err := s.NewLease("story-1", "held", 0, false).Acquire(t.Context(), nil)
@@ -84,8 +99,8 @@ func TestFullStoreReportsHolderOfLease(t *testing.T) {
 // The script must not begin with a delete of the key, which needs no memory.
 func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Client(t, startRedis(t).addr)
-	s := newStore(t, rdb)
+	rdb := startRedis(t)
+	s := newStore(t, rdb, redis.Options{})
 	entries := map[string]*cache.Entry{}
 	for i := range 3 {
 		key := fmt.Sprint(i)
@@ -110,8 +125,8 @@ func TestFullStoreKeepsForeignKeys(t *testing.T) {
 // Redis forgets scripts when it restarts.
 func TestUnknownScriptIsSentOnceForAllSavedEntries(t *testing.T) {
 	t.Parallel()
-	addr := startRedis(t).addr
-	s, entries := newStore(t, redistest.Client(t, addr)), map[string]*cache.Entry{}
+	rdb := startRedis(t)
+	s, entries := newStore(t, rdb, redis.Options{}), map[string]*cache.Entry{}
 	for i := range 100 {
 		entries[fmt.Sprint(i)] = entry(100, "answer")
 	}
@@ -119,7 +134,7 @@ func TestUnknownScriptIsSentOnceForAllSavedEntries(t *testing.T) {
 	if found, err := s.Load(t.Context(), "story-1", slices.Collect(maps.Keys(entries))...); err != nil || len(found) != 100 {
 		t.Errorf("saved entries = %d, %v; want 100, nil", len(found), err)
 	}
-	expect.Equal(t, commandCalls(t, []string{addr}, "eval"), 1, "scripts sent as text")
+	expect.Equal(t, commandCalls(t, rdb, "eval"), 1, "scripts sent as text")
 }
 
 // A client of a single host may be connected to the only node of a Cluster.
@@ -130,7 +145,7 @@ func TestWritesOnClusterAreOneScriptPerSlot(t *testing.T) {
 	for _, key := range keys {
 		entries[key] = entry(100, "answer")
 	}
-	saving, publishing := newStore(t, rdb), newStore(t, rdb)
+	saving, publishing := newStore(t, rdb, redis.Options{}), newStore(t, rdb, redis.Options{})
 	saving.Save(t.Context(), "story-1", entries, time.Hour)
 	if found, err := saving.Load(t.Context(), "story-1", keys...); err != nil || len(found) != len(keys) {
 		t.Errorf("saved entries = %d, %v; want %d, nil", len(found), err, len(keys))
