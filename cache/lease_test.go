@@ -177,17 +177,6 @@ func TestFollowerOfLease(t *testing.T) {
 		link.cut()
 		expect.Equal(t, describe(<-got, nil), ownRead, "result of the follower")
 	})
-	for name, expiry := range map[string]time.Duration{
-		"reads the origin if the lease never ends":                           0,
-		"waits for its own lease duration if the lease ends in thirty years": 30 * 365 * 24 * time.Hour,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := startRedis(t)
-			b := startReplica(t, s.addr, short)
-			expect.NoError(t, redistest.Client(t, s.addr).Set(t.Context(), "tipcache:2:{story-1:k}:l", "somebody", expiry).Err())
-			expect.Equal(t, describe(mustGet(t, b, q, answer(100, []byte("b"))), nil), "miss uri-miss: b at 100", "result")
-		})
-	}
 }
 
 func TestExpiredEntryReplacesNothingButReleasesLease(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
-	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
@@ -107,18 +106,6 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		mustReadKeys(t, c, 100, 20)
 		if c.SharedState() != "closed" || metric(t, c, "shared_errors_total") == 0 {
 			t.Errorf("breaker = %s after %d errors, want closed after at least 1, because the store replies", c.SharedState(), metric(t, c, "shared_errors_total"))
-		}
-	})
-	t.Run("it has forgotten the scripts", func(t *testing.T) {
-		addr := startRedis(t).addr
-		c := startReplica(t, addr, redis.Options{})
-		mustReadKeys(t, c, 100, 1)
-		expect.NoError(t, redistest.Client(t, addr).ScriptFlush(t.Context()).Err())
-		mustReadKeys(t, c, 101, 1)
-		waitForIdle(t, c)
-		other := startReplica(t, addr, redis.Options{})
-		if res := mustGet(t, other, cache.Query{Key: "k0", Policy: live, Tip: 101}, nil); res.Store != "shared" || metric(t, c, "shared_errors_total") != 0 {
-			t.Errorf("other replica got %s after %d errors, want the entry from the shared store after 0", describe(res, nil), metric(t, c, "shared_errors_total"))
 		}
 	})
 }
