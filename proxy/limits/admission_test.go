@@ -283,7 +283,7 @@ func TestVerdictsAreCountedByLimitAndStore(t *testing.T) {
 	}
 	_, _ = a.AdmitKey(requestWithKey("secret"), http.Header{})
 	want := map[string]float64{
-		"address|memory|allowed": 2, "address|memory|refused": 1, "key|memory|allowed": 1,
+		"address|memory|allowed": 2, "address|memory|refused": 1, "key|memory|allowed": 1, "rule|memory|allowed": 0,
 	}
 	expect.NoDiff(t, expect.Metrics(t, metrics, "tipcache_proxy_limits_total"), want, "verdicts")
 }

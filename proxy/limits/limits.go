@@ -84,6 +84,7 @@ type Admission struct {
 	local   *buckets
 	shared  *sharedBuckets // nil without Redis
 	counted *prometheus.CounterVec
+	allowed [ruleIndex + 1]prometheus.Counter // those of counted for requests that memory allows, by the index of limitsOf
 }
 
 // New returns an Admission without keys and limits.
@@ -92,6 +93,9 @@ func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admiss
 		Name: "tipcache_proxy_limits_total",
 		Help: "Decisions of rate limits, and denials by access rules (limit \"rule\"), by limit, by store (shared if Redis decided, as for rates below one request per second, else memory) and by verdict.",
 	}, []string{"limit", "store", "verdict"})}
+	for i, kind := range [...]string{"address", "key", "rule"} {
+		a.allowed[i] = a.counted.WithLabelValues(kind, "memory", "allowed")
+	}
 	if shared.Redis != nil {
 		a.shared = newSharedBuckets(shared, a.local, log)
 	}
@@ -204,7 +208,7 @@ func (a *Admission) AdmitRepeated(s *Statuses, c *Client, charge Charge, now tim
 		if !s[i].allowed {
 			return false
 		}
-		a.count(l.kind, "memory", true, n)
+		a.allowed[i].Add(float64(n))
 	}
 	return true
 }
