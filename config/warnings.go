@@ -121,20 +121,25 @@ func (c Config) ruleWarnings() (warnings []error) {
 }
 
 // unaffordable returns why some clients can never make a request to which a rule applies, or "". affordable reports whether
-// others can: a key with its own rate, or a client without a limit.
+// others can.
 func (c Config) unaffordable(rule limits.Rule) (problem string, affordable bool) {
 	all := c.Limits()
+	fits := func(r limits.Rate) bool { return r == (limits.Rate{}) || r.Burst >= rule.Cost }
 	check := func(name string, r limits.Rate) {
-		if r != (limits.Rate{}) && r.Burst < rule.Cost && problem == "" {
+		if !fits(r) && problem == "" {
 			problem = fmt.Sprintf("cost %d exceeds the burst of %s (%d)", rule.Cost, name, r.Burst)
 		}
 	}
 	check("http.rate", all.Address)
 	check("collections.rate", all.Key)
-	affordable = all.Address == (limits.Rate{}) && c.Chain.Auth != "keys"
+	affordable = c.Chain.Auth != "keys" && fits(all.Address)
 	for _, key := range c.ClientKeys() {
 		check("the rate of key "+key.Name, key.Rate)
-		affordable = affordable || key.Rate.Burst >= rule.Cost
+		if key.Rate == (limits.Rate{}) {
+			affordable = affordable || fits(all.Address) && fits(all.Key)
+		} else {
+			affordable = affordable || fits(key.Rate)
+		}
 	}
 	return problem, affordable
 }

@@ -29,6 +29,16 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 			"{access: [cost 100 tx_search], collections: {keys: ['free:" + hexDigest + ":10/s burst 20']}}", nil,
 			[]string{"1: access[0]: cost 100 exceeds the burst of the rate of key free (20)"},
 		},
+		{
+			"cost that only clients without a key can afford, within their rate",
+			"{access: [cost 100 tx_search], http: {rate: 50/s burst 200}, collections: {rate: 10/s burst 30, keys: ['web:" + hexDigest + "']}}", nil,
+			[]string{"1: access[0]: cost 100 exceeds the burst of collections.rate (30)"},
+		},
+		{
+			"cost that only a key without a rate of its own can afford",
+			"{access: [cost 100 tx_search], chain: {auth: keys}, http: {rate: 50/s burst 200}, collections: {keys: ['web:" + hexDigest + "', 'slow:" + strings.Repeat("b", 64) + ":6/h']}}", nil,
+			[]string{"1: access[0]: cost 100 exceeds the burst of the rate of key slow (6)"},
+		},
 		{"no slash", "access: [deny staking/pool]", nil, []string{"1: access[0]: staking/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
 		{"typo in a path", "access: [deny /stakin/pool]", nil, []string{"1: access[0]: /stakin/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
 		{"typo in an RPC method", "access: [allow net_info, cost 2 tx_serch]", nil, []string{"1: access[1]: tx_serch matches no path or method that tipcache knows; did you mean tx_search?"}},
