@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,18 @@ func TestExplanationPredictsOutcomeOfRequest(t *testing.T) {
 		expect.Equal(t, s.chain.calls(), calls, "%s: node requests after the explanation", step.name)
 		expect.Contains(t, s.get(t, target).header.Get("Cache-Status"), step.status, "%s: Cache-Status of the next request", step.name)
 	}
+}
+
+func TestExplanationOfABlockNamesNoLimit(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	block := "/cosmos/base/tendermint/v1beta1/blocks/" + strconv.FormatInt(s.Height()-1, 10)
+	s.get(t, block).expect(t, http.StatusOK)
+	s.advance(t)
+	expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: block}).Why, "Memory has it, and it never changes. So it is served.", "explanation of a block")
+	absent := sdkTxs + "/" + strings.Repeat("AB", 32)
+	s.get(t, absent).expect(t, http.StatusNotFound)
+	s.advance(t)
+	expect.Contains(t, explain(t, s.proxy, proxy.Inquiry{URL: absent}).Why, "1 behind the tip: past stale_blocks 0", "explanation of an absent transaction")
 }
 
 func TestExplanationOfABatchNamesItsPaths(t *testing.T) {

@@ -59,8 +59,8 @@ func (r reasoning) describe(name string, at cache.Stored) string {
 		return fmt.Sprintf("%s has an entry that expired %s ago.", name, ago(r.now.Sub(at.Entry.Expires)))
 	case r.q.Policy.Immutable && at.Entry.Provisional:
 		return fmt.Sprintf("%s has it, but from before a later block could be read. It is served until then, and is then read once more.", name)
-	case r.q.Policy.Immutable && !r.q.Policy.ImmutableIfOK:
-		return name + " has it, and an entry at a given height never changes."
+	case r.q.Policy.IsImmutable(at.Entry.Stamp()):
+		return name + " has it, and it never changes."
 	default:
 		return fmt.Sprintf("%s has it, %s: %s.", name, r.age(at), r.bounds(at))
 	}
