@@ -104,7 +104,12 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	if err := queue.wait(ctx, &s.mu, w, patience); err != nil { // unlocks mu
 		return nil, err
 	}
-	return &Turn{s, r.Cost, time.Now(), w.calm}, nil
+	turn := &Turn{s, r.Cost, time.Now(), w.calm}
+	if err := ctx.Err(); err != nil { // its time ended as its turn came
+		turn.End(false)
+		return nil, err
+	}
+	return turn, nil
 }
 
 // acquireSpare acquires a slot for a read that no client waits for.

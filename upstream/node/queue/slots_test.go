@@ -183,6 +183,28 @@ func TestAcquireFailsAfterMaxWait(t *testing.T) {
 	}
 }
 
+func TestTurnThatComesAsTheContextEndsIsPassedOn(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			l := newSlots(1, time.Hour)
+			turn := expect.Value(l.Acquire(t.Context(), Request{}))(t)
+			ctx, leave := context.WithCancel(t.Context())
+			first, next := make(chan error, 1), make(chan error, 1)
+			for ctx, end := range map[context.Context]chan error{ctx: first, t.Context(): next} {
+				go func() {
+					_, err := l.Acquire(ctx, Request{})
+					end <- err
+				}()
+				synctest.Wait()
+			}
+			leave()
+			turn.End(true)
+			expect.ErrorIs(t, <-first, context.Canceled, "Acquire of the request that left")
+			expect.NoError(t, <-next)
+		})
+	}
+}
+
 // A second scan would delay clients' scans.
 func TestScanThatNoClientWaitsForRunsAlone(t *testing.T) {
 	l := newSlots(4, time.Minute)
