@@ -59,6 +59,7 @@ const keyShards = 64
 type keyShard struct {
 	mu      sync.Mutex
 	records map[string]record
+	changed record // while mu is held: the record that a function changes. A variable of its own would be allocated
 }
 
 func newKeys(mostRenewed int64) *keys {
@@ -74,9 +75,9 @@ func (k *keys) change(key string, do func(r *record)) {
 	s := k.shardOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.records[key]
-	do(&r)
-	s.set(key, r)
+	s.changed = s.records[key]
+	do(&s.changed)
+	s.set(key, s.changed)
 }
 
 func (k *keys) shardOf(key string) *keyShard {
@@ -84,6 +85,7 @@ func (k *keys) shardOf(key string) *keyShard {
 }
 
 func (s *keyShard) set(key string, r record) {
+	s.changed = record{}
 	if r == (record{}) {
 		delete(s.records, key)
 	} else {
@@ -105,9 +107,9 @@ func (k *keys) changeAll(do func(key string, r *record)) {
 		s := &k.shards[i]
 		s.mu.Lock()
 		for key, r := range s.records {
-			before := r
-			if do(key, &r); r != before {
-				s.set(key, r)
+			s.changed = r
+			if do(key, &s.changed); s.changed != r {
+				s.set(key, s.changed)
 			}
 		}
 		s.mu.Unlock()

@@ -26,6 +26,8 @@ type request struct {
 	q    Query
 	from Loader
 
+	place account.Hold // of the caller among those that wait
+
 	// What the caller has learned, for its flight.
 	read         *Entry // last entry from the shared store, nil for none
 	announced    *slot  // slot filled by a message of another replica
@@ -69,13 +71,13 @@ func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err 
 	}
 	r.noteAhead(have.at)
 
-	place, err := r.takePlace() // from here on, the caller may wait
+	err = r.takePlace() // from here on, the caller may wait
 	if err != nil && q.judge(have.at, c.o.Now) == Stale {
 		return r.serve(ctx, have, true), nil // and refresh it in the background
 	} else if err != nil {
 		return r.standIn(found{}, err)
 	}
-	defer place.Close()
+	defer r.place.Close()
 	if have.at == nil && ch.shares(&q) {
 		have = found{at: r.readShared(ctx), store: inShared}
 		if outcome, _ := r.decide(have.at); outcome == Hit || outcome == StaleHit {
@@ -203,15 +205,15 @@ func (r *request) isActive() bool {
 }
 
 // takePlace counts the caller as a waiting one. It fails if too many callers wait.
-func (r *request) takePlace() (place *account.Hold, err error) {
-	place = r.c.waiters.Open(r.q.Client, r.q.Client == "")
-	switch err := place.Take(1); {
+func (r *request) takePlace() error {
+	r.place = *r.c.waiters.Open(r.q.Client, r.q.Client == "")
+	switch err := r.place.Take(1); {
 	case errors.Is(err, account.ErrShare):
-		return nil, fmt.Errorf("cache: too many callers of this client are waiting: %w", err)
+		return fmt.Errorf("cache: too many callers of this client are waiting: %w", err)
 	case err != nil:
-		return nil, ErrOverloaded
+		return ErrOverloaded
 	}
-	return place, nil
+	return nil
 }
 
 // readShared reads an entry that memory lacks from the shared store. This costs a third of a flight, which needs a

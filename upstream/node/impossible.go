@@ -74,7 +74,9 @@ func (r Request) page(height int64) page {
 	for name := range query {
 		p.filtered = p.filtered || !strings.HasPrefix(name, "pagination.")
 	}
-	p.reverse, _ = strconv.ParseBool(query.Get("pagination.reverse")) // as nodes do
+	if reverse := query.Get("pagination.reverse"); reverse != "" {
+		p.reverse, _ = strconv.ParseBool(reverse) // as nodes do
+	}
 	return p
 }
 
