@@ -157,7 +157,7 @@ func TestLinksFollowTheBasePath(t *testing.T) {
 	if got := s.get(t, "/a/b/docs"); !strings.Contains(got.body, "curl &#39;"+s.URL+"/a/b"+poolPath+"&#39;") {
 		t.Errorf("/a/b/docs = %d, want programs that name %s/a/b", got.status, s.URL)
 	}
-	for _, target := range []string{"/a/b", "/a/b/"} {
+	for _, target := range []string{"/a/b", "/a/b/", "/a/b?since=0", "/a/b/?x-block-height=7"} {
 		at, _ := url.Parse(s.URL + target)
 		got := s.unfollowed(t, target)
 		if place, err := at.Parse(got.header.Get("Location")); err != nil || got.status != http.StatusFound || place.Path != "/a/b/docs" {

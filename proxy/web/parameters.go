@@ -88,5 +88,6 @@ func (r *Request) RemoveParameters(filter ParameterFilter) {
 	u := *r.URL
 	u.RawQuery = query
 	r.setURL(&u)
-	r.Options, r.RequestURI = removed, r.Base+u.RequestURI()
+	path, _, _ := strings.Cut(r.RequestURI, "?") // as it was sent
+	r.Options, r.RequestURI = removed, strings.TrimSuffix(path+"?"+query, "?")
 }
