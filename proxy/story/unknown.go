@@ -120,11 +120,17 @@ func (u *unknown) serve(r *web.Request) error {
 // ambiguous returns the part of a request's path that servers read in several ways, "" for none.
 func ambiguous(r *web.Request) string {
 	raw, _, _ := strings.Cut(cmp.Or(r.RequestURI, r.URL.EscapedPath()), "?")
+	if _, rest, absolute := strings.Cut(raw, "://"); absolute && raw[0] != '/' { // as it is sent to a proxy
+		raw = rest
+	}
 	raw = strings.ToLower(raw)
 	for _, part := range []string{"//", "%2f", "%5c"} {
 		if strings.Contains(raw, part) {
 			return strconv.Quote(part)
 		}
+	}
+	if r.URL.Path == "*" { // of the whole server
+		return strconv.Quote(r.URL.Path)
 	}
 	return web.AmbiguousPart(r.URL.Path)
 }

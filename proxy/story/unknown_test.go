@@ -56,6 +56,9 @@ func TestUnknownPathsArePassedToTheNode(t *testing.T) {
 			{"/other?b=1&a=2", 200, 1, ""}, // from the cache
 			{"/other?" + strings.Repeat("x", maxUnknownQuery), 200, 2, ""},
 			{"/other?" + strings.Repeat("x", maxUnknownQuery+1), 400, 2, "no longer one is passed"},
+			{"http://x.example/other?b=1&a=2", 200, 2, ""},
+			{"http://x.example/a//b", 404, 2, `with \"//\" is not passed`},
+			{"*", 404, 2, `with \"*\" is not passed`},
 			{"/a//b", 404, 2, `with \"//\" is not passed`},
 			{"/a%2Fb", 404, 2, `with \"%2f\" is not passed`},
 			{"/a%5cb", 404, 2, `\"%5c\"`},

@@ -56,6 +56,17 @@ func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler)
 	return s, engine.Handler()
 }
 
+func TestAddressWithoutPathIsTheRoot(t *testing.T) {
+	var path string
+	s := web.New(web.Options{}, nil)
+	e := s.NewEngine(&web.Mount{Exact: true}, func(r *web.Request) web.Route {
+		path = r.URL.Path
+		return web.Route{Serve: func(*web.Request) error { return nil }}
+	})
+	e.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://x.example?a=b", nil))
+	expect.Equal(t, path, "/", "path of http://x.example")
+}
+
 func TestMiddlewareAppliesToRequests(t *testing.T) {
 	var log strings.Builder
 	_, handler := newServer(web.Options{

@@ -24,7 +24,7 @@ func (e *Engine) Enter(r *Request) bool {
 // cut reports whether the path of a request is below the base, and makes it relative to that. Doubled slashes in the base count as one.
 // RequestURI is unchanged, so that it distinguishes requests below different bases.
 func (m *Mount) cut(r *Request) bool {
-	if m == nil || m.Base == "" {
+	if m == nil || m.Base == "" && r.URL.Path != "" { // it is "" in http://host, which means the root
 		return true
 	}
 	path, isBelow := cutBase(r.URL.Path, m.Base)
