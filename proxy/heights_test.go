@@ -80,9 +80,9 @@ func TestSDKNodeIsReadAtHeightInURL(t *testing.T) {
 	s.get(t, "/no/such/path?x-block-height=1000").expect(t, http.StatusNotImplemented)
 	s.get(t, sdkPool+"?x-block-height=x").expect(t, http.StatusBadRequest)
 	s.get(t, sdkPool+"?x-block-height=1000", "X-Cosmos-Block-Height", "1001").expect(t, http.StatusBadRequest)
-	moved := s.get(t, "/cosmos//staking/v1beta1/pool?x-min-block-height=7&pagination.limit=1&x=2&y=%3d")
+	moved := s.get(t, "/cosmos//staking/v1beta1/pool?x-min-block-height=7&pagination.limit=1&Since=0&x=2&stream.session=5&y=%3d")
 	moved.expect(t, http.StatusMovedPermanently)
-	moved.expectHeader(t, "Location", sdkPool+"?pagination.limit=1&x=2&y=%3d&x-min-block-height=7")
+	moved.expectHeader(t, "Location", sdkPool+"?pagination.limit=1&x=2&y=%3d&since=0&stream.session=5&x-min-block-height=7")
 }
 
 func TestStreamIsReadAtBlockInItsURLOrPath(t *testing.T) {

@@ -127,7 +127,7 @@ func clean(decoded string) string {
 func redirect(r *web.Request) error {
 	target := *r.URL
 	target.Scheme, target.Host, target.Path, target.RawPath = "", "", r.Base+clean(target.Path), ""
-	target.RawQuery = web.RestoreHeights(r)
+	target.RawQuery = web.RestoreOptions(r)
 	r.ResponseHeader.Set("Location", target.String())
 	r.Writer.WriteHeader(http.StatusMovedPermanently)
 	return nil

@@ -2,8 +2,10 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -29,9 +31,9 @@ type Heights struct {
 	Required session.Token // Min as the request named it; an execution block may raise Min
 }
 
-// RestoreHeights returns the request's query including the parameters that FilterParameter removed, for a redirect.
-func RestoreHeights(r *Request) string {
-	return restored(r, HeightParameter, MinHeightParameter, MinEVMParameter)
+// RestoreOptions returns the request's query including the parameters that FilterParameter removed, for a redirect.
+func RestoreOptions(r *Request) string {
+	return restored(r, slices.Collect(maps.Keys(r.Options))...)
 }
 
 // RestorePinned returns the request's query including the height to read at, for a client that has already seen

@@ -77,11 +77,11 @@ func TestHeightsAreParsedStrictly(t *testing.T) {
 	}
 }
 
-func TestHeightParametersAreRestoredForRedirects(t *testing.T) {
+func TestParametersAreRestoredForRedirects(t *testing.T) {
 	r := request(t, "/?a=1&X-Min-Block-Height=5&x-block-height=7&b=2")
 	for want, got := range map[string]string{
-		"a=1&b=2": r.URL.RawQuery, "a=1&b=2&x-block-height=7": web.RestorePinned(r), "a=1&b=2&x-block-height=7&x-min-block-height=5": web.RestoreHeights(r),
-		"": web.RestoreHeights(request(t, "/")), "x-block-height=7": web.RestorePinned(request(t, "/?x-block-height=7")),
+		"a=1&b=2": r.URL.RawQuery, "a=1&b=2&x-block-height=7": web.RestorePinned(r), "a=1&b=2&x-block-height=7&x-min-block-height=5": web.RestoreOptions(r),
+		"": web.RestoreOptions(request(t, "/")), "x-block-height=7": web.RestorePinned(request(t, "/?x-block-height=7")),
 	} {
 		expect.Equal(t, got, want, "query")
 	}
