@@ -111,6 +111,10 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	}
 	r := web.NewRequest(asked)
 	e.Request = r.Method + " " + r.RequestURI
+	if path := r.URL.Path; r.Method == http.MethodGet && web.IsHealthPath(path) && !s.passesHealth(path) {
+		e.Verdict, e.Why = "answered", "It is a health check, which needs no upstream. No limit, key or access rule applies to it."
+		return *e, nil
+	}
 	routers := s.routers()
 	v := routers[slices.IndexFunc(routers, func(v *router) bool { return v.engine.Enter(r) })]
 	rt := v.route(r)

@@ -315,7 +315,9 @@ func TestHealthCheckGoesToFallbackOnlyIfAlwaysNamesIt(t *testing.T) {
 	} {
 		s := startChain(t, proxy.Options{Mounts: []proxy.Mount{tt.mount}})
 		got := s.get(t, "/readyz")
-		if isOurs := got.body == "ready\n"; isOurs != (tt.want != "") || got.status != http.StatusOK {
+		isOurs := got.body == "ready\n"
+		expect.Equal(t, strings.Contains(explain(t, s.proxy, proxy.Inquiry{URL: "/readyz"}).Why, "health check"), isOurs, "whether a health check is explained with the mount %+v", tt.mount)
+		if isOurs != (tt.want != "") || got.status != http.StatusOK {
 			t.Errorf("/readyz with the mount %+v = %d %q, want 200 %q or the response of the fallback", tt.mount, got.status, got.body, tt.want)
 		}
 		if got := s.get(t, "/healthz"); got.body != "alive\n" {
