@@ -166,7 +166,11 @@ func (s *Server) ruleOf(operation string, e *Explanation) *limits.Rule {
 
 // request returns the request that a client would send.
 func (in Inquiry) request(ctx context.Context) (*http.Request, error) {
-	u, err := url.Parse(in.URL)
+	parse := url.Parse
+	if strings.HasPrefix(in.URL, "//") { // a path, as in a request
+		parse = url.ParseRequestURI
+	}
+	u, err := parse(in.URL)
 	if err != nil || !strings.HasPrefix(u.Path, "/") {
 		return nil, errors.New("url: not a URL with a path: " + web.Short(in.URL))
 	}
@@ -198,6 +202,9 @@ func (v *router) explain(r *web.Request, rt web.Route, e *Explanation) error {
 		return nil
 	}
 	p, err := rt.Plan(r)
+	if r.Options != nil {
+		p.NoLane = cmp.Or(p.NoLane, "the URL has a parameter of this server")
+	}
 	switch {
 	case err != nil:
 	case p.Route != "":

@@ -138,7 +138,8 @@ func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 	for want, o := range map[string]web.Options{
 		"no: it is switched off": {},
 		"no: the limit of addresses is below one request per second, and kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: limits.Limits{Address: limits.Rate{Requests: 59, Per: time.Minute, Burst: 1}}},
-		"no: memory has no fresh entry": {Lane: lane.New(lane.Options{})},
+		"no: memory has no fresh entry":            {Lane: lane.New(lane.Options{})},
+		"no: cookies keep the sessions of clients": {Lane: lane.New(lane.Options{}), Settings: web.Settings{SessionCookie: true}},
 	} {
 		s := serveChain(t, proxy.Options{Web: o})
 		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool"}).FastLane, want, "fast lane")
@@ -159,8 +160,10 @@ func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 	const evm = "/evmstaking/params"
 	for target, want := range map[string]string{
 		poolPath: "yes, for repeated requests", paramsPath: "yes, for repeated requests", mintPath: "yes, for repeated requests",
-		evm:      "no: the limit of an access rule is below one request per second, and kept in Redis",
-		"/new/x": "no: this server does not know the path", "/staking/validators?statuss=3": "no: a parameter is probably a typo",
+		evm:                              "no: the limit of an access rule is below one request per second, and kept in Redis",
+		poolPath + "?x-block-height=100": "no: the URL has a parameter of this server", poolPath + "?since=0": "no: the URL has a parameter of this server",
+		"/" + poolPath: "yes, for repeated requests",
+		"/new/x":       "no: this server does not know the path", "/staking/validators?statuss=3": "no: a parameter is probably a typo",
 		"/batch?path=/staking/validators%3Fstatuss=3": "no: a parameter is probably a typo", "/batch?path=" + poolPath: "yes, for repeated requests",
 		batchOf(poolPath, mintPath): "yes, for repeated requests", batchOf(evm): "no: access rules limit its paths", batchOf(mintPath, "/auth/params"): "no: access rules limit its paths",
 	} {

@@ -76,6 +76,9 @@ func (r *Reader) Forecast(from *web.Request, q *Read, p web.Plan) (plan web.Plan
 	if err != nil {
 		return web.Plan{}, 0, err
 	}
+	if q.Pinned == 0 && r.Stack.SessionCookies() {
+		p.NoLane = "cookies keep the sessions of clients"
+	}
 	if at, ok := r.snapshot(ctx, from, q, tip); ok {
 		q = at
 	}
