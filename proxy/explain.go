@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -200,6 +201,9 @@ func (v *router) explain(r *web.Request, rt web.Route, e *Explanation) error {
 	if rt.Plan == nil {
 		e.Verdict, e.Why = "answered", "It is built in and needs no upstream."
 		return nil
+	}
+	if rt.Waits {
+		stream.TakeWait(r)
 	}
 	p, err := rt.Plan(r)
 	if r.Options != nil {

@@ -76,6 +76,17 @@ func TestExplanationOfABlockNamesNoLimit(t *testing.T) {
 	expect.Contains(t, explain(t, s.proxy, proxy.Inquiry{URL: absent}).Why, "1 behind the tip: past stale_blocks 0", "explanation of an absent transaction")
 }
 
+func TestFastLaneOfARequestThatWaitsIsExplained(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Web.Lane = lane.New(lane.Options{}) })
+	s.broadcast(t).expect(t, http.StatusOK)
+	s.advance(t)
+	target := sdkTxs + "/" + broadcastHash
+	s.get(t, target).expect(t, http.StatusOK)
+	for target, want := range map[string]string{target: "yes, for repeated requests", target + "?wait=1s": "no: the URL has a parameter of this server"} {
+		expect.Equal(t, explain(t, s.proxy, proxy.Inquiry{URL: target}).FastLane, want, "fast lane of %s", target)
+	}
+}
+
 func TestExplanationOfABatchNamesItsPaths(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	target := batchOf(poolPath, "/staking/validators?status=3")

@@ -149,8 +149,7 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Accepted returns the Conn in a connection that a listener of package listener has accepted, or nil. It records whether
-// the Conn carries TLS.
+// Accepted returns the Conn in a connection that a [Listener] has accepted, or nil. It records whether the Conn carries TLS.
 func Accepted(c net.Conn) *Conn {
 	ours, carriesTLS := unwrap(c)
 	if ours != nil {

@@ -40,7 +40,7 @@ const workers = 64
 // pings allows clients to ping every ten seconds, the shortest interval of their libraries.
 var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutStream: true}
 
-// NewServer returns a server for a listener of package listener. A connection must send its preface within header,
+// NewServer returns a server for a [conn.Listener]. A connection must send its preface within header,
 // and is closed after idle without calls.
 func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	return grpc.NewServer(
