@@ -112,6 +112,7 @@ func (k *keys) changeAll(do func(key string, r *record)) {
 				s.set(key, s.changed)
 			}
 		}
+		s.changed = record{}
 		s.mu.Unlock()
 	}
 }
