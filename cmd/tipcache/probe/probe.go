@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -108,8 +109,13 @@ func (r *run) servers() (all []*server) {
 
 // open contacts all servers. It returns an error if they do not serve one chain.
 func (r *run) open(ctx context.Context) error {
-	if len(r.Endpoints) == 0 || r.For < 0 || r.Rate < 0 || math.IsNaN(r.Rate) || r.Rate > 1000 {
-		return errors.New("want at least one URL, a positive time, and at most 1000 reads per second")
+	if len(r.Endpoints) == 0 || r.For < 0 || math.IsNaN(r.Rate) || r.Rate < 0.001 || r.Rate > 1000 {
+		return errors.New("want at least one URL, a positive time, and 0.001 to 1000 reads per second")
+	}
+	for _, path := range r.Paths {
+		if !strings.HasPrefix(path, "/") {
+			return fmt.Errorf("path is %q; want one that begins with /", path)
+		}
 	}
 	for _, spec := range r.Endpoints {
 		s, err := r.openServer(ctx, spec)

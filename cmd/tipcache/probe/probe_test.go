@@ -70,7 +70,7 @@ func TestStepsBackwardAreCountedByConnection(t *testing.T) {
 	}
 }
 
-func TestServersOfOtherOrUnknownChainsAreRefused(t *testing.T) {
+func TestUnusableOptionsAndServersOfOtherOrUnknownChainsAreRefused(t *testing.T) {
 	unknown := &fakeNode{before: func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == nodeInfo {
 			refuse(w, http.StatusNotImplemented, 12, "Not Implemented")
@@ -95,6 +95,9 @@ func TestServersOfOtherOrUnknownChainsAreRefused(t *testing.T) {
 		{"no URL", probe.Options{Endpoints: []string{"127.0.0.1:1"}}, "is not an http or https URL"},
 		{"no server", probe.Options{Endpoints: []string{"http://127.0.0.1:9"}}, "127.0.0.1:9: connection refused"},
 		{"no endpoint", probe.Options{}, "want at least one URL"},
+		{"longer time between reads than a timer has", probe.Options{Endpoints: []string{first}, Rate: 1e-12}, "0.001 to 1000 reads per second"},
+		{"longest time between reads", probe.Options{Endpoints: []string{first}, Rate: 0.001}, ""},
+		{"path without a slash", probe.Options{Endpoints: []string{first}, Paths: []string{poolPath, "pool"}}, `path is "pool"; want one that begins with /`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
