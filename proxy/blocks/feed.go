@@ -14,6 +14,7 @@ func (r *Reader) Feed(from *web.Request, q *Read) (web.Feed, error) {
 	ctx := from.Context()
 	tip, err := r.awaitRequired(ctx, from, q)
 	if err != nil {
+		from.Record.Tip = tip.Height
 		return web.Feed{}, err
 	}
 	compared := q.Kind.ComparedBody

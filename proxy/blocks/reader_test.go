@@ -453,6 +453,16 @@ func TestStrictCallerDoesNotChangeReadAhead(t *testing.T) {
 	}
 }
 
+func TestRefusedFeedRecordsTheNewestBlock(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		tip := d.nodes.Tip().Height
+		_, err := d.Feed(r, d.query(web.Heights{Min: tip + 100}, blocks.Snapshot{})())
+		expect.Equal(t, failure.Of(err).Status, http.StatusGatewayTimeout, "status of a feed that waits for a block in vain")
+		expect.Equal(t, r.Record.Tip, tip, "newest block in the record")
+	})
+}
+
 func TestFeedUsesMemoryBelowItsMinimumBlockAfterRollback(t *testing.T) {
 	withFrontend(t, func(t *testing.T, d *frontend) {
 		r := web.NewRequest(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
