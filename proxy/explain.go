@@ -242,7 +242,7 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 		e.Lease = found.Lease.String()
 	}
 	e.Verdict = string(found.Forecast)
-	e.Why = reasoning{q, found, p.Origin, now}.sentence()
+	e.Why = reasoning{q, found, p.Origin, now, p.Class == "collections"}.sentence()
 	e.ReadAhead, e.FastLane = found.Ahead, "yes, for repeated requests"
 	if why := cmp.Or(s.stack.NoLane(), p.NoLane); why != "" {
 		e.FastLane = "no: " + why

@@ -14,6 +14,8 @@ type reasoning struct {
 	found  cache.Inspection
 	origin string // name of the upstream
 	now    time.Time
+
+	editions bool // the heights of entries are editions of the store
 }
 
 // sentence describes the response to the request, and why.
@@ -70,6 +72,8 @@ func (r reasoning) describe(name string, at cache.Stored) string {
 func (r reasoning) age(at cache.Stored) string {
 	read := "read " + ago(r.now.Sub(at.Entry.ReadAt)) + " ago"
 	switch {
+	case r.editions:
+		return read
 	case r.inBlocks(at):
 		return fmt.Sprintf("at block %d, %d behind the tip", at.Entry.Height, max(0, r.q.Tip-at.Entry.Height))
 	case r.q.Tip > 0:
@@ -88,6 +92,12 @@ func (r reasoning) expired(at cache.Stored) bool {
 // bounds describes the limits of the policy that an entry is between.
 func (r reasoning) bounds(at cache.Stored) string {
 	p := r.q.Policy
+	if r.editions && r.inBlocks(at) && !r.expired(at) {
+		if at.State == cache.Fresh {
+			return "the store has not changed since"
+		}
+		return "the store has changed since, or its metadata is due to be read again"
+	}
 	bound := [...]string{"fresh " + p.Fresh.String(), "stale " + p.Stale.String(), "stale_if_error " + p.StaleIfError.String()}
 	if r.inBlocks(at) {
 		bound = [...]string{fmt.Sprint("fresh_blocks ", p.FreshBlocks), fmt.Sprint("stale_blocks ", p.StaleBlocks), fmt.Sprint("error_blocks ", p.ErrorBlocks)}

@@ -144,6 +144,10 @@ func TestPageIsFreshUntilStoreChanges(t *testing.T) {
 		return strings.HasPrefix(status, "tipcache; hit; ttl=") && strings.Contains(status, " behind=") && got.header.Get("X-Evm-Block") == strconv.FormatInt(indexed(), 10)
 	})
 	expect.Equal(t, got.height(), "", "X-Block-Height of a page")
+	r.eventually("explanation of a fresh page", func() bool {
+		newest() // the time of the last page may have ended
+		return strings.Contains(explain(t, r, "--body", `{"pagination":{"limit":1}}`, "/api/v4/collections"), " ago: the store has not changed since. ")
+	})
 	next := indexed() + 2
 	time.AfterFunc(100*time.Millisecond, func() { d.Advance(3) })
 	if got = r.list(`{"pagination":{"limit":1}}`, "X-Min-Evm-Block", strconv.FormatInt(next, 10)); got.status != http.StatusOK || indexed() < next {
@@ -151,6 +155,13 @@ func TestPageIsFreshUntilStoreChanges(t *testing.T) {
 	}
 	r.eventually("index at the head", func() bool { return indexed() == d.EVM().Height() })
 	expectChain(t, r.Store(), d)
+	newest()
+	c := expect.Value(r.Store().List(t.Context(), collections.Query{Limit: 1}))(t).Items[0]
+	c.AssetCount++
+	expect.Value(r.Store().Import(t.Context(), func(yield func(collections.Collection, error) bool) { yield(c, nil) }))(t)
+	r.eventually("explanation of an outdated page", func() bool {
+		return strings.Contains(explain(t, r, "--body", `{"pagination":{"limit":1}}`, "/api/v4/collections"), " ago: the store has changed since, or ")
+	})
 }
 
 func TestLongResponsesOfExecutionClientLeaveMemoryForNodes(t *testing.T) {
