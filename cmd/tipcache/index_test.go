@@ -96,7 +96,7 @@ func TestIndexCommandReportsProblems(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--evm", d.EVMURL(), "--store", url, "--network", "story"}, "another chain"},
+		{[]string{"--evm", d.EVMURL(), "--store", url, "--network", "story"}, "no endpoint can be used: " + strings.TrimPrefix(d.EVMURL(), "http://") + ": another chain"},
 		{[]string{"--evm", d.EVMURL(), "--store", "https://h/api/v4", "--network", "aeneid"}, "another server"},
 		{[]string{"--evm", "ftp://user:secret@h", "--store", url}, "index.evm[0]"},
 		{[]string{"--store", url, "--network", "mine"}, "\"mine\" is neither story nor aeneid"},

@@ -18,7 +18,7 @@ import (
 // Errors of Try for which retrying does not help, and of Trouble.
 var (
 	ErrOtherChain  = errors.New("another chain")
-	ErrForbidden   = errors.New("every endpoint rejects the credentials")
+	ErrForbidden   = errors.New("no endpoint can be used")
 	ErrUnreachable = errors.New("no endpoint answers")
 )
 
