@@ -125,8 +125,11 @@ func (r *indexRun) fill(ctx context.Context, f *filling, follow bool) (err error
 	}
 	stop()
 	logging.Wait()
-	if s := f.indexer.Status(); s.Cursor.Block > 0 {
+	switch s := f.indexer.Status(); {
+	case s.Cursor.Block > 0:
 		fmt.Fprintf(r.std.out, "%s has chain %d up to block %d, %d logs in this run\n", f.store.Name(), s.Cursor.Chain, s.Cursor.Block, s.Logs)
+	case err == nil && !follow:
+		fmt.Fprintf(r.std.out, "%s is empty: the chain has block %d, but not the first block to index\n", f.store.Name(), s.Head)
 	}
 	return err
 }

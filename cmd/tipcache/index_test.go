@@ -74,6 +74,8 @@ func TestIndexCommandFillsStore(t *testing.T) {
 		expectChain(t, store, d)
 		d.Advance(20)
 	}
+	out := expect.Value(runCommand(t, indexArgs(d, sqliteURL(t), "--from", "99999999")...))(t)
+	expect.Contains(t, out, fmt.Sprintf(" is empty: the chain has block %d, but not the first block to index", d.EVM().Height()), "output before the first block")
 	// An interrupt is no failure and loses nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
