@@ -20,7 +20,7 @@ func checkCommand(std streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(std.out, "The configuration is valid: %d node(s), shape %s, collections %s.\n",
+		if _, err := fmt.Fprintf(std.out, "The configuration is valid: %d node(s), shape %s, collections.auth %s.\n",
 			len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth); err != nil {
 			return err
 		}

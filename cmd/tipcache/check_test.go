@@ -41,6 +41,9 @@ func TestCheckRefusesOtherVersionsOfTheSchema(t *testing.T) {
 		if (err == nil) != (want == "") || !strings.Contains(out, want) {
 			t.Errorf("version %s: error %v, output %s; want %q", version, err, out, want)
 		}
+		if err == nil {
+			expect.Contains(t, out, ", collections.auth none.", "output")
+		}
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
 			t.Errorf("version %s: files next to the database = %v, want none", version, left)
 		}
