@@ -142,6 +142,7 @@ func TestInvalidRequestIsAnsweredWithProblem(t *testing.T) {
 		{"POST", many.String() + "}", nil, 400, "an object has more than 200 properties"},
 		{"POST", "{\"\xff\":1}", nil, 400, "invalid UTF-8"},
 		{"POST", `{"orderBy":"assetCount","ORDERBY":"assetCount"}`, nil, 400, "duplicate property ORDERBY"},
+		{"POST", "\xef\xbb\xbf{}", nil, 400, "byte order mark"},
 		{"POST", `{"a":1,"pagination":{"limit":201,"offset":-1}}`, nil, 422, `"errors":[{"message":"expected number <= 200","location":"body.pagination.limit","value":201},{"message":"expected number >= 0","location":"body.pagination.offset","value":-1},{"message":"unexpected property","location":"body.a","value":1}]`},
 		{"POST", `{"pagination":{"limit":1.5}}`, nil, 422, "expected integer"},
 		{"POST", `{"pagination":{"offset":9223372036854775808}}`, nil, 422, "expected integer"},

@@ -31,6 +31,9 @@ func (s *listSchema) parse(body []byte) (listing, error) {
 	if !utf8.Valid(body) {
 		return listing{}, malformedBody(errors.New("invalid UTF-8"))
 	}
+	if bytes.HasPrefix(body, []byte("\xef\xbb\xbf")) {
+		return listing{}, malformedBody(errors.New("it begins with a byte order mark"))
+	}
 	if !jsontext.Valid(body) {
 		return listing{}, malformedBody(json.Unmarshal(body, new(json.RawMessage))) // returns the reason
 	}
