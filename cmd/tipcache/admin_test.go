@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -136,25 +137,27 @@ func TestCheckReportsUnconfiguredAPIsAsOff(t *testing.T) {
 func TestUnconfiguredAPIStartsNoGoroutine(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
-	packagesOfGoroutines := func(flags ...string) (found []string) {
+	packagesOfGoroutines := func(atLeast int, flags ...string) (found []string) {
 		p := startProgram(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "sqlite::memory:", "--collections-auth", "closed",
 			"--node", d.NodeURL(), "--comet", d.CometURL()}, flags...)...)
 		admin := p.admin()
-		p.waitFor("/healthz", func() bool { status, _ := fetch(t, admin+"/healthz"); return status == http.StatusOK })
-		_, stacks := fetch(t, admin+"/debug/pprof/goroutine?debug=2")
-		for _, name := range []string{"tipcache/proxy/rpc", "tipcache/proxy/grpc", "tipcache/upstream/events", "google.golang.org/grpc"} {
-			if strings.Contains(stacks, name) {
-				found = append(found, name)
+		p.waitFor("/readyz", func() bool { status, _ := fetch(t, admin+"/readyz"); return status == http.StatusOK })
+		p.waitFor(fmt.Sprintf("%d packages with goroutines", atLeast), func() bool {
+			_, stacks := fetch(t, admin+"/debug/pprof/goroutine?debug=2")
+			found = nil
+			for _, name := range []string{"tipcache/proxy/rpc", "tipcache/proxy/grpc", "tipcache/upstream/events", "google.golang.org/grpc"} {
+				if strings.Contains(stacks, name) {
+					found = append(found, name)
+				}
 			}
-		}
+			return len(found) >= atLeast
+		})
 		return found
 	}
-	if got := packagesOfGoroutines(); len(got) > 0 {
+	if got := packagesOfGoroutines(0); len(got) > 0 {
 		t.Errorf("packages with goroutines, without RPC and gRPC = %v, want none", got)
 	}
-	if got := packagesOfGoroutines("--rpc-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--grpc", d.Node().GRPCAddr()); len(got) < 2 {
-		t.Errorf("packages with goroutines, with RPC and gRPC = %v, want at least 2", got)
-	}
+	packagesOfGoroutines(2, "--rpc-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--grpc", d.Node().GRPCAddr())
 }
 
 // records returns the lines of a log, which must be JSON.
