@@ -112,7 +112,7 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	}
 	r := web.NewRequest(asked)
 	e.Request = r.Method + " " + r.RequestURI
-	if path := r.URL.Path; r.Method == http.MethodGet && web.IsHealthPath(path) && !s.passesHealth(path) {
+	if web.IsHealthCheck(asked) && !s.passesHealth(asked.URL.Path) {
 		e.Verdict, e.Why = "answered", "It is a health check, which needs no upstream. No limit, key or access rule applies to it."
 		return *e, nil
 	}

@@ -90,8 +90,8 @@ const (
 // IsHealthPath reports whether a path, relative to the root of the host, is one of the health checks.
 func IsHealthPath(path string) bool { return path == ReadyPath || path == HealthPath }
 
-// isHealthCheck reports whether a request is one of the health checks.
-func isHealthCheck(r *http.Request) bool {
+// IsHealthCheck reports whether a request is one of the health checks.
+func IsHealthCheck(r *http.Request) bool {
 	return IsHealthPath(r.URL.Path) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 

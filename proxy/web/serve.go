@@ -31,7 +31,7 @@ type door struct {
 
 // ServeHTTP implements [http.Handler]. While the process drains, responses close their connection.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if isHealthCheck(r) && (d.hasPath == nil || !d.hasPath(r.URL.Path)) {
+	if IsHealthCheck(r) && (d.hasPath == nil || !d.hasPath(r.URL.Path)) {
 		d.Stack.serveHealth(w, r)
 		return
 	}
