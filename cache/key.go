@@ -78,6 +78,7 @@ func (k *keys) change(key string, do func(r *record)) {
 	s.changed = s.records[key]
 	do(&s.changed)
 	s.set(key, s.changed)
+	s.changed = record{}
 }
 
 func (k *keys) shardOf(key string) *keyShard {
@@ -85,7 +86,6 @@ func (k *keys) shardOf(key string) *keyShard {
 }
 
 func (s *keyShard) set(key string, r record) {
-	s.changed = record{}
 	if r == (record{}) {
 		delete(s.records, key)
 	} else {

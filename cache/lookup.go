@@ -26,7 +26,7 @@ type request struct {
 	q    Query
 	from Loader
 
-	place account.Hold // of the caller among those that wait
+	place account.Hold // counts the caller while it waits
 
 	// What the caller has learned, for its flight.
 	read         *Entry // last entry from the shared store, nil for none

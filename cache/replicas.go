@@ -34,7 +34,7 @@ func (f *flight) acquire(ctx context.Context) (lease Lease, err error) {
 	if f.read != nil && f.adopt(f.read) {
 		return lease, nil
 	}
-	for {
+	for until.Err() == nil {
 		drain(woken)
 		if f.takeRenewal() {
 			return lease, nil
@@ -55,10 +55,8 @@ func (f *flight) acquire(ctx context.Context) (lease Lease, err error) {
 		case !f.c.awaitLease(until, woken, reply.Left):
 			return lease, nil
 		}
-		if until.Err() != nil {
-			return lease, nil
-		}
 	}
+	return lease, nil
 }
 
 // renew stores what another replica has announced for the key since the cached entry, and returns the key's slot.
