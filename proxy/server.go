@@ -2,8 +2,8 @@
 //
 // The door, package web, makes a [web.Request] of each request. It chooses the base path, takes our own parameters out of the query, and
 // for Story removes surplus slashes from the path. The engine of the base path passes the request through the middleware to the
-// function of its route. server.go finds the route: that of the path, or one for a stream, a poll or gRPC-Web. Each package below serves
-// a part:
+// function of its route. server.go finds the route. It is the route of the path, or one for a stream, a poll or gRPC-Web. Each
+// package below serves a part:
 //
 //   - proxy/story, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
 //   - proxy/collections: the listing of collections;

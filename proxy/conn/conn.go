@@ -1,6 +1,6 @@
 // Package conn accepts clients' connections, and reserves memory for request bodies and unread responses.
 //
-//   - listener.go accepts connections, each of which takes a slot; evict.go closes some if all are taken;
+//   - listener.go accepts connections and gives each a slot; evict.go closes some if all slots are taken;
 //   - opener.go does TLS handshakes; certificate.go has the certificate; proxied.go reads the headers by which layer-4 proxies
 //     name their clients;
 //   - conn.go sends a response in one system call; secure.go adds TLS;

@@ -84,7 +84,7 @@ type Admission struct {
 	local   *buckets
 	shared  *sharedBuckets // nil without Redis
 	counted *prometheus.CounterVec
-	allowed [ruleIndex + 1]prometheus.Counter // those of counted for requests that memory allows, by the index of limitsOf
+	allowed [ruleIndex + 1]prometheus.Counter // parts of counted: requests that memory has allowed, by the index of limitsOf
 }
 
 // New returns an Admission without keys and limits.

@@ -8,7 +8,7 @@ import (
 // A Mount says which paths an engine serves, and how they are spelled.
 type Mount struct {
 	Base  string // base path, without a slash at its end; "" for the root
-	Own   string // prefix of the paths that the root serves even if they begin with Base, such as those of the collection listing; "" for none
+	Own   string // prefix of paths that only the root serves, even if they begin with Base; "" for none
 	Exact bool   // paths keep surplus slashes, which distinguish them, unless they begin with Own
 }
 

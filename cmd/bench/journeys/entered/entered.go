@@ -31,8 +31,8 @@ func Function(function string) {
 	}
 }
 
-// During returns the functions that run during do: for each goroutine those that it calls, each once, in the order of its
-// first calls.
+// During returns the functions that run during do, by goroutine. A goroutine has each function once, in the order of the first
+// calls.
 func During(do func()) (goroutines [][]string) {
 	mu.Lock()
 	noting, order, walks = true, nil, map[string][]string{}

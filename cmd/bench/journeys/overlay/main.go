@@ -50,7 +50,7 @@ func write(dir string) {
 	rig.Check(json.NewEncoder(os.Stdout).Encode(map[string]any{"Replace": replace}))
 }
 
-// noting returns the text of file with a call at the begin of each function. Lines keep their numbers.
+// noting returns the text of file with a call at the beginning of each function. Lines keep their numbers.
 func noting(file string) []byte {
 	text := rig.Must(os.ReadFile(file))
 	tree := rig.Must(parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution))
