@@ -94,7 +94,8 @@ func TestAccessSettingsAreValidated(t *testing.T) {
 		{"keys with one name and two rates", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + "]}", "collections.keys[1]: keys with the same name share a rate"},
 		{"one key with two names", "collections: {keys: [web:" + hexDigest + ", app:" + hexDigest + "]}", "collections.keys[1]: the key of app is listed twice"},
 		{"rate without unit", "http: {rate: 50}", "has no unit"},
-		{"invalid rate", "http: {rate: fast}", `http.rate: "fast" is not a rate`},
+		{"invalid rate", "http: {rate: fast}", `http.rate: "fast" is not a rate: expected 300/s, 300/s burst 600 or 1000/h, or 0 for no limit`},
+		{"indexer with another server's store", "{collections: {store: 'https://x.example', auth: none}, index: {enabled: true}}", "collections.store: is another server"},
 		{"networks and addresses of proxies", "http: {trusted_proxies: [10.0.0.0/8, 192.0.2.1, 'fd00::/8']}", ""},
 		{"invalid network", "http: {trusted_proxies: [10.0.0.0/8, nginx]}", `http.trusted_proxies[1]: "nginx" is neither`},
 		{"auth by keys without keys", "chain: {auth: keys}", "chain.auth: keys needs collections.keys"},
@@ -116,6 +117,11 @@ func TestAccessSettingsAreValidated(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestErrorOfAKeysRateDoesNotOfferZero(t *testing.T) {
+	_, err := config.ParseAPIKey("web:" + hexDigest + ":fast")
+	expect.Equal(t, fmt.Sprint(err), `"fast" is not a rate: expected 300/s, 300/s burst 600 or 1000/h`, "error")
 }
 
 func TestAccessRules(t *testing.T) {

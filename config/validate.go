@@ -40,7 +40,7 @@ func (c Config) Validate() error {
 	_, err := indexer.ParseNetwork(c.Index.Network...)
 	v.check(err == nil, "index.network", "%v", err)
 	if c.Index.Enabled {
-		v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own store")
+		v.check(!strings.HasPrefix(c.Collections.Store, "http"), "collections.store", "is another server, which fills its own store: the indexer needs a database")
 		v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
 		v.addresses("index.evm", c.Index.EVM, v.httpURL)
 	}

@@ -85,7 +85,7 @@ func (v *validation) keys(lines []string) {
 
 func (v *validation) rate(key, value string) {
 	_, err := ParseRate(value)
-	v.check(err == nil, key, "%v", err)
+	v.check(err == nil, key, "%v, or 0 for no limit", err)
 }
 
 // minSecret is the minimum length of a secret, in bytes.

@@ -193,7 +193,7 @@ func ParseRate(s string) (r limits.Rate, err error) {
 	}
 	parts := rateForm.FindStringSubmatch(s)
 	if parts == nil || !count(&r.Requests, parts[1]) || !count(&r.Burst, cmp.Or(parts[3], parts[1])) {
-		return limits.Rate{}, fmt.Errorf("%q is not a rate: expected 300/s, 300/s burst 600, 1000/h, or 0 for no limit", s)
+		return limits.Rate{}, fmt.Errorf("%q is not a rate: expected 300/s, 300/s burst 600 or 1000/h", s)
 	}
 	r.Per = rateUnit[parts[2]]
 	if float64(r.Per)/float64(r.Requests)*float64(r.Burst) > float64(time.Hour) {

@@ -18,7 +18,7 @@ func logIndex(ctx context.Context, x *indexer.Indexer, log *slog.Logger) {
 	for ended := false; !ended; {
 		ended = upstream.Sleep(ctx, progressInterval) != nil
 		s := x.Status()
-		if s.Cursor.Block == last {
+		if s.Head == 0 || s.Cursor.Block == last {
 			continue
 		}
 		last = s.Cursor.Block

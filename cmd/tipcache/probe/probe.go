@@ -159,7 +159,7 @@ func (r *run) checkChain() error {
 	for _, s := range all {
 		switch r.chain = cmp.Or(r.chain, s.chain); {
 		case s.chain == "" && r.ChainID == "" && len(all) > 1:
-			return fmt.Errorf("%s does not name its chain (%s): if it serves the same chain as the other servers, set the chain id", s.name, s.api)
+			return fmt.Errorf("%s does not name its chain (%s): if it serves the same chain as the other servers, name the chain with --chain-id", s.name, s.api)
 		case s.chain != "" && s.chain != r.chain:
 			return fmt.Errorf("%s serves chain %q instead of %q", s.name, s.chain, r.chain)
 		}

@@ -31,10 +31,10 @@ var rows = []struct {
 	{"equal to the trusted node", func(r *Result) string { return r.Against.summary() }, func(r *Result) bool { return r.Against.isEqual() }},
 	{"announced, but not readable for, p50", func(r *Result) string { return r.ifAnnounced(r.Announced.P50) }, nil},
 	{"announced, but not readable for, most", func(r *Result) string { return r.ifAnnounced(r.Announced.Most) }, func(r *Result) bool { return r.Announced.Late == 0 }},
-	{"latency, p50", func(r *Result) string { return millis(r.Latency.P50) }, nil},
-	{"latency, p99", func(r *Result) string { return millis(r.Latency.P99) }, nil},
-	{"latency of fresh connections, p50", func(r *Result) string { return millis(r.Latency.FreshP50) }, nil},
-	{"latency of fresh connections, p99", func(r *Result) string { return millis(r.Latency.FreshP99) }, nil},
+	{"latency, p50", func(r *Result) string { return took(r.Latency.P50) }, nil},
+	{"latency, p99", func(r *Result) string { return took(r.Latency.P99) }, nil},
+	{"latency of fresh connections, p50", func(r *Result) string { return took(r.Latency.FreshP50) }, nil},
+	{"latency of fresh connections, p99", func(r *Result) string { return took(r.Latency.FreshP99) }, nil},
 }
 
 // WriteTable writes the report as a table with a column for each endpoint, in color if color is true.
@@ -141,5 +141,13 @@ func (c *Comparison) summary() string {
 }
 
 func (c *Comparison) isEqual() bool { return c == nil || c.Equal == c.Compared }
+
+// took returns a latency, which is 0 if no sample has succeeded.
+func took(ms float64) string {
+	if ms == 0 {
+		return none
+	}
+	return millis(ms)
+}
 
 func millis(ms float64) string { return fmt.Sprintf("%.1f ms", ms) }
