@@ -20,8 +20,7 @@ func (d *Handler) NewSocket(o socket.Options) *socket.Handler {
 	o.Methods, o.Stack, o.Keyed = d, d.reader.Stack, d.reader.Keyed()
 	h := socket.New(o)
 	route := web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(r *web.Request) error {
-		h.ServeHTTP(r.Writer, r.Request)
-		return nil
+		return h.Serve(r.Writer, r.Request)
 	}}
 	d.engine.Handle(socketPath, func(*web.Request) web.Route { return route })
 	return h

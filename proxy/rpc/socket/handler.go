@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
 )
@@ -95,41 +96,40 @@ func New(o Options) *Handler {
 	return d
 }
 
-// ServeHTTP starts to serve a connection, which outlives the call: the memory that the server holds during a
-// request would be most of a connection's.
-func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	refuse := func(status int) { http.Error(w, http.StatusText(status), status) }
+// Serve starts to serve a connection, which outlives the call: the memory that the server holds during a request would be
+// most of a connection's. It answers an invalid handshake as nodes do. An error is a refusal without a response.
+func (d *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
+	refuse := func(status int) error {
+		http.Error(w, http.StatusText(status), status)
+		return nil
+	}
 	switch {
 	case !isUpgrade(r):
 		w.Header().Set("Sec-Websocket-Version", "13")
-		refuse(http.StatusBadRequest)
-		return
+		return refuse(http.StatusBadRequest)
 	case !d.o.Stack.Connects(r):
-		refuse(http.StatusForbidden)
-		return
+		return refuse(http.StatusForbidden)
 	}
 	c := newConn(d, r)
 	if !d.enter(c) {
-		w.Header().Set("Retry-After", "1")
-		refuse(http.StatusServiceUnavailable)
-		return
+		return &failure.Failure{Status: http.StatusServiceUnavailable, Public: "the server stops", Expected: true}
 	}
 	var err error
 	if c.release, err = d.o.Stack.OnRevoked(r, d.o.Keyed, c.eventMethod, c.revoke); err != nil {
 		d.leave(c)
-		refuse(http.StatusUnauthorized)
-		return
+		return err
 	}
 	recorder := &hijackRecorder{ResponseWriter: w}
 	ws, err := websocket.Accept(recorder, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
 	if err != nil {
-		d.leave(c) // Accept has responded
-		return
+		d.leave(c)
+		return nil // Accept has responded
 	}
 	go func() { // Drain waits for it
 		defer d.leave(c)
 		c.serve(ws, recorder.conn)
 	}()
+	return nil
 }
 
 func isUpgrade(r *http.Request) bool {

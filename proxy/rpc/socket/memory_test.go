@@ -170,7 +170,7 @@ func TestOnlySmallCallsMayWaitForLong(t *testing.T) {
 			}
 			return []byte(`"result":1`)
 		})})
-		server := &http.Server{Handler: d}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(d, w, r) })}
 		go func() { _ = server.Serve(listener) }()
 		defer server.Close()
 		defer d.Drain(t.Context())

@@ -22,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
@@ -69,7 +70,7 @@ func serve(t *testing.T, o socket.Options) (d *socket.Handler, url string) {
 	}
 	d = socket.New(o)
 	engine := gin.New() // as the handler of the RPC has it
-	engine.NoRoute(func(c *gin.Context) { d.ServeHTTP(c.Writer, c.Request) })
+	engine.NoRoute(func(c *gin.Context) { answer(d, c.Writer, c.Request) })
 	server := httptest.NewServer(engine)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -78,6 +79,14 @@ func serve(t *testing.T, o socket.Options) (d *socket.Handler, url string) {
 		server.Close()
 	})
 	return d, server.URL
+}
+
+// answer serves a request. The response to a refused one is its text.
+func answer(d *socket.Handler, w http.ResponseWriter, r *http.Request) {
+	if err := d.Serve(w, r); err != nil {
+		f := failure.Of(err)
+		http.Error(w, f.Public, f.Status)
+	}
 }
 
 func dial(t *testing.T, url string) *websocket.Conn {
@@ -584,6 +593,17 @@ func TestStoppingServerAnswersPendingRequestsAndClosesConnections(t *testing.T) 
 		t.Errorf("connection ended with %v, want status %d", err, websocket.StatusServiceRestart)
 	}
 	drain.Wait()
+}
+
+func TestConnectionDuringDrainIsAnExpectedFailure(t *testing.T) {
+	d, _ := serve(t, socket.Options{})
+	d.Drain(t.Context())
+	r := httptest.NewRequest(http.MethodGet, "/websocket", nil)
+	r.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"websocket"}}
+	f := failure.Of(d.Serve(httptest.NewRecorder(), r))
+	if f.Status != http.StatusServiceUnavailable || f.Error() != "the server stops" || !f.Expected {
+		t.Errorf("failure = %d %q, expected %t; want 503 with its reason, and no error in the log", f.Status, f, f.Expected)
+	}
 }
 
 func TestDrainDropsCallsThatArriveLater(t *testing.T) {
