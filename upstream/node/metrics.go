@@ -70,7 +70,7 @@ func labelOf(answer *Answer, err error) string {
 }
 
 // gauges collects the gauges of a pool on demand.
-type gauges struct{ *Pool }
+type gauges struct{ pool *Pool }
 
 var (
 	tipDesc      = desc("tip_height", "Height of the newest known block. 0 means unknown.")
@@ -115,15 +115,15 @@ func (g gauges) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (g gauges) Collect(ch chan<- prometheus.Metric) {
-	tip := g.Tip()
+	tip := g.pool.Tip()
 	gauge(ch, tipDesc, float64(tip.Height))
 	gauge(ch, intervalDesc, tip.Interval.Seconds())
-	nodes := g.endpoints()
+	nodes := g.pool.endpoints()
 	if len(nodes) > 0 {
 		flag(ch, knownDesc, tip.Known)
 	}
 	flag(ch, doubtDesc, tip.Unconfirmed)
-	flag(ch, keysDesc, g.MixedKeys())
+	flag(ch, keysDesc, g.pool.MixedKeys())
 	var newest int64 // newest height of all nodes
 	for _, e := range nodes {
 		v := e.snapshot()
@@ -148,7 +148,7 @@ func (g gauges) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Ti
 	if state := e.rpcState(v); state != stateOff {
 		flag(ch, rpcDesc, state == stateOK, e.name)
 	}
-	if state := e.grpcState(g.ChainID()); state != stateOff {
+	if state := e.grpcState(g.pool.ChainID()); state != stateOff {
 		flag(ch, grpcDesc, state == stateOK, e.name)
 	}
 	if v.TxIndex != "" {
