@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -199,7 +200,11 @@ func (d *frontend) get(t *testing.T, hs web.Heights, walk blocks.Snapshot) outco
 	t.Helper()
 	a, err := d.answer(t, d.query(hs, walk)())
 	if err != nil {
-		return outcome{Outcome: failure.Of(err).Public}
+		f := failure.Of(err)
+		if f.Status == http.StatusGatewayTimeout && !strings.HasPrefix(f.Error(), f.Public) {
+			t.Errorf("text for the log = %q, want it to begin with %q", f, f.Public)
+		}
+		return outcome{Outcome: f.Public}
 	}
 	return outcome{a.Entry.Height, string(a.Outcome)}
 }

@@ -152,7 +152,11 @@ func (r *Reader) timeoutError(height int64, err error) error {
 }
 
 func timeout(tip node.Tip, err error, format string, args ...any) error {
-	return &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true, Public: fmt.Sprintf(format, args...)}
+	f := &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Expected: true, Public: fmt.Sprintf(format, args...)}
+	if err != nil {
+		f.Err = fmt.Errorf("%s: %w", f.Public, err)
+	}
+	return f
 }
 
 // farAhead bounds the block to wait for. No request waits for so many blocks, and adding it to a height cannot overflow.
