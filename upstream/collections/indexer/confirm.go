@@ -20,20 +20,21 @@ type claim struct {
 }
 
 // maxClaims is the maximum number of blocks with logs whose hashes are confirmed.
-const maxClaims = 4
+const maxClaims = 16
 
-// claims returns the hashes of the store's block, the last block, and some blocks with logs.
+// claims returns the hashes of the store's block, the last block, and a block with logs of each call: an endpoint may answer each
+// from another fork.
 func (b *blocks) claims(cursor ledger.Cursor) []claim {
 	var all []claim
 	if cursor.Chain != 0 {
 		all = append(all, claim{cursor.Block, cursor.Hash})
 	}
 	all = append(all, claim{b.to, b.last.Hash})
-	seen := map[int64]bool{b.to: true}
-	for range min(maxClaims, len(b.events)) {
-		e := &b.events[rand.IntN(len(b.events))]
-		if !seen[e.Block] {
-			seen[e.Block], all = true, append(all, claim{e.Block, e.BlockHash})
+	most := len(all) + maxClaims
+	for _, i := range rand.Perm(len(b.calls)) {
+		if events := b.of(b.calls[i]); len(events) > 0 && len(all) < most {
+			e := &events[rand.IntN(len(events))]
+			all = append(all, claim{e.Block, e.BlockHash})
 		}
 	}
 	return all

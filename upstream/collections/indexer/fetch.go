@@ -39,6 +39,7 @@ type blocks struct {
 	source  *evm.Endpoint    // of all blocks
 	whole   bool             // headers has all blocks; their blooms, if they have any, show whether logs are missing
 	parts   []span           // that were joined; an endpoint returned the logs of each at once
+	calls   []span           // of the calls for logs
 
 	compared bool  // another endpoint has the same logs
 	held     int64 // bytes reserved for events
@@ -191,7 +192,7 @@ func (x *Indexer) readBlocks(e *evm.Endpoint, t task, spans []span, numbers []in
 			return nil, err
 		}
 	}
-	b.whole, b.parts = int64(len(b.headers)) == b.blocks(), []span{b.span}
+	b.whole, b.parts, b.calls = int64(len(b.headers)) == b.blocks(), []span{b.span}, spans
 	// If the header before the last was not read, nothing confirms the last hash.
 	isolated := len(numbers) == 2 && b.to-b.from > 1
 	return b, b.checkHashes(func(block int64) evm.Call {

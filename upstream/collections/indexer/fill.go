@@ -172,7 +172,8 @@ func (b *blocks) join(next *blocks) bool {
 		return false
 	}
 	b.to, b.last, b.whole = next.to, next.last, b.whole && next.whole
-	b.events, b.parts, b.held = append(b.events, next.events...), append(b.parts, next.parts...), b.held+next.held
+	b.events, b.parts, b.calls = append(b.events, next.events...), append(b.parts, next.parts...), append(b.calls, next.calls...)
+	b.held += next.held
 	return true
 }
 

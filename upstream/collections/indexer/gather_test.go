@@ -12,7 +12,8 @@ import (
 // newPart returns one block with a number of events.
 func newPart(number int64, events int) *blocks {
 	hash := func(n int64) ledger.Hash { return ledger.Hash{30: byte(n >> 8), 31: byte(n)} }
-	b := &blocks{span: span{number, number}, parent: hash(number - 1), last: ledger.Cursor{Block: number, Hash: hash(number)}}
+	s := span{number, number}
+	b := &blocks{span: s, calls: []span{s}, parent: hash(number - 1), last: ledger.Cursor{Block: number, Hash: hash(number)}}
 	for range events {
 		b.events = append(b.events, Event{Block: number})
 	}
@@ -51,6 +52,15 @@ func TestWaitingPartsAreMerged(t *testing.T) {
 	for i, n := range []int64{1, 1, 3, 3, 3, 3, 3} {
 		expect.Equal(t, got[0].events[i].Block, n, "block of event %d", i)
 	}
+}
+
+func TestEachCallForLogsIsConfirmed(t *testing.T) {
+	b := gatherAll(t, newPart(1, 1), newPart(2, 1000), newPart(3, 0), newPart(4, 1))[0]
+	confirmed := map[int64]bool{}
+	for _, c := range b.claims(ledger.Cursor{}) {
+		confirmed[c.block] = true
+	}
+	expect.NoDiff(t, confirmed, map[int64]bool{1: true, 2: true, 4: true}, "confirmed blocks")
 }
 
 func TestTooManyEventsAreNotJoined(t *testing.T) {
