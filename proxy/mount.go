@@ -105,7 +105,7 @@ func New(o Options) (*Server, error) {
 	for _, v := range s.routers() {
 		engines = append(engines, v.engine)
 	}
-	s.handler = s.stack.Handler(s.passesHealth, engines...)
+	s.Handler = s.stack.Handler(s.passesHealth, engines...)
 	return s, nil
 }
 

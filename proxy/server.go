@@ -67,9 +67,10 @@ import (
 // Server serves the public HTTP API. Its goroutines end with the streams that it serves and with Run, so it needs no
 // closing.
 type Server struct {
+	http.Handler // the door
+
 	o       Options
 	stack   *web.Stack
-	handler http.Handler
 	list    *collections.Handler // nil if not served
 	streams *stream.Handler
 	posting *blocks.Posting
@@ -83,9 +84,6 @@ type Server struct {
 
 	fallbacks []*fallback.Service // by mount; nil for none
 }
-
-// ServeHTTP implements [http.Handler].
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // passesHealth reports whether a fallback at the root always answers a path of the health checks.
 func (s *Server) passesHealth(path string) bool {
