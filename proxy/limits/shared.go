@@ -56,8 +56,12 @@ const (
 	// within another 16.4 s, the time of 65 settlements.
 	longWait = 3 * time.Second
 
-	maxDebt = 10 // in windows
+	maxDebt = 10 // in windows of at least a second
 )
+
+// mostDebt returns the time until an empty bucket with the largest debt is full. The window of a small burst is shorter than the
+// time between two settlements, in which each replica can admit as many requests as all of them may together.
+func mostDebt(l *limit) time.Duration { return maxDebt * max(l.window(), time.Second) }
 
 // After sharedFailures failures in a row, Redis is skipped. After each sharedRest, one exchange tries it.
 const (
@@ -219,7 +223,7 @@ func (s *sharedBuckets) debit(a dueBucket, now time.Time) upstream.Debit {
 	a.shard.mu.Lock()
 	defer a.shard.mu.Unlock()
 	k := a.bucket
-	d := upstream.Debit{Cost: k.limit.cost(k.unsettled), Age: max(0, now.Sub(k.since)), Most: maxDebt * k.limit.window()}
+	d := upstream.Debit{Cost: k.limit.cost(k.unsettled), Age: max(0, now.Sub(k.since)), Most: mostDebt(&k.limit)}
 	k.unsettled = 0
 	d.Key = s.key(&k.limit)
 	return d
