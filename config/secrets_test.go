@@ -62,6 +62,9 @@ func TestSecretThatYAMLDoesNotReadIsRefusedAndNotShown(t *testing.T) {
 		`chain: {nodes: ["https://user:kL3xQ"]}`:    "chain.nodes[0]: the value is not an http",
 		`chain: {nodes: ["user:kL3xQ"]}`:            "chain.nodes[0]: the value is not an http",
 		`chain: {nodes: ["node.example:1/kL3xQ"]}`:  `chain.nodes[0]: "node.example:1" is not an http`,
+		`redis: {url: "redis:/u:kL3xQ@h"}`:          "redis.url: expected a redis://",
+		`redis: {url: "redis:u:kL3xQ@h"}`:           "redis.url: expected a redis://",
+		`collections: {store: "https:/u:kL3xQ@h"}`:  "collections.store: expected sqlite:PATH",
 		`index: {enabled: true, evm: ["a:b:kL3x"]}`: "index.evm[0]: the value is not an http",
 	} {
 		_, err := config.Load(config.Sources{File: writeFile(t, "listen: 127.0.0.1:0\n"+line+"\n")})

@@ -253,7 +253,7 @@ func (v *validation) redis(c Config) {
 		return
 	}
 	u, err := url.Parse(c.Redis.URL)
-	v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "expected a redis://, rediss:// or unix:// URL, or none")
+	v.check(err == nil && strings.Contains(c.Redis.URL, "://") && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "expected a redis://, rediss:// or unix:// URL, or none")
 	if err == nil {
 		v.check(isPort(u.Port()), "redis.url", "the port is not from 0 to 65535")
 		v.redisParameters(u.Query())
@@ -275,7 +275,7 @@ func (v *validation) redisParameters(values url.Values) {
 
 func (v *validation) collections(c Collections) {
 	scheme, rest, _ := strings.Cut(c.Store, ":")
-	v.check(slices.Contains([]string{"sqlite", "postgres", "postgresql", "http", "https"}, scheme) && rest != "",
+	v.check(slices.Contains([]string{"sqlite", "postgres", "postgresql", "http", "https"}, scheme) && rest != "" && (scheme == "sqlite" || strings.HasPrefix(rest, "//")),
 		"collections.store", "expected sqlite:PATH, postgres://... or https://...")
 	if scheme != "sqlite" && v.credentials("collections.store", c.Store) {
 		_, err := url.Parse(c.Store)
