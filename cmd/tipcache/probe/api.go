@@ -144,10 +144,12 @@ func parseRPC(q query, r *http.Response, body []byte) answer {
 // unknownQuery is the code of abci_query for a path that the application does not have.
 const unknownQuery = 6
 
+const notFromNode = "not the response of a node"
+
 // foreign returns the answer for a response that is not in the form of the API, such as the error page of another server.
 func foreign(r *http.Response) answer {
 	if r.StatusCode == http.StatusOK {
-		return answer{problem: "not the response of a node", foreign: true}
+		return answer{problem: notFromNode, foreign: true}
 	}
 	return answer{problem: status(r), foreign: true}
 }

@@ -26,6 +26,7 @@ const (
 	first  = "http://127.0.0.1:1"
 	second = "http://127.0.0.1:2"
 	third  = "http://127.0.0.1:3"
+	fourth = "http://127.0.0.1:4"
 )
 
 // A pipes listener accepts connections in memory.

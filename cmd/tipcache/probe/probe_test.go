@@ -77,7 +77,10 @@ func TestUnusableOptionsAndServersOfOtherOrUnknownChainsAreRefused(t *testing.T)
 		}
 		return r.URL.Path == nodeInfo
 	}}
-	n := network{first: &fakeNode{}, second: &fakeNode{chain: "chain-2"}, third: unknown}
+	execution := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"the method does not exist"}}`)
+	})
+	n := network{first: &fakeNode{}, second: &fakeNode{chain: "chain-2"}, third: unknown, fourth: execution}
 	tests := []struct {
 		name string
 		o    probe.Options
@@ -94,6 +97,7 @@ func TestUnusableOptionsAndServersOfOtherOrUnknownChainsAreRefused(t *testing.T)
 		{"two endpoints with one name", probe.Options{Endpoints: []string{"a=" + first, "a=" + third}, ChainID: "chain-1"}, "have the name a"},
 		{"no URL", probe.Options{Endpoints: []string{"127.0.0.1:1"}}, "is not an http or https URL"},
 		{"no server", probe.Options{Endpoints: []string{"http://127.0.0.1:9"}}, "127.0.0.1:9: connection refused"},
+		{"execution client", probe.Options{Endpoints: []string{fourth}}, "127.0.0.1:4: no API of a node was found"},
 		{"no endpoint", probe.Options{}, "want at least one URL"},
 		{"longer time between reads than a timer has", probe.Options{Endpoints: []string{first}, Rate: 1e-12}, "0.001 to 1000 reads per second"},
 		{"longest time between reads", probe.Options{Endpoints: []string{first}, Rate: 0.001}, ""},
@@ -118,7 +122,7 @@ func TestResponsesAreComparedAfterALaterBlock(t *testing.T) {
 		if r.Header.Get(heightHeader) != "" && height == newest() {
 			height++
 		}
-		fmt.Fprintf(w, `{"n":%d}`, height)
+		fmt.Fprintf(w, `{"pool":{"n":%d}}`, height)
 	}
 	r := network{first: &fakeNode{answer: early}}.mustProbe(t, probe.Options{Endpoints: []string{first}, Against: first}).Endpoints[0]
 	for name, c := range map[string]probe.Comparison{"pinned": r.Pinned, "trusted node": *r.Against} {

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,13 +61,27 @@ func (s *server) detect(ctx context.Context) error {
 		switch {
 		case a.err != nil:
 			return upstream.RedactError(a.err, upstream.NewRedactor(s.base))
-		case !a.foreign && !(a.absent && s.api == storyREST): // any server may have no such path
+		case s.isFromNode(ctx, a):
 			s.chain = s.findChain(ctx)
 			return nil
 		}
-		problems = append(problems, fmt.Sprintf("%s: %s", s.api, a.problem))
+		problems = append(problems, fmt.Sprintf("%s: %s", s.api, cmp.Or(a.problem, notFromNode)))
 	}
 	return fmt.Errorf("no API of a node was found (%s)", strings.Join(problems, ", "))
+}
+
+// isFromNode reports whether the answer to the first query comes from a node. Any server may lack the path or the method, and an
+// execution client answers every request with JSON and status 200.
+func (s *server) isFromNode(ctx context.Context, a answer) bool {
+	switch {
+	case a.foreign:
+		return false
+	case s.api == cosmosREST:
+		return a.problem != "" || gjson.GetBytes(a.value, "pool").IsObject()
+	case a.absent:
+		return s.api == cometRPC && s.findChain(ctx) != ""
+	}
+	return true
 }
 
 // findChain returns the chain id that the server names, or "".
