@@ -65,6 +65,9 @@ func runProbe(ctx context.Context, o probe.Options, limits probe.Limits, output 
 	if parts.IsTerminal(output.std.err) {
 		o.Progress = output.std.err
 	}
+	if o.For == 0 || o.Rate == 0 { // probe.Options takes zero for the default
+		return statusError{errors.New("--for and --rate must be above 0"), cannotMeasure}
+	}
 	if !(limits.MaxFailures <= 1) { // NaN, too
 		return statusError{fmt.Errorf("--max-failures is %v, want a share of 0 to 1", limits.MaxFailures), cannotMeasure}
 	}
@@ -91,11 +94,14 @@ type probeOutput struct {
 }
 
 func (p probeOutput) write(report *probe.Report) error {
-	if p.svg != "" {
-		if err := writeTo(p.svg, report.WritePicture); err != nil {
-			return err
-		}
+	err := p.print(report)
+	if err == nil && p.svg != "" {
+		err = writeTo(p.svg, report.WritePicture)
 	}
+	return err
+}
+
+func (p probeOutput) print(report *probe.Report) error {
 	if p.json {
 		e := json.NewEncoder(p.std.out)
 		e.SetIndent("", "  ")

@@ -32,8 +32,11 @@ func TestExitStatusOfProbe(t *testing.T) {
 		{"no server", []string{"http://127.0.0.1:1"}, 2, "connection refused"},
 		{"unknown flag", []string{node, "--rat", "1"}, 2, "did you mean --rate?"},
 		{"share above 1", []string{node, "--max-failures", "5"}, 2, "want a share of 0 to 1"},
+		{"no time", []string{node, "--for", "0s"}, 2, "--for and --rate must be above 0"},
+		{"no reads", []string{node, "--for", "100ms", "--rate", "0"}, 2, "--for and --rate must be above 0"},
 		{"no URL", nil, 2, "URL is missing"},
 		{"picture that cannot be written", []string{node, "--for", "100ms", "--svg", filepath.Join(t.TempDir(), "no", "file.svg")}, 2, "no such file"},
+		{"table before a picture that cannot be written", []string{node, "--for", "100ms", "--svg", filepath.Join(t.TempDir(), "no", "file.svg")}, 2, "at the newest block"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
