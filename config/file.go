@@ -193,7 +193,8 @@ func noSuchSetting(name string, names []string) string {
 	last := strings.TrimPrefix(name, envPrefix)
 	var longer []string
 	for _, n := range names {
-		if strings.HasSuffix(n, "."+last) || strings.HasSuffix(n, "_"+last) {
+		singular := strings.TrimRight(n, "sS") // as in flags
+		if hasLast(n, last) || hasLast(singular, last) {
 			longer = append(longer, n)
 		}
 	}
@@ -201,6 +202,11 @@ func noSuchSetting(name string, names []string) string {
 		return "no such setting; did you mean " + strings.Join(longer, " or ") + "?"
 	}
 	return "no such setting" + web.DidYouMean(name, names)
+}
+
+// hasLast reports whether a path or variable ends in a name that follows a section.
+func hasLast(path, name string) bool {
+	return strings.HasSuffix(path, "."+name) || strings.HasSuffix(path, "_"+name)
 }
 
 func (r *fileReader) problem(n *yaml.Node, path, text string) {

@@ -101,8 +101,9 @@ func TestUnknownSettingsAreExplained(t *testing.T) {
 	} {
 		wantProblem(t, line, want)
 	}
-	got := problems(t, config.Sources{Environ: []string{"TIPCACHE_NODES=http://10.0.0.1", "TIPCACHE_RATE=1/s"}})
+	got := problems(t, config.Sources{Environ: []string{"TIPCACHE_NODE=http://10.0.0.1", "TIPCACHE_NODES=http://10.0.0.1", "TIPCACHE_RATE=1/s"}})
 	expect.NoDiff(t, got, []string{
+		"TIPCACHE_NODE: no such setting; did you mean TIPCACHE_CHAIN_NODES?",
 		"TIPCACHE_NODES: no such setting; did you mean TIPCACHE_CHAIN_NODES?",
 		"TIPCACHE_RATE: no such setting; did you mean TIPCACHE_CHAIN_POST_RATE or TIPCACHE_COLLECTIONS_RATE or TIPCACHE_HTTP_RATE?",
 	}, "problems")
