@@ -292,7 +292,7 @@ func TestCheckExplainsMisplacedAddresses(t *testing.T) {
 			for part, want := range tt.want {
 				found := false
 				for line := range strings.Lines(out) {
-					found = found || strings.HasPrefix(line, "  "+part+" ") && strings.HasSuffix(line, "  FAILED: "+want+"\n")
+					found = found || strings.HasPrefix(line, "  "+part+" ") && strings.Contains(line, " 127.0.0.1:") && strings.HasSuffix(line, "  FAILED: "+want+"\n")
 				}
 				if err == nil || !found {
 					t.Errorf("check = %v, want a line for %s with %q:\n%s", err, part, want, out)

@@ -23,7 +23,7 @@ import (
 func remoteProbes(ctx context.Context, cfg config.Config) (probes []probe) {
 	inspect := sync.OnceValues(func() (service.Inspection, error) { return service.Inspect(ctx, cfg) })
 	inspected := func(part, setting, address string, headers http.Header, describe func(service.Inspection) (string, error)) {
-		probes = append(probes, probe{part: part, address: config.Host(address), find: func(context.Context) (string, error) {
+		probes = append(probes, probe{part: part, address: hostOf(address), find: func(context.Context) (string, error) {
 			s, err := inspect()
 			if err != nil {
 				return "", err
@@ -63,6 +63,17 @@ func remoteProbes(ctx context.Context, cfg config.Config) (probes []probe) {
 	}
 	inspected("serve", "", "", nil, describeReadiness)
 	return probes
+}
+
+// hostOf returns the host of an address that may be HOST:PORT, as in chain.grpc, or empty.
+func hostOf(address string) string {
+	if address == "" {
+		return ""
+	}
+	if target, err := node.ParseTarget(address); err == nil {
+		return target.Host
+	}
+	return config.Host(address)
 }
 
 func describeNode(s service.Inspection, i int, cfg config.Config) (string, error) {
