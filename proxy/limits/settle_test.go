@@ -336,6 +336,33 @@ func TestClientsWithMostRequestsAreSettledFirst(t *testing.T) {
 	})
 }
 
+func TestClientsThatWaitForTheirTurnWhileRedisFailsAreNotCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients = 2500
+		fails, charged := true, map[string]time.Duration{}
+		a := newFakeShared(func(debits []upstream.Debit) error {
+			if fails {
+				return errors.New("refused")
+			}
+			for _, d := range debits {
+				charged[d.Key] += d.Cost
+			}
+			return nil
+		})
+		for _, fails = range []bool{true, false} {
+			for n := range clients {
+				_ = a.Admit(t.Context(), &limits.Client{Address: netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)})}, http.Header{})
+			}
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+		}
+		expect.Equal(t, len(charged), clients, "charged clients")
+		for key, cost := range charged {
+			expect.Equal(t, cost, 20*time.Millisecond, "charge of %s for one request during the outage and one after it", key)
+		}
+	})
+}
+
 // hangingRedis answers no exchange.
 type hangingRedis struct{}
 
