@@ -22,7 +22,7 @@ var keyDigest = strings.Repeat("0f", 32)
 // wrongSettings are settings that both the chart and the program refuse. Each is added to the smallest tier: a path of the
 // configuration file, and its value in YAML.
 var wrongSettings = []struct{ path, value string }{
-	{"access", `[forbid /staking/*]`}, {"access", `[deny]`}, {"access", `["limit 5 /staking/*"]`}, {"access", `["limit 0 tx_search"]`}, {"access", `["cost 0 tx_search"]`}, {"access", `["deny /staking/{id}"]`}, {"access", `deny staking/pool/x`},
+	{"access", `[forbid /staking/*]`}, {"access", `[deny]`}, {"access", `["limit 5 /staking/*"]`}, {"access", `["limit 0 tx_search"]`}, {"access", `["cost 0 tx_search"]`}, {"access", `["limit 5/s cost 0 tx_search"]`}, {"access", `["limit 5/s burst 0 tx_search"]`}, {"access", `["allow cost many tx_search"]`}, {"access", `["limit 5/s burst 5"]`}, {"access", `["deny /staking/{id}"]`}, {"access", `deny staking/pool/x`},
 	{"cache.memory", `3XB`}, {"cache.memory", `64KiB`}, {"cache.memory", `1024`}, {"cache.memory", `-1`},
 	{"chain.auth", `maybe`}, {"chain.auth", `keys`},
 	{"chain.comet", `[]`}, {"chain.comet", `[node:26657]`}, {"chain.comet", `["http://a:26657", "http://b:26657"]`}, {"chain.comet", `["http://a:99999"]`}, {"chain.comet", `["http://a:26657?x=1"]`},
@@ -37,7 +37,7 @@ var wrongSettings = []struct{ path, value string }{
 	{"chain.shape", `round`}, {"chain.timeout", `soon`}, {"chain.timeout", `50ms`}, {"chain.unknown_paths", `ignore`},
 	{"classes.live.fresh_blocks", `-1`}, {"classes.live.fresh_blocks", `9`}, {"classes.live.fresh", `0s`}, {"classes.negative", `0s`}, {"classes.params.stale_blocks", `50000`}, {"routes.validators.fresh_bloks", `1`}, {"classes.live.error_blocks", `0`}, {"classes.live.fresh", `1m`}, {"classes.params.stale_if_error", `19m`}, {"routes.validators", `{fresh_blocks: 9, stale_blocks: 2}`}, {"routes.validators", `{stale: 1m, stale_if_error: 10s}`},
 	{"collections.auth", `open`}, {"collections.auth", `keys`}, {"collections", `{rate: 300/s}`}, {"collections.keys", `[nobody]`}, {"collections.keys", `["web:` + keyDigest + `:5"]`}, {"collections.keys", `["web:` + keyDigest + `:0"]`}, {"collections.keys", `["my key:` + keyDigest + `"]`},
-	{"collections", `{auth: none, store: mysql}`}, {"collections", `{auth: none, store: "sqlite:"}`}, {"collections", `{auth: none, rate: 300}`}, {"collections", `{auth: none, public_url: api.example.org}`},
+	{"collections", `{auth: none, store: mysql}`}, {"collections", `{auth: none, store: "sqlite:"}`}, {"collections", `{auth: none, store: "https:/user:pass@store"}`}, {"collections", `{auth: none, store: "postgres://user:p@ss@store/tipcache"}`}, {"collections", `{auth: none, rate: 300}`}, {"collections", `{auth: none, public_url: api.example.org}`},
 	{"grpc.web_metadata", `[X-Own]`}, {"grpc.web_metadata", `[content-length]`},
 	{"http.client_connections", `-1`}, {"http.client_streams", `0`}, {"http.max_connections", `-1`}, {"http.max_streams", `0`}, {"http.idle_timeout", `0s`},
 	{"http.cors_origins", `[app.example]`}, {"http.cors_origins", `["https://app.example/"]`}, {"http.cors_origins", `["https://App.example"]`}, {"http.cors_origins", `["https://app.example:443"]`}, {"http.cors_origins", `["*", "https://app.example"]`}, {"http.cors_origins", `["https://*.*.example"]`}, {"http.cors_origins", `["http://*.app.example"]`}, {"http.cors_origins", `[]`}, {"http.cors_origins", `["ws://app.example"]`},
@@ -46,11 +46,11 @@ var wrongSettings = []struct{ path, value string }{
 	{"http.proxy_protocol", `maybe`}, {"http.proxy_protocol", `required`},
 	{"http.rate", `50`}, {"http.rate", `50/d`}, {"http.rate", `50/s burst`}, {"http.rate", `0/s`}, {"http.rate", `50/s burst 0`}, {"http.rate", `fast`}, {"http.rate", `""`},
 	{"http.tls", `{cert: /tls/tls.crt}`}, {"http.tls", `{key: /tls/tls.key}`},
-	{"http.trusted_proxies", `[10.0.0.0/33]`}, {"http.trusted_proxies", `[10.0.0]`}, {"http.trusted_proxies", `[300.0.0.0/8]`}, {"http.trusted_proxies", `[ingress]`}, {"http.trusted_proxies", `"10.0.0.0/8,172.16.0.0/12"`}, {"http.trusted_proxies", `["fd00::/129"]`},
+	{"http.trusted_proxies", `[10.0.0.0/33]`}, {"http.trusted_proxies", `[10.0.0]`}, {"http.trusted_proxies", `[300.0.0.0/8]`}, {"http.trusted_proxies", `[ingress]`}, {"http.trusted_proxies", `"10.0.0.0/8,172.16.0.0/12"`}, {"http.trusted_proxies", `["fd00::/129"]`}, {"http.trusted_proxies", `[":::"]`}, {"http.trusted_proxies", `["1:2:3:4:5:6:7:8:9"]`},
 	{"index", `{enabled: yes please}`}, {"index.network", `custom`}, {"index.network", `[1, 2]`}, {"index.network", `[0, "` + address + `", "` + address + `", "` + address + `"]`}, {"index.network", `[1, "0x12", "` + address + `", "` + address + `"]`},
 	{"log.access", `1.5`}, {"log.access", `sometimes`}, {"log.format", `xml`}, {"log.level", `loud`}, {"log.level", `""`},
-	{"metadata.provider", `opensea:https://x`}, {"metadata.provider", `alchemy:nowhere`},
-	{"redis", `{url: "http://redis"}`}, {"redis", `{url: "redis://:p@ss@redis"}`}, {"redis", `{url: "redis://redis?mastername=m"}`}, {"redis", `{url: "redis://redis?cluster=yes"}`}, {"redis.seal_key", `short`}, {"redis.timeout", `0s`}, {"redis.timeout", `100`}, {"redis.timeout", `3s`}, {"redis", `{url: "redis://redis", timeout: 5s}`},
+	{"metadata.provider", `opensea:https://x`}, {"metadata.provider", `alchemy:nowhere`}, {"metadata.provider", `"alchemy:https://user:p@ss@provider"`},
+	{"redis", `{url: "http://redis"}`}, {"redis", `{url: "redis://:p@ss@redis"}`}, {"redis", `{url: "redis:/:pass@redis"}`}, {"redis", `{url: "redis://redis:99999"}`}, {"redis", `{url: "redis://redis?mastername=m"}`}, {"redis", `{url: "redis://redis?cluster=yes"}`}, {"redis.seal_key", `short`}, {"redis.timeout", `0s`}, {"redis.timeout", `100`}, {"redis.timeout", `3s`}, {"redis", `{url: "redis://redis", timeout: 5s}`},
 	{"rpc.methods", `[Tx-Status]`},
 	{"tracing.endpoint", `collector:4318`}, {"tracing.ratio", `2`}, {"tracing.ratio", `-0.1`}, {"tracing.ratio", `most`},
 	{"chian", `{id: x}`}, {"http.request", `8s`},
@@ -63,16 +63,16 @@ var rightSettings = []struct{ path, value string }{
 	{"chain.comet", `[none]`}, {"chain.comet", `none`}, {"chain.comet", `"https://user:p%40ss@node/rpc"`}, {"chain.dialect", `""`}, {"chain.grpc", `["node:9090"]`}, {"chain.grpc", `["https://[fd00::1]:9090"]`}, {"chain.grpc", `[]`}, {"chain.in_flight", `8`},
 	{"chain.max_tx_bytes", `14MiB`}, {"chain.max_tx_bytes", `512KiB`}, {"chain.max_tx_bytes", `1000000`},
 	{"chain.nodes", `["https://node/base priority 1 header X-Key=a=b header X-Two=2"]`}, {"chain.nodes", `["http://[fd00::1]:1317"]`},
-	{"chain.post_rate", `5/m`}, {"chain.rows", `["pool /osmosis/pools/{id:uint64} live cheap", "clob /dydxprotocol.clob.Query/StatefulOrder never cheap", "gamm /osmosis/gamm/{path=**} live page *"]`}, {"chain.timeout", `1m30s`}, {"chain.timeout", `1.5s`},
+	{"chain.post_rate", `5/m`}, {"access", `["limit 5/s burst 10 cost 2 cost", "deny cost 0", "allow burst 0"]`}, {"http.trusted_proxies", `["::2:3:4:5:6:7:8", "1:2:3:4:5:6:7::/112", "::ffff:10.0.0.1"]`}, {"chain.rows", `["pool /osmosis/pools/{id:uint64} live cheap", "clob /dydxprotocol.clob.Query/StatefulOrder never cheap", "gamm /osmosis/gamm/{path=**} live page *"]`}, {"chain.timeout", `1m30s`}, {"chain.timeout", `1.5s`},
 	{"classes.live", `{fresh_blocks: 5, stale_blocks: 5, error_blocks: 5}`}, {"classes.live", `{stale_blocks: 1000, fresh: 15s, stale_if_error: 15s}`}, {"classes.params", `{stale_blocks: 40000, fresh: 20m, stale: 24h}`}, {"classes.params", `{error_blocks: 600, stale: 60s}`}, {"routes.validators", `{stale_blocks: 2}`},
-	{"collections", `{auth: none, store: "postgres://tipcache:p%40ss@postgres/tipcache", rate: 300/s burst 600, public_url: "https://api.example.org"}`}, {"collections.keys", `["web:` + keyDigest + `:1000/h"]`}, {"collections", `{auth: none, rate: 0}`},
+	{"collections", `{auth: none, store: "postgres://tipcache:p%40ss@postgres/tipcache", rate: 300/s burst 600, public_url: "https://api.example.org"}`}, {"collections.keys", `["web:` + keyDigest + `:1000/h"]`}, {"collections", `{auth: none, store: "postgresql://h/db?sslmode=disable"}`}, {"collections", `{auth: none, store: "sqlite:/a@b"}`}, {"collections", `{auth: none, rate: 0}`},
 	{"grpc.web_metadata", `[x-own]`}, {"http.rate", `0`}, {"http.rate", `50/s`}, {"http.rate", `50/s burst 200`},
 	{"http.cors_origins", `["https://app.example", "http://localhost:3000", "chrome-extension://abc", "https://*.app.example"]`}, {"http.cors_origins", `none`}, {"http.cors_origins", `["*"]`},
 	{"http.mounts", `[{path: /}, {path: /api/x, shape: node, fallback: "https://indexer:8443/base", always: ["/staking/validators/{v}"], pass_authorization: true}]`},
 	{"http", `{proxy_protocol: required, trusted_proxies: [10.0.0.0/8, 192.0.2.1, "fd00::/8", "::1"]}`}, {"http.trusted_proxies", `10.0.0.0/8`}, {"http.max_connections", `0`}, {"http.idle_timeout", `1h`},
 	{"http.tls", `{cert: /tls/tls.crt, key: /tls/tls.key}`},
-	{"index.network", `[0x5ea, "` + address + `", "` + address + `", "` + address + `"]`}, {"index.network", `aeneid`}, {"log.access", `0.01`}, {"log.access", `false`}, {"log", `{level: warn, format: json}`}, {"metadata.provider", `"blockscout:https://scan.example.org"`}, {"metadata.provider", `none`},
-	{"redis", `{url: "rediss://user:p%40ss@a:6379,b:6379/0?cluster=true", timeout: 1500ms, seal_key: 0123456789abcdef}`}, {"redis.url", `none`}, {"redis.timeout", `2.999s`}, {"rpc.methods", `[tx_status]`}, {"tracing", `{endpoint: "http://otel:4318/v1/traces", ratio: 0.5}`},
+	{"index.network", `[0x5ea, "` + address + `", "` + address + `", "` + address + `"]`}, {"index.network", `aeneid`}, {"log.access", `0.01`}, {"log.access", `false`}, {"log", `{level: warn, format: json}`}, {"metadata.provider", `"blockscout:https://scan.example.org"`}, {"metadata.provider", `none`}, {"metadata.provider", `"alchemy:https://user:p%40ss@provider/key?a=b"`},
+	{"redis", `{url: "rediss://user:p%40ss@a:6379,b:6379/0?cluster=true", timeout: 1500ms, seal_key: 0123456789abcdef}`}, {"redis.url", `none`}, {"redis.url", `"redis://a:6379,b:65535"`}, {"redis.timeout", `2.999s`}, {"rpc.methods", `[tx_status]`}, {"tracing", `{endpoint: "http://otel:4318/v1/traces", ratio: 0.5}`},
 }
 
 // withSetting returns the values of the smallest tier with one setting more, and its configuration file alone.
