@@ -33,8 +33,10 @@ func (e *endpoint) followAnnouncements(ctx context.Context) {
 	var reads sync.WaitGroup
 	defer reads.Wait()
 	announced := func(height int64) {
-		e.run.named.add(height)
 		at := time.Now()
+		if !e.names(height) {
+			return
+		}
 		reads.Go(func() { e.awaitState(ctx, height, at) })
 	}
 	listen := e.listenToStream

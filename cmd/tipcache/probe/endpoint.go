@@ -12,6 +12,9 @@ import (
 // freshEvery is the number of samples for each sample on a fresh connection.
 const freshEvery = 5
 
+// reach is the number of blocks that no chain makes between two reads.
+const reach = 10_000
+
 // An endpoint is a server that is measured.
 type endpoint struct {
 	*server
@@ -22,7 +25,8 @@ type endpoint struct {
 
 	mu          sync.Mutex // guards the following
 	samples     []sample
-	connections int // number of connections that were kept so far
+	last        int64 // block that the latest response or announcement named
+	connections int   // number of connections that were kept so far
 	announced   announcements
 	pinned      Comparison
 	trusted     Comparison
@@ -90,14 +94,32 @@ func (e *endpoint) take(ctx context.Context, client *http.Client, q query, fresh
 	}
 	s.done, s.height, s.problem = time.Now(), a.height, a.problem
 	s.latency = s.done.Sub(scheduled)
-	e.run.named.add(a.height)
+	if !e.names(a.height) {
+		s.height, s.problem = 0, "names a block out of reach"
+	}
 	e.record(s)
-	if a.problem == "" && a.height > 0 && q.isComparable() {
+	if s.problem == "" && a.height > 0 && q.isComparable() {
 		select {
 		case e.candidates <- response{q, a.height, a.value}:
 		default: // a comparison is under way
 		}
 	}
+}
+
+// names records that the endpoint names a block, 0 for none. It returns false if the chain cannot have reached the block, because all
+// servers would seem to be behind it. The endpoint may name such a block twice in a row: then the others were far behind.
+func (e *endpoint) names(height int64) bool {
+	e.mu.Lock()
+	known := max(e.run.named.newest(), e.last)
+	if height > 0 {
+		e.last = height
+	}
+	e.mu.Unlock()
+	if known > 0 && height-known > reach {
+		return false
+	}
+	e.run.named.add(height)
+	return true
 }
 
 // connection returns the number of a kept connection, or 0.

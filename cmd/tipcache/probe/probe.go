@@ -139,6 +139,9 @@ func (r *run) open(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, e := range r.followed() { // the newest block first: no block is out of its reach
+		r.named.add(e.height)
+	}
 	return r.checkChain()
 }
 

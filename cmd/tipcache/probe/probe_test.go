@@ -39,6 +39,34 @@ func TestEndpointIsComparedWithNewestBlockNamedBefore(t *testing.T) {
 	expect.Equal(t, silent.Pinned.Compared, 0, "comparisons of the endpoint that does not name blocks")
 }
 
+func TestBlockOutOfReachIsAFailure(t *testing.T) {
+	const far = 1_000_000
+	var reads atomic.Int64
+	lies := &fakeNode{lag: func(*http.Request) (blocks int64) {
+		if reads.Add(1) == 50 {
+			return -far
+		}
+		return 0
+	}}
+	ahead := &fakeNode{lag: withLag(-far), before: func(w http.ResponseWriter, r *http.Request) bool { // it answers after the start
+		early := reads.Load() < 100
+		if early {
+			refuse(w, http.StatusInternalServerError, 13, "panic")
+		}
+		return early
+	}}
+	r := network{first: lies, second: &fakeNode{}}.mustProbe(t, probe.Options{Endpoints: []string{first, second}})
+	expect.NoDiff(t, r.Endpoints[0].Problems, []probe.Count{{Problem: "names a block out of reach", Samples: 1}}, "problems of the node that lies once")
+	expect.Equal(t, r.Endpoints[1].Behind.At0, 1, "share of the other's samples at the newest block")
+	reads.Store(0)
+	lies.lag = func(*http.Request) int64 { reads.Add(1); return 0 }
+	r = network{first: lies, second: ahead}.mustProbe(t, probe.Options{Endpoints: []string{first, second}, ChainID: "chain-1"})
+	expect.Equal(t, r.Endpoints[1].Behind.At0, 1, "share of the samples at the newest block of a node that is far ahead")
+	if behind := r.Endpoints[0].Behind.More; behind < 0.5 {
+		t.Errorf("share of the other's samples behind = %v, want at least 0.5", behind)
+	}
+}
+
 func TestTipNamesBlocksAndIsNotMeasured(t *testing.T) {
 	n := network{first: &fakeNode{}, second: &fakeNode{lag: withLag(3)}}
 	alone := n.mustProbe(t, probe.Options{Endpoints: []string{second}})

@@ -20,6 +20,7 @@ type server struct {
 	base    *url.URL
 	api     api
 	chain   string  // "" if its API does not name it
+	height  int64   // newest block that it named at the start; 0 for none
 	queries []query // the server has all of them
 	client  *http.Client
 }
@@ -62,7 +63,7 @@ func (s *server) detect(ctx context.Context) error {
 		case a.err != nil:
 			return upstream.RedactError(a.err, upstream.NewRedactor(s.base))
 		case s.isFromNode(ctx, a):
-			s.chain = s.findChain(ctx)
+			s.height, s.chain = a.height, s.findChain(ctx)
 			return nil
 		}
 		problems = append(problems, fmt.Sprintf("%s: %s", s.api, cmp.Or(a.problem, notFromNode)))
