@@ -37,7 +37,7 @@ type Difference struct {
 
 // String returns the difference in one line.
 func (d Difference) String() string {
-	return fmt.Sprintf("%s at block %d: %s is %s, want %s", d.Path, d.Height, d.Field, d.Got, d.Want)
+	return printable(fmt.Sprintf("%s at block %d: %s is %s, want %s", d.Path, d.Height, d.Field, d.Got, d.Want))
 }
 
 // compareSamples compares some of the endpoint's samples until ctx ends.

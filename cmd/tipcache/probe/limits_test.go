@@ -68,6 +68,16 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+func TestTableShowsNoControlCharactersOfServers(t *testing.T) {
+	differs := probe.Comparison{Compared: 1, Differences: []probe.Difference{{Path: "/pool", Height: 1, Field: "pool.\x1b[2J", Got: "\"\u009b1m\"", Want: "missing"}}}
+	r := &probe.Report{Chain: "chain\x1b]0;title\a", Endpoints: []probe.Result{{Name: "node", Pinned: differs}}}
+	table := write(t, func(w io.Writer) error { return r.WriteTable(w, false) })
+	if strings.ContainsAny(table, "\x1b\a\u009b") {
+		t.Errorf("table = %q, want no control characters", table)
+	}
+	expect.Contains(t, table, "/pool at block 1: pool.\ufffd[2J is", "table")
+}
+
 func TestPictureIsSmallWellFormedXML(t *testing.T) {
 	n := network{first: &fakeNode{}, second: &fakeNode{lag: withLag(9)}, third: &fakeNode{hides: true}}
 	o := probe.Options{Endpoints: []string{"a<b>&=" + first, second, third}}

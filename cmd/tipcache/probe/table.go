@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -40,7 +41,7 @@ var rows = []struct {
 // WriteTable writes the report as a table with a column for each endpoint, in color if color is true.
 func (r *Report) WriteTable(w io.Writer, color bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "chain %s, block %d, %v s, %v reads per second and endpoint\n\n", cmp.Or(r.Chain, "unknown"), r.Newest, r.Seconds, r.Rate)
+	fmt.Fprintf(&b, "chain %s, block %d, %v s, %v reads per second and endpoint\n\n", cmp.Or(printable(r.Chain), "unknown"), r.Newest, r.Seconds, r.Rate)
 	title, width := 0, make([]int, len(r.Endpoints))
 	for _, row := range rows {
 		title = max(title, utf8.RuneCountInString(row.title))
@@ -94,6 +95,16 @@ func paint(text string, good bool) string {
 		return "\x1b[32m" + text + "\x1b[0m"
 	}
 	return "\x1b[31m" + text + "\x1b[0m"
+}
+
+// printable returns a text of a server without control characters, which a terminal would execute.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 // naming returns yes, no, or the share of the responses that name their block.
