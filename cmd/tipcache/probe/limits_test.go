@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,16 @@ func TestLimits(t *testing.T) {
 	failing = true
 	unreliable := network{first: down}.mustProbe(t, probe.Options{Endpoints: []string{"down=" + first}})
 	short := n.mustProbe(t, probe.Options{Endpoints: []string{"short=" + first}, For: 10 * time.Second})
+	lateOnceIn := func(reads int64) *probe.Report {
+		var n atomic.Int64
+		late := &fakeNode{lag: func(*http.Request) int64 {
+			if n.Add(1)%reads == 0 {
+				return 2
+			}
+			return 0
+		}}
+		return network{first: late}.mustProbe(t, probe.Options{Endpoints: []string{"rarely=" + first}})
+	}
 	tests := []struct {
 		name   string
 		report *probe.Report
@@ -48,6 +59,8 @@ func TestLimits(t *testing.T) {
 		{"current", only("good"), probe.Limits{MaxBehind: 0, MaxFailures: 0}, "", false},
 		{"late within the limit", only("late"), probe.Limits{MaxBehind: 2, MaxFailures: 0}, "", false},
 		{"late", only("late"), probe.Limits{MaxBehind: 1, MaxFailures: -1}, "late was more than 1 blocks behind", false},
+		{"late in 2 % of the samples", lateOnceIn(50), probe.Limits{MaxBehind: 1, MaxFailures: -1}, "rarely was more than 1 blocks behind", false},
+		{"late in less than 1 % of the samples", lateOnceIn(200), probe.Limits{MaxBehind: 1, MaxFailures: -1}, "", false},
 		{"failures", unreliable, probe.Limits{MaxBehind: -1, MaxFailures: 0.5}, "down failed", false},
 		{"failures within the limit", unreliable, probe.Limits{MaxBehind: -1, MaxFailures: 0.9}, "", false},
 		{"few samples", short, probe.Limits{MaxBehind: 5, MaxFailures: -1}, "short has", true},
