@@ -302,6 +302,15 @@ func TestCheckExplainsMisplacedAddresses(t *testing.T) {
 	}
 }
 
+func TestCheckReadsCometBFTBesideAnotherServer(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	out, err := checkConnect(t, "--node", d.EVMURL(), "--comet", d.CometURL())
+	if err == nil || !strings.Contains(out, "  ok: chain "+d.ChainID()+", block ") {
+		t.Errorf("check with an execution client as node = %v, want failure, and success for comet:\n%s", err, out)
+	}
+}
+
 func usedURL(t *testing.T) string { return "http://" + usedAddress(t) }
 
 func TestCheckNamesAddressesWithoutContract(t *testing.T) {

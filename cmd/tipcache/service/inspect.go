@@ -78,10 +78,14 @@ func (s *Service) askProvider(ctx context.Context) error {
 	return cmp.Or(cause, context.DeadlineExceeded)
 }
 
-// nodesKnown reports whether the state of all nodes is known. A server that is none is not waited for.
+// nodesKnown reports whether the state of all nodes is known. Of a node whose REST server is none, only CometBFT is waited for.
 func (s *Service) nodesKnown(found *Inspection) bool {
 	for i, h := range s.pool.Health() {
-		if found.Servers[i].Mismatch(node.StoryREST, node.CosmosREST) == nil && !h.Known() {
+		known := h.Known()
+		if found.Servers[i].Mismatch(node.StoryREST, node.CosmosREST) != nil {
+			known = !h.Unseen
+		}
+		if !known {
 			return false
 		}
 	}
