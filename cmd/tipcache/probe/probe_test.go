@@ -125,6 +125,7 @@ func TestUnusableOptionsAndServersOfOtherOrUnknownChainsAreRefused(t *testing.T)
 		{"two endpoints with one name", probe.Options{Endpoints: []string{"a=" + first, "a=" + third}, ChainID: "chain-1"}, "have the name a"},
 		{"no URL", probe.Options{Endpoints: []string{"127.0.0.1:1"}}, "is not an http or https URL"},
 		{"no server", probe.Options{Endpoints: []string{"http://127.0.0.1:9"}}, "127.0.0.1:9: connection refused"},
+		{"wrong base path", probe.Options{Endpoints: []string{first + "/base"}}, "127.0.0.1:1: REST of the Cosmos SDK without the paths that the probe reads"},
 		{"execution client", probe.Options{Endpoints: []string{fourth}}, "127.0.0.1:4: no API of a node was found"},
 		{"no endpoint", probe.Options{}, "want at least one URL"},
 		{"longer time between reads than a timer has", probe.Options{Endpoints: []string{first}, Rate: 1e-12}, "0.001 to 1000 reads per second"},

@@ -51,7 +51,10 @@ func (r *run) openServer(ctx context.Context, spec string) (*server, error) {
 		}
 		return s, nil
 	}
-	return s, s.findQueries(ctx)
+	if err := s.findQueries(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	return s, nil
 }
 
 // detect finds the API and the chain of the server.
@@ -105,6 +108,9 @@ func (s *server) findQueries(ctx context.Context) error {
 		if a := s.read(ctx, s.client, q, 0); !a.absent {
 			s.queries = append(s.queries, q)
 		}
+	}
+	if len(s.queries) == 0 && ctx.Err() == nil {
+		return fmt.Errorf("%s without the paths that the probe reads: is the base path right?", s.api)
 	}
 	return ctx.Err()
 }
