@@ -108,7 +108,19 @@ func TestUnusableOptionsAndServersOfOtherOrUnknownChainsAreRefused(t *testing.T)
 	execution := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"the method does not exist"}}`)
 	})
-	n := network{first: &fakeNode{}, second: &fakeNode{chain: "chain-2"}, third: unknown, fourth: execution}
+	asked := 0
+	flaky := &fakeNode{before: func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != nodeInfo {
+			return false
+		}
+		if asked++; asked%3 != 0 {
+			http.Error(w, "Bad Gateway", http.StatusBadGateway)
+		}
+		return asked%3 != 0
+	}}
+	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	const fifth, sixth = "http://127.0.0.1:5", "http://127.0.0.1:6"
+	n := network{first: &fakeNode{}, second: &fakeNode{chain: "chain-2"}, third: unknown, fourth: execution, fifth: flaky, sixth: hangs}
 	tests := []struct {
 		name string
 		o    probe.Options
@@ -120,6 +132,8 @@ func TestUnusableOptionsAndServersOfOtherOrUnknownChainsAreRefused(t *testing.T)
 		{"other chain of the trusted node", probe.Options{Endpoints: []string{first}, Against: second}, `serves chain "chain-2"`},
 		{"other chain than the given one", probe.Options{Endpoints: []string{first}, ChainID: "chain-2"}, `serves chain "chain-1" instead of "chain-2"`},
 		{"unknown chain", probe.Options{Endpoints: []string{first, third}}, "127.0.0.1:3 does not name its chain"},
+		{"chain that two of three responses do not name", probe.Options{Endpoints: []string{first, fifth}}, ""},
+		{"server that does not respond", probe.Options{Endpoints: []string{sixth}}, "127.0.0.1:6: no response within 5s"},
 		{"unknown chain with a given id", probe.Options{Endpoints: []string{first, third}, ChainID: "chain-1"}, ""},
 		{"unknown chain of a single server", probe.Options{Endpoints: []string{third}}, ""},
 		{"two endpoints with one name", probe.Options{Endpoints: []string{"a=" + first, "a=" + third}, ChainID: "chain-1"}, "have the name a"},

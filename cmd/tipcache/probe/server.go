@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -63,6 +64,8 @@ func (s *server) detect(ctx context.Context) error {
 	for _, s.api = range []api{storyREST, cosmosREST, cometRPC} {
 		a := s.read(ctx, s.client, queries[s.api][0], 0)
 		switch {
+		case errors.Is(a.err, context.DeadlineExceeded) && ctx.Err() == nil:
+			return fmt.Errorf("no response within %v", timeout)
 		case a.err != nil:
 			return upstream.RedactError(a.err, upstream.NewRedactor(s.base))
 		case s.isFromNode(ctx, a):
@@ -88,18 +91,26 @@ func (s *server) isFromNode(ctx context.Context, a answer) bool {
 	return true
 }
 
-// findChain returns the chain id that the server names, or "".
+// chainTries is how often a server is asked for its chain, once a second.
+const chainTries = 3
+
+// findChain returns the chain id that the server names, or "". It asks again after a failure, because a probe also measures servers
+// that fail sometimes.
 func (s *server) findChain(ctx context.Context) string {
-	var id string
-	switch s.api {
-	case cosmosREST:
-		a := s.read(ctx, s.client, query{path: "/cosmos/base/tendermint/v1beta1/node_info"}, 0)
-		id = gjson.GetBytes(a.value, "default_node_info.network").Str
-	case cometRPC:
-		a := s.read(ctx, s.client, query{method: "status"}, 0)
-		id = gjson.GetBytes(a.value, "node_info.network").Str
+	named := map[api]struct {
+		by query
+		at string
+	}{
+		cosmosREST: {query{path: "/cosmos/base/tendermint/v1beta1/node_info"}, "default_node_info.network"},
+		cometRPC:   {query{method: "status"}, "node_info.network"},
+	}[s.api]
+	for try := 1; named.at != ""; try++ {
+		a := s.read(ctx, s.client, named.by, 0)
+		if a.problem == "" || a.absent || try == chainTries || upstream.Sleep(ctx, time.Second) != nil {
+			return gjson.GetBytes(a.value, named.at).Str
+		}
 	}
-	return id
+	return "" // Story's REST API has none
 }
 
 // findQueries selects the queries that the server has. A query that fails for another reason is kept.
