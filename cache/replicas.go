@@ -155,28 +155,23 @@ func newLeaseBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 // awaitLease waits for the replica that has the lease, for at most left, and reports whether to read the store again.
 func (c *Cache) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) (again bool) {
 	_, _ = c.leases.Execute(func() (_ struct{}, err error) { // the breaker counts errors
-		again, err = c.counts.awaitHolder(ctx, woken, left)
+		began, end := time.Now(), "timeout"
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		c.counts.leaseWaiting.Add(1)
+		defer c.counts.leaseWaiting.Add(-1)
+		select {
+		case again = <-woken:
+			end = map[bool]string{true: "woken", false: "failed"}[again]
+		case <-timer.C:
+			end, again, err = "expired", true, errExpired
+		case <-ctx.Done():
+			if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+				err = errNeverReleased
+			}
+		}
+		c.counts.leaseSeconds.WithLabelValues(end).Observe(time.Since(began).Seconds())
 		return struct{}{}, err
 	})
 	return again
-}
-
-func (n *counts) awaitHolder(ctx context.Context, woken <-chan bool, left time.Duration) (again bool, err error) {
-	began, end := time.Now(), "timeout"
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	n.leaseWaiting.Add(1)
-	defer n.leaseWaiting.Add(-1)
-	select {
-	case again = <-woken:
-		end = map[bool]string{true: "woken", false: "failed"}[again]
-	case <-timer.C:
-		end, again, err = "expired", true, errExpired
-	case <-ctx.Done():
-		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
-			err = errNeverReleased
-		}
-	}
-	n.leaseSeconds.WithLabelValues(end).Observe(time.Since(began).Seconds())
-	return again, err
 }
