@@ -25,8 +25,8 @@ type flight struct {
 }
 
 // ended returns a flight that has ended.
-func ended(l singleflight.Result) (*flight, error) {
-	return l.Val.(*flight), l.Err //nolint:forcetypeassert // flights return nothing else
+func ended(result singleflight.Result) (*flight, error) {
+	return result.Val.(*flight), result.Err //nolint:forcetypeassert // flights return nothing else
 }
 
 // start starts the flight of the key on another goroutine, or joins the current one.
@@ -189,23 +189,23 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 	go func() {
 		defer r.c.tasks.Done()
 		defer r.c.background.Add(-1)
-		_, _ = r.again(max(r.q.For, ForBackground)).refresh(ctx, at) // the next caller sees the result
+		_, _ = r.repeat(max(r.q.For, ForBackground)).refresh(ctx, at) // the next caller sees the result
 	}()
 }
 
-// again returns a new request for the same answer.
-func (r *request) again(purpose Purpose) *request {
-	again := &request{c: r.c, ch: r.ch, q: r.q, from: r.from}
-	again.q.For = purpose
-	return again
+// repeat returns a new request for the same answer.
+func (r *request) repeat(purpose Purpose) *request {
+	repeated := &request{c: r.c, ch: r.ch, q: r.q, from: r.from}
+	repeated.q.For = purpose
+	return repeated
 }
 
 // refresh joins the flight of an entry marked as renewing, without a waiting caller.
 func (r *request) refresh(ctx context.Context, at *slot) (*flight, error) {
 	defer at.renewing.Store(false)
 	select {
-	case l := <-r.start(ctx):
-		return ended(l)
+	case result := <-r.start(ctx):
+		return ended(result)
 	case <-r.c.life.Done():
 		return &flight{request: r}, errClosed
 	}

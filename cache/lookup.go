@@ -267,8 +267,8 @@ func (r *request) await(ctx context.Context, done <-chan singleflight.Result, w 
 	fresh := false // memory had a fresh entry
 	for {
 		select {
-		case l := <-done:
-			return ended(l)
+		case result := <-done:
+			return ended(result)
 		case <-patience.C:
 			at, _ := r.ch.memory.GetIfPresent(r.q.Key)
 			state := r.q.judge(at, r.c.o.Now)
@@ -292,18 +292,18 @@ func (r *request) await(ctx context.Context, done <-chan singleflight.Result, w 
 }
 
 // serve returns the result for an entry. An entry that is not fresh is refreshed afterwards.
-func (r *request) serve(ctx context.Context, l found, own bool) Result {
-	l.at.hit()
-	res := Result{Entry: l.at.entry, Outcome: Miss, Store: l.store, Forward: l.forward, Collapsed: !own}
+func (r *request) serve(ctx context.Context, have found, own bool) Result {
+	have.at.hit()
+	res := Result{Entry: have.at.entry, Outcome: Miss, Store: have.store, Forward: have.forward, Collapsed: !own}
 	switch {
-	case l.store == fromOrigin && !own:
+	case have.store == fromOrigin && !own:
 		r.c.counts.collapsed.Add(1)
-	case l.store == fromOrigin:
-	case r.q.judge(l.at, r.c.o.Now) == Fresh:
+	case have.store == fromOrigin:
+	case r.q.judge(have.at, r.c.o.Now) == Fresh:
 		res.Outcome = Hit
 	default:
 		res.Outcome = StaleHit
-		r.revalidate(ctx, l.at)
+		r.revalidate(ctx, have.at)
 	}
 	return res
 }
@@ -324,12 +324,12 @@ func (r *request) newest(at *slot) *slot {
 
 // standIn returns a result after a failure, with the entry that the flight or memory has now. If the origin is
 // behind, even the oldest entry is better.
-func (r *request) standIn(l found, failure error) (Result, error) {
-	at, store, now := r.newest(l.at), l.store, r.c.o.Now
-	if at != l.at {
+func (r *request) standIn(have found, failure error) (Result, error) {
+	at, store, now := r.newest(have.at), have.store, r.c.o.Now
+	if at != have.at {
 		store = inMemory
 	}
-	res := Result{Store: store, Forward: l.forward}
+	res := Result{Store: store, Forward: have.forward}
 	switch state := r.q.judge(at, now); {
 	case state == Fresh:
 		res.Outcome = Hit

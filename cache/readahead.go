@@ -14,9 +14,9 @@ func (r *request) noteAhead(at *slot) {
 	if at == nil || !r.q.Ahead || at.hits.Load() < ahead.Often || r.q.Tip-at.entry.Height != r.q.Policy.FreshBlocks+1 {
 		return
 	}
-	again := r.again(ForAhead)
-	again.q.MinHeight = 0 // this caller's
-	r.ch.ahead.Record(r.q.Key, again)
+	repeated := r.repeat(ForAhead)
+	repeated.q.MinHeight = 0 // this caller's
+	r.ch.ahead.Record(r.q.Key, repeated)
 }
 
 // ReadAhead reads the keys that were requested at least twice in each of the last two blocks, before they are
@@ -25,7 +25,7 @@ func (r *request) noteAhead(at *slot) {
 func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 	ch := c.chain.Load()
 	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.takeHits(b.Height), func(known *request, left time.Duration) ahead.Result {
-		r := known.again(ForAhead)
+		r := known.repeat(ForAhead)
 		r.q.Tip, r.q.MaxHeight = b.Height, b.MaxHeight
 		at := r.renew(ch.memory.peek(r.q.Key))
 		if at == nil || r.q.judge(at, c.o.Now) == Fresh || r.isActive() {
