@@ -32,7 +32,7 @@ func newRead(namespace, key string) *read {
 func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, error) {
 	ctx, span := startSpan(ctx, "redis.load")
 	r := newRead(namespace, key)
-	err := s.run(ctx, &r.command)
+	err := s.pipe(ctx, &r.command)
 	upstream.EndSpan(span, err)
 	e, _ := s.decodeFields(r.at, r.fields) // decodeFields counts the error
 	return e, err
@@ -62,7 +62,7 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 	if fields == nil {
 		return nil, nil // not sent
 	}
-	if err := fields.Err(); isAnswer(err) && !redis.HasErrorPrefix(err, "NOPERM") { // run has counted others
+	if err := fields.Err(); isAnswer(err) && !redis.HasErrorPrefix(err, "NOPERM") { // pipe has counted others
 		s.reportReply(err) // the key holds another type
 	}
 	if len(fields.Val()) != 2 {
@@ -94,9 +94,9 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 		return
 	}
 	_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, -1, writes)) // each write has the error
-	for i, a := range writes {
-		_, failure := a.reply()
-		_, _ = s.replyTo(ctx, a, -1) // counted
+	for i, w := range writes {
+		_, failure := w.reply()
+		_, _ = s.replyTo(ctx, w, -1) // counted
 		if rest := writes[i+1:]; redis.HasErrorPrefix(failure, "NOSCRIPT") && len(rest) > 0 {
 			_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, -1, rest)) // replyTo has loaded the script
 		}

@@ -92,17 +92,17 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 	}
 	l.stop()
 	ctx, span := startSpan(context.WithoutCancel(ctx), "redis.settle")
-	a := &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), etag: e.ETag, keep: keep, replaceAbove: l.maxHeight}
+	w := &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), etag: e.ETag, keep: keep, replaceAbove: l.maxHeight}
 	reply, err := "body", error(nil)
 	if e.ETag == l.storedETag {
-		reply, err = l.s.writeBatched(ctx, a)
+		reply, err = l.s.writeBatched(ctx, w)
 	}
 	if reply == "body" { // Redis has other content or none
-		if a.body = l.s.codec.encodeBody(e.Body); a.body == nil {
+		if w.body = l.s.codec.encodeBody(e.Body); w.body == nil {
 			endSpan(span, "too long", nil)
 			return l.Abandon(ctx, false)
 		}
-		reply, err = l.s.writeBatched(ctx, a)
+		reply, err = l.s.writeBatched(ctx, w)
 	}
 	endSpan(span, reply, err)
 	return err

@@ -50,72 +50,72 @@ type command struct {
 	ready         chan []*command // receives the commands to send, including this one, or nil when it is done
 }
 
-// begin returns the commands to send now, including o, or nil if o must wait for o.ready.
-func (g *pipeline) begin(o *command) []*command {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// begin returns the commands to send now, including c, or nil if c must wait for c.ready.
+func (p *pipeline) begin(c *command) []*command {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	most := runtime.GOMAXPROCS(0)
-	if o.waitsForBatch && time.Since(g.started) < hangTime {
+	if c.waitsForBatch && time.Since(p.started) < hangTime {
 		most = 1
 	}
-	if g.active < most && (!o.background || len(g.waiting) >= backgroundBatch-1) {
-		g.active++
-		return g.next(o)
+	if p.active < most && (!c.background || len(p.waiting) >= backgroundBatch-1) {
+		p.active++
+		return p.next(c)
 	}
-	o.ready = make(chan []*command, 1)
-	if g.waiting = append(g.waiting, o); o.background {
-		time.AfterFunc(backgroundWait, func() { g.beginWaiting(o) })
+	c.ready = make(chan []*command, 1)
+	if p.waiting = append(p.waiting, c); c.background {
+		time.AfterFunc(backgroundWait, func() { p.beginWaiting(c) })
 	}
 	return nil
 }
 
-// beginWaiting starts a round trip if o still waits, unless too many are active: the end of one then starts the next.
-func (g *pipeline) beginWaiting(o *command) {
-	g.mu.Lock()
-	begins := g.active < runtime.GOMAXPROCS(0) && slices.Contains(g.waiting, o)
+// beginWaiting starts a round trip if c still waits, unless too many are active: the end of one then starts the next.
+func (p *pipeline) beginWaiting(c *command) {
+	p.mu.Lock()
+	begins := p.active < runtime.GOMAXPROCS(0) && slices.Contains(p.waiting, c)
 	if begins {
-		g.active++
+		p.active++
 	}
-	g.mu.Unlock()
+	p.mu.Unlock()
 	if begins {
-		g.end()
+		p.end()
 	}
 }
 
 // end starts a round trip of the commands that have waited longest in place of the one that ended.
-func (g *pipeline) end() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.waiting) == 0 {
-		g.active--
+func (p *pipeline) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.waiting) == 0 {
+		p.active--
 		return
 	}
-	next := g.next()
+	next := p.next()
 	next[0].ready <- next
 }
 
 // next removes the commands that have waited longest, and appends newer ones. The caller must hold the lock.
-func (g *pipeline) next(newer ...*command) []*command {
-	g.started = time.Now()
-	n := min(len(g.waiting), maxBatch-len(newer))
-	next := slices.Concat(g.waiting[:n], newer)
-	g.waiting = slices.Delete(g.waiting, 0, n)
+func (p *pipeline) next(newer ...*command) []*command {
+	p.started = time.Now()
+	n := min(len(p.waiting), maxBatch-len(newer))
+	next := slices.Concat(p.waiting[:n], newer)
+	p.waiting = slices.Delete(p.waiting, 0, n)
 	return next
 }
 
-// run runs a command, alone or in one pipeline with commands of other callers, usually within twice
+// pipe runs a command, alone or in one pipeline with commands of other callers, usually within twice
 // Options.Timeout.
-func (s *Store) run(ctx context.Context, o *command) error {
-	o.due = time.Now().Add(2 * s.o.Timeout)
-	g := s.pipelineFor(ctx, o.key)
-	batch := g.begin(o)
+func (s *Store) pipe(ctx context.Context, c *command) error {
+	c.due = time.Now().Add(2 * s.o.Timeout)
+	p := s.pipelineFor(ctx, c.key)
+	batch := p.begin(c)
 	if batch == nil {
-		batch = <-o.ready
+		batch = <-c.ready
 	}
 	if batch != nil {
-		s.runBatch(ctx, g, batch)
+		s.runBatch(ctx, p, batch)
 	}
-	return o.err
+	return c.err
 }
 
 // pipelineFor returns the pipeline to the node that has a key. Before a Cluster has replied once it returns the common
@@ -130,26 +130,26 @@ func (s *Store) pipelineFor(ctx context.Context, key string) *pipeline {
 		return &s.pipeline // its commands fail the same way
 	}
 	address := node.Options().Addr
-	g, ok := s.nodes.Load(address)
+	p, ok := s.nodes.Load(address)
 	if !ok {
-		g, _ = s.nodes.LoadOrStore(address, &pipeline{})
+		p, _ = s.nodes.LoadOrStore(address, &pipeline{})
 	}
-	return g.(*pipeline) //nolint:forcetypeassert // there are no others
+	return p.(*pipeline) //nolint:forcetypeassert // there are no others
 }
 
 // runBatch sends commands in one round trip and wakes their callers. Its deadline is Options.Timeout, or the newest
 // command's if that is earlier: after a stall the oldest may have no time left. It ignores the cancelation of ctx,
 // which belongs to one caller.
-func (s *Store) runBatch(ctx context.Context, g *pipeline, batch []*command) {
-	defer g.end()
+func (s *Store) runBatch(ctx context.Context, p *pipeline, batch []*command) {
+	defer p.end()
 	due := time.Now().Add(s.o.Timeout)
 	if newest := batch[len(batch)-1]; newest.due.Before(due) {
 		due = newest.due
 	}
 	_ = s.roundTrip(context.WithoutCancel(ctx), due, batch) // each command has the error
-	for _, o := range batch {
-		if o.ready != nil {
-			o.ready <- nil
+	for _, c := range batch {
+		if c.ready != nil {
+			c.ready <- nil
 		}
 	}
 }
@@ -160,19 +160,19 @@ func (s *Store) roundTrip(ctx context.Context, due time.Time, batch []*command) 
 		return nil
 	}
 	err := s.doUntil(ctx, due, func(ctx context.Context) error {
-		if o := batch[0]; len(batch) == 1 && o.single {
-			o.last = o.send(ctx, s.rdb)
-			return failureOf(o.last)
+		if c := batch[0]; len(batch) == 1 && c.single {
+			c.last = c.send(ctx, s.rdb)
+			return failureOf(c.last)
 		}
 		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, o := range batch {
-				o.last = o.send(ctx, p)
+			for _, c := range batch {
+				c.last = c.send(ctx, p)
 			}
 			return nil
 		})
-		for _, o := range batch { // err may be the reply to another command: look for the connection error behind it
+		for _, c := range batch { // err may be the reply to another command: look for the connection error behind it
 			if err = connectionError(err); err == nil {
-				err = failureOf(o.last)
+				err = failureOf(c.last)
 			}
 		}
 		return connectionError(err)
@@ -180,8 +180,8 @@ func (s *Store) roundTrip(ctx context.Context, due time.Time, batch []*command) 
 	if err == nil && !s.answered.Load() {
 		s.answered.Store(true)
 	}
-	for _, o := range batch {
-		o.err = err
+	for _, c := range batch {
+		c.err = err
 	}
 	return err
 }

@@ -151,9 +151,9 @@ func TestCommandsHaveADeadline(t *testing.T) {
 		return to.Ping(ctx)
 	}}
 	start := time.Now()
-	err := s.run(t.Context(), o)
+	err := s.pipe(t.Context(), o)
 	if err != nil || o.due.Before(start.Add(2*s.o.Timeout)) || o.due.After(time.Now().Add(2*s.o.Timeout)) {
-		t.Errorf("run = %v, due %v after its start; want nil and %v", err, o.due.Sub(start), 2*s.o.Timeout)
+		t.Errorf("pipe = %v, due %v after its start; want nil and %v", err, o.due.Sub(start), 2*s.o.Timeout)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestLeaseDoesNotWaitForHangingRoundTrip(t *testing.T) {
 	defer hanging.Wait()
 	defer close(release)
 	hanging.Go(func() {
-		_ = s.run(t.Context(), &command{single: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+		_ = s.pipe(t.Context(), &command{single: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 			<-release
 			return to.Ping(ctx)
 		}})

@@ -151,7 +151,7 @@ const probeAfter = time.Second
 // or works again, while no client sends requests.
 func (s *Store) Probe(ctx context.Context, namespace string) {
 	if time.Since(time.Unix(0, s.asked.Load())) >= probeAfter {
-		_ = s.run(ctx, &newRead(namespace, probeKey).command) // counted
+		_ = s.pipe(ctx, &newRead(namespace, probeKey).command) // counted
 	}
 }
 
@@ -165,7 +165,7 @@ func (s *Store) State() string { return s.breaker.State().String() }
 func (s *Store) Outages() upstream.Outages { return upstream.Outages{s.outage, s.writes} }
 
 // do runs an operation within Options.Timeout, if the breaker is closed, and counts a failure. A cancelation is not a
-// failure.
+// failure. Unlike pipe, it shares no round trip with other callers.
 func (s *Store) do(ctx context.Context, op func(context.Context) error) error {
 	return s.doUntil(ctx, time.Now().Add(s.o.Timeout), op)
 }

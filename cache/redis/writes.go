@@ -48,34 +48,34 @@ func (s *Store) writeCommands(run func(context.Context, redis.Scripter, []string
 	for some := range slices.Chunk(writes, min(atOnce, maxBatch)) {
 		keys, args := make([]string, 0, 2*len(some)), make([]any, 0, 3+5*len(some))
 		args = append(args, channel, longest, len(before)+1)
-		o := &command{single: true}
-		for i, a := range some {
-			keys = append(keys, a.entry, leaseKey(a.entry))
-			body := a.body
+		c := &command{single: true}
+		for i, w := range some {
+			keys = append(keys, w.entry, leaseKey(w.entry))
+			body := w.body
 			if body == nil {
-				body = []byte("= " + a.etag + " ")
+				body = []byte("= " + w.etag + " ")
 			}
-			args = append(args, a.meta, body, a.keep.Milliseconds(), a.token, a.replaceAbove)
-			a.by, a.index = o, i
+			args = append(args, w.meta, body, w.keep.Milliseconds(), w.token, w.replaceAbove)
+			w.by, w.index = c, i
 		}
-		o.send = func(ctx context.Context, to redis.Cmdable) redis.Cmder { return run(ctx, to, keys, args...) }
-		all = append(all, o)
+		c.send = func(ctx context.Context, to redis.Cmdable) redis.Cmder { return run(ctx, to, keys, args...) }
+		all = append(all, c)
 	}
 	return all
 }
 
-// reply returns the reply of writeScript for a. If Redis replied, it ignores the pipeline's error: the client gives that error
+// reply returns the reply of writeScript for w. If Redis replied, it ignores the pipeline's error: the client gives that error
 // to all commands, even if another node of a Cluster caused it.
-func (a *entryWrite) reply() (word string, err error) {
-	if a.by.last == nil {
-		return "", a.by.err
+func (w *entryWrite) reply() (word string, err error) {
+	if w.by.last == nil {
+		return "", w.by.err
 	}
-	ran := a.by.last.(*redis.Cmd) //nolint:forcetypeassert // writeCommands sends no other command
+	ran := w.by.last.(*redis.Cmd) //nolint:forcetypeassert // writeCommands sends no other command
 	replies, _ := ran.Val().([]any)
-	if a.index >= len(replies) {
-		return "", cmp.Or(a.by.err, ran.Err(), fmt.Errorf("redis: the script replied %v", ran.Val()))
+	if w.index >= len(replies) {
+		return "", cmp.Or(w.by.err, ran.Err(), fmt.Errorf("redis: the script replied %v", ran.Val()))
 	}
-	word, _ = replies[a.index].(string)
+	word, _ = replies[w.index].(string)
 	if text, ok := strings.CutPrefix(word, "!"); ok {
 		return "", refusal(text)
 	}
@@ -126,28 +126,28 @@ func (g *writeBatcher) flush(entry string) {
 	if _, ok := g.held[entry]; ok {
 		g.held[entry] = true
 	}
-	if g.next != nil && slices.ContainsFunc(g.next.writes, func(a *entryWrite) bool { return a.entry == entry }) {
+	if g.next != nil && slices.ContainsFunc(g.next.writes, func(w *entryWrite) bool { return w.entry == entry }) {
 		g.close()
 	}
 }
 
 // add adds a write to the batch, and reports whether it is the first. The caller of the first must wait until the batch
 // is due.
-func (g *writeBatcher) add(a *entryWrite) (b *writeBatch, first bool) {
+func (g *writeBatcher) add(w *entryWrite) (b *writeBatch, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.next != nil && g.next.writes[0].namespace != a.namespace {
+	if g.next != nil && g.next.writes[0].namespace != w.namespace {
 		g.close()
 	}
 	if first = g.next == nil; first {
 		g.next = &writeBatch{due: g.last.Add(g.every), full: make(chan struct{}), done: make(chan struct{})}
 	}
 	b = g.next
-	b.writes, b.bytes = append(b.writes, a), b.bytes+len(a.meta)+len(a.body)
-	if g.held[a.entry] || time.Until(b.due) <= 0 || len(b.writes) == maxBatch || b.bytes >= maxBatchBytes {
+	b.writes, b.bytes = append(b.writes, w), b.bytes+len(w.meta)+len(w.body)
+	if g.held[w.entry] || time.Until(b.due) <= 0 || len(b.writes) == maxBatch || b.bytes >= maxBatchBytes {
 		g.close()
 	}
-	delete(g.held, a.entry)
+	delete(g.held, w.entry)
 	return b, first
 }
 
@@ -172,9 +172,9 @@ func (g *writeBatcher) waitFull(b *writeBatch) {
 	}
 }
 
-// writeBatched writes a with others, and returns the reply of writeScript.
-func (s *Store) writeBatched(ctx context.Context, a *entryWrite) (word string, err error) {
-	b, first := s.batcher.add(a)
+// writeBatched writes w with others, and returns the reply of writeScript.
+func (s *Store) writeBatched(ctx context.Context, w *entryWrite) (word string, err error) {
+	b, first := s.batcher.add(w)
 	if first {
 		s.batcher.waitFull(b)
 		_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, maxPublished, b.writes)) // each write has the error
@@ -182,18 +182,18 @@ func (s *Store) writeBatched(ctx context.Context, a *entryWrite) (word string, e
 	} else {
 		<-b.done
 	}
-	return s.replyTo(ctx, a, maxPublished)
+	return s.replyTo(ctx, w, maxPublished)
 }
 
 // replyTo returns the reply of writeScript to a write that was sent. It first sends the write again, alone and with the
 // text of the script, if Redis does not have the script or refuses several hash slots: a pipeline cannot retry.
-func (s *Store) replyTo(ctx context.Context, a *entryWrite, longest int) (word string, err error) {
-	word, err = a.reply()
+func (s *Store) replyTo(ctx context.Context, w *entryWrite, longest int) (word string, err error) {
+	word, err = w.reply()
 	if s.isCrossSlot(err) || redis.HasErrorPrefix(err, "NOSCRIPT") {
-		_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.Eval, longest, []*entryWrite{a}))
-		word, err = a.reply()
+		_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.Eval, longest, []*entryWrite{w}))
+		word, err = w.reply()
 	}
-	if err != nil || len(a.meta) > 0 { // releasing a lease needs no memory
+	if err != nil || len(w.meta) > 0 { // releasing a lease needs no memory
 		s.recordWrite(err)
 	}
 	if isReply(err) {
