@@ -61,7 +61,7 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, distrusted
 	values, err := reply.Slice()
 	if isReply(err) {
 		l.s.recordWrite(err)
-		l.s.reportReply(err)
+		l.s.reportFailure(err)
 		return cache.LeaseReply{}, "", err
 	}
 	return l.read(values, judged)
@@ -77,7 +77,7 @@ func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply,
 	}
 	word, _ := values[0].(string)
 	if word == "foreign" {
-		l.s.failed(foreign)
+		l.s.count(foreign)
 		word = stateNames[cache.LeaseGranted]
 	}
 	at := slices.Index(stateNames[:], word)

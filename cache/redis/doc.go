@@ -15,7 +15,7 @@
 //   - keys.go: the names of keys
 //   - buckets.go: counts rates of clients, for package limits, which has a breaker of its own
 //   - purge.go: removes selected entries step by step, and sends replicas a signed announcement
-//   - store.go, errorkind.go: each operation has a deadline and a breaker; failures are counted by kind
+//   - store.go, errorkind.go: the settings; each operation has a deadline and a breaker; failures are counted by kind
 //
 // Redis may be slow, down or full, and others may write to it. Each round trip is limited by [Options.Timeout], and a
 // command that waits for one by twice that. A breaker prevents waiting for a Redis that is down. A panic of the client

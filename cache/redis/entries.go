@@ -63,7 +63,7 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 		return nil, nil // not sent
 	}
 	if err := fields.Err(); isAnswer(err) && !redis.HasErrorPrefix(err, "NOPERM") { // pipe has counted others
-		s.reportReply(err) // the key holds another type
+		s.reportFailure(err) // the key holds another type
 	}
 	if len(fields.Val()) != 2 {
 		return nil, nil

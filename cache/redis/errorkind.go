@@ -49,13 +49,13 @@ func kindOf(err error) errorKind {
 	}
 }
 
-// reportReply counts and logs an error reply to one of several commands.
-func (s *Store) reportReply(err error) {
-	s.failed(kindOf(err))
+// reportFailure counts and logs the failure of an operation, or an error reply to one of several commands.
+func (s *Store) reportFailure(err error) {
+	s.count(kindOf(err))
 	s.o.Logger.Debug("redis request failed", "error", err)
 }
 
-func (s *Store) failed(kind errorKind) { s.errors[kind].Inc() }
+func (s *Store) count(kind errorKind) { s.errors[kind].Inc() }
 
 // reportCorrupt counts an entry, lease or agreement that cannot be decoded or is not signed with our key, and logs it
 // at most once per logInterval and kind.
@@ -72,7 +72,7 @@ func (s *Store) countCorrupt(err error) errorKind {
 	if errors.Is(err, errForeign) {
 		kind = foreign
 	}
-	s.failed(kind)
+	s.count(kind)
 	return kind
 }
 

@@ -34,7 +34,7 @@ func DefaultSettings() Settings { return Settings{URL: "none", Timeout: 100 * ti
 // FlightTimeout.
 type Options struct {
 	Settings
-	Lease         time.Duration         // maximum delay caused by a replica that dies during a read of the origin; default 3 s
+	Lease         time.Duration         // how long a lease lasts that its holder does not renew, such as that of a replica that died; default 3 s
 	FlightTimeout time.Duration         // maximum time that a living replica holds a lease: [cache.Options.FlightTimeout]; default as there
 	Now           func() time.Time      // clock for expiry; default time.Now
 	Logger        *slog.Logger          // nil discards
@@ -186,8 +186,7 @@ func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Cont
 		return struct{}{}, err
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
-		s.failed(kindOf(err))
-		s.o.Logger.Debug("redis request failed", "error", err)
+		s.reportFailure(err)
 	}
 	return err
 }

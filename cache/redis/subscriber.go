@@ -27,7 +27,7 @@ func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscr
 			return s.receive(ctx, namespace, to, s.rdb.Subscribe(ctx, channelOf(namespace)))
 		})
 		if errors.Is(err, upstream.ErrPanicked) {
-			s.failed(panicked)
+			s.count(panicked)
 		}
 		if !s.cluster && ctx.Err() == nil { // other nodes of a Cluster may work
 			s.record(err)

@@ -197,7 +197,7 @@ func (s *Store) replyTo(ctx context.Context, w *entryWrite, longest int) (word s
 		s.recordWrite(err)
 	}
 	if isReply(err) {
-		s.reportReply(err)
+		s.reportFailure(err)
 	}
 	return word, err
 }
