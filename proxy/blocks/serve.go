@@ -69,7 +69,10 @@ func (r *Reader) AwaitBlock(ctx context.Context, from *web.Request, q *Read) (ti
 	rec := &from.Record
 	tip = r.Nodes.Tip()
 	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (web.Heights{}) || r.Stack.SessionCookies() {
-		tip, err = r.await(ctx, from, q)
+		tip, err = r.awaitRequired(ctx, from, q)
+		if err == nil && q.Pinned == 0 && q.Kind.Class != Never {
+			tip = r.awaitSeen(ctx, from, q, tip)
+		}
 	}
 	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
 	return tip, err

@@ -18,19 +18,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// await waits for the blocks that a request requires or that its client has seen, refuses a block that does not exist
-// yet, and returns the tip to serve at. If the request names a block of the execution chain, q.Min becomes at least the
-// height that includes it.
-func (r *Reader) await(ctx context.Context, from *web.Request, q *Read) (tip node.Tip, err error) {
-	tip, err = r.awaitRequired(ctx, from, q)
-	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
-		tip = r.awaitSeen(ctx, from, q, tip)
-	}
-	return tip, err
-}
-
 // awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, and for an X-Block-Height that another replica may already
-// have, but not for the session's block.
+// have, but not for the session's block. It refuses a block that does not exist yet, and returns the tip to serve at. If the
+// request names a block of the execution chain, q.Min becomes at least the height that includes it.
 func (r *Reader) awaitRequired(ctx context.Context, from *web.Request, q *Read) (node.Tip, error) {
 	rec := &from.Record
 	if err := r.rolledBack(q); err != nil {
@@ -54,7 +44,12 @@ func (r *Reader) awaitRequired(ctx context.Context, from *web.Request, q *Read) 
 			return tip, err
 		}
 		defer leave()
-		err = r.awaitHeight(ctx, rec, required)
+		within, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
+		err = r.waitHeight(within, rec, required)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = r.notArrived(required, err)
+		}
 		if rollback := r.rolledBack(q); rollback != nil {
 			return tip, rollback
 		}
@@ -119,16 +114,6 @@ func (r *Reader) acquireWait(client *limits.Client, tip node.Tip, header string)
 	return r.waiters.Enter(client, max(tip.Interval, time.Second))
 }
 
-func (r *Reader) awaitHeight(ctx context.Context, rec *record.Record, height int64) error {
-	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
-	defer cancel()
-	err := r.waitHeight(ctx, rec, height)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return r.timeoutError(height, err)
-	}
-	return err
-}
-
 // waitHeight waits for a block. Metrics leave this wait out of the duration of the request, but not reads of nodes.
 func (r *Reader) waitHeight(ctx context.Context, rec *record.Record, height int64) error {
 	began := time.Now()
@@ -140,18 +125,19 @@ func (r *Reader) waitHeight(ctx context.Context, rec *record.Record, height int6
 // CheckHeight refuses an answer from below the required block: it is from a node that is catching up. A height of 0 is unknown.
 func (r *Reader) CheckHeight(height, required int64) error {
 	if 0 < height && height < required {
-		return r.timeoutError(required, nil)
+		return r.notArrived(required, nil)
 	}
 	return nil
 }
 
-// timeoutError is the failure of a request that requires a block which does not arrive.
-func (r *Reader) timeoutError(height int64, err error) error {
+// notArrived returns the failure of a request that requires a block which does not arrive. err may be nil.
+func (r *Reader) notArrived(height int64, err error) error {
 	tip := r.Nodes.Tip()
-	return timeout(tip, err, "block %d has not arrived; the newest is %d", height, tip.Height)
+	return notYet(tip, err, "block %d has not arrived; the newest is %d", height, tip.Height)
 }
 
-func timeout(tip node.Tip, err error, format string, args ...any) error {
+// notYet returns a 504 that tells the client to retry after a block.
+func notYet(tip node.Tip, err error, format string, args ...any) error {
 	f := &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Expected: true, Public: fmt.Sprintf(format, args...)}
 	if err != nil {
 		f.Err = fmt.Errorf("%s: %w", f.Public, err)
@@ -180,7 +166,7 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, rec *record.Record,
 		case q.Pinned > 0 && err != nil:
 			return 0, executionError(err)
 		case q.Pinned > 0:
-			return 0, timeout(tip, nil, "block %d of the execution client is not included at block %d; the newest included is %d", q.EVM, at, newest)
+			return 0, notYet(tip, nil, "block %d of the execution client is not included at block %d; the newest included is %d", q.EVM, at, newest)
 		}
 	}
 	since, newest, err := r.Nodes.Executed(ctx, rec.Client.Name(), tip.Height, q.EVM)
@@ -207,7 +193,7 @@ func (r *Reader) awaitExecuted(ctx context.Context, rec *record.Record, tip node
 		// A block includes at most one block of the execution chain.
 		err = r.waitHeight(ctx, rec, tip.Height+min(block-newest, farAhead))
 		if errors.Is(err, context.DeadlineExceeded) {
-			return 0, timeout(tip, err, "block %d of the execution client is not included yet; the newest included is %d", block, newest)
+			return 0, notYet(tip, err, "block %d of the execution client is not included yet; the newest included is %d", block, newest)
 		}
 		if err != nil {
 			return 0, err
