@@ -35,12 +35,12 @@ func (ep *endpoint) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, _
 }
 
 // Entry implements [blocks.Source].
-func (ep *endpoint) Entry(_ *blocks.Read, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+func (ep *endpoint) Entry(_ *blocks.Read, a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e := ep.h.Reader.NewEntry(a)
 	e.Expires = ep.expiry(a, e.ReadAt)
 	if ep.Endpoint.Row.Class == blocks.Never { // sent without a validator
 		e.Content = &cache.Content{Status: a.NodeStatus, Type: a.Type, Body: a.Body, Failed: failed(a)}
-	} else if blocks.SetContent(e, prev, a.NodeStatus, a.Type, a.Body, blocks.Lasts(a)) {
+	} else if blocks.SetContent(e, before, a.NodeStatus, a.Type, a.Body, blocks.Lasts(a)) {
 		e.Failed = failed(a)
 	}
 	return e, nil

@@ -27,7 +27,7 @@ type origin struct {
 }
 
 // Ask implements [blocks.Source]. It judges whether the input or the node caused a failure.
-func (o *origin) Ask(ctx context.Context, q *blocks.Read, ask node.Request, prev *cache.Entry) (*node.Answer, error) {
+func (o *origin) Ask(ctx context.Context, q *blocks.Read, ask node.Request, before *cache.Entry) (*node.Answer, error) {
 	a, err := o.h.Reader.Nodes.Fetch(ctx, o.withKey(ask))
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (o *origin) Ask(ctx context.Context, q *blocks.Read, ask node.Request, prev
 	case node.OK, node.NotFound:
 		o.good.answered(goodInput{q.Key, now})
 	case node.Other:
-		a = o.good.judge(q, a, prev, now)
+		a = o.good.judge(q, a, before, now)
 	default:
 	}
 	return a, nil
@@ -68,10 +68,10 @@ const lately = time.Minute
 // judge judges what caused a failure with an unknown text. It is the input if the row answered another input
 // lately, the node reads something else at that height, and this key has no good answer. The answer is
 // node.Rejected then. Otherwise the row is believed to work no longer.
-func (g *goodInputs) judge(q *blocks.Read, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
+func (g *goodInputs) judge(q *blocks.Read, a *node.Answer, before *cache.Entry, now time.Time) *node.Answer {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if prev != nil && prev.Status == http.StatusOK {
+	if before != nil && before.Status == http.StatusOK {
 		g.last = [2]goodInput{}
 	}
 	works := func(in goodInput) bool { return in.key != q.Key && now.Sub(in.at) < lately }
@@ -84,7 +84,7 @@ func (g *goodInputs) judge(q *blocks.Read, a *node.Answer, prev *cache.Entry, no
 }
 
 // Entry implements [blocks.Source]. An unchanged answer is not shaped again.
-func (o *origin) Entry(q *blocks.Read, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+func (o *origin) Entry(q *blocks.Read, a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	now, status, height := time.Now(), a.Status, a.Height
 	if o.h.asSent {
 		status = a.NodeStatus
@@ -92,9 +92,9 @@ func (o *origin) Entry(q *blocks.Read, a *node.Answer, prev *cache.Entry) (*cach
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		height = 0 // nothing was read there
 	}
-	source, stamp := o.sourceOf(a), o.stampFor(q, prev, height)
-	if prev != nil && source != 0 && prev.Source == source && prev.Status == status && stamp.keeps && (!o.h.asSent || bytes.Equal(prev.Body, a.Body)) {
-		return prev.Confirm(height, now), nil
+	source, stamp := o.sourceOf(a), o.stampFor(q, before, height)
+	if before != nil && source != 0 && before.Source == source && before.Status == status && stamp.keeps && (!o.h.asSent || bytes.Equal(before.Body, a.Body)) {
+		return before.Confirm(height, now), nil
 	}
 	content, err := o.content(a, status, source, stamp)
 	if err != nil {

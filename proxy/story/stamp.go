@@ -29,13 +29,13 @@ type stamp struct {
 	kept   int64        // the height in that key; 0 for none
 }
 
-// stampFor returns the stamp for an answer at a height. prev is the previous entry, nil for none.
-func (o *origin) stampFor(q *blocks.Read, prev *cache.Entry, height int64) stamp {
-	s := stamp{origin: o, q: q, before: prev, height: height, keeps: true}
-	if o.route.page == nil || o.h.asSent || prev == nil {
+// stampFor returns the stamp for an answer at a height. before is the previous entry, nil for none.
+func (o *origin) stampFor(q *blocks.Read, before *cache.Entry, height int64) stamp {
+	s := stamp{origin: o, q: q, before: before, height: height, keeps: true}
+	if o.route.page == nil || o.h.asSent || before == nil {
 		return s
 	}
-	if s.kept = s.readHeight(prev.Content); s.kept != 0 {
+	if s.kept = s.readHeight(before.Content); s.kept != 0 {
 		s.keeps = 0 < s.kept && s.kept <= height && height-s.kept < StampBlocks
 	}
 	return s
