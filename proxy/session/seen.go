@@ -2,7 +2,8 @@
 //
 //   - seen.go: on its connection, which an ingress may share among clients;
 //   - token.go: by the token from a response, which it sends with a request;
-//   - clients.go: by the cookie of its browser, and by the events that were sent to it.
+//   - cookie.go: by the cookie in which its browser keeps that token;
+//   - clients.go: by the events that were sent to it.
 package session
 
 import (
