@@ -42,7 +42,7 @@ func (f *fetch) choose(tip Tip, chainID string) (best *endpoint, hope bool) {
 		}
 		reach, serves := v.reach(height, tip), e.serves(f.request, chainID)
 		switch {
-		case serves == otherChain || !f.allows(e):
+		case serves == otherChain || slices.Contains(f.done, e) || e.serverOf(f.request) == nil:
 		case formIsKnown && v.keys.form != f.request.Keys:
 			hope = hope || v.keys.form == UnknownKeys // its form is being tested
 		case f.pruned != nil && !f.awaits(e): // it does not delay the refusal
@@ -92,11 +92,6 @@ func (e *endpoint) serves(r Request, chain string) identity {
 	default:
 		return otherChain
 	}
-}
-
-// allows reports whether the request can be sent to an endpoint.
-func (f *fetch) allows(e *endpoint) bool {
-	return !slices.Contains(f.done, e) && e.serverOf(f.request) != nil
 }
 
 // orBefore returns the endpoint to send a request to: e, or the one with the previous configuration until e answers.
