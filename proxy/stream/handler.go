@@ -3,8 +3,9 @@
 //
 // The way of a stream:
 //
-//  1. handler.go admits the client within its limits. It reads the options that EventSource cannot send as headers from
-//     the query (options.go) and determines the feeds: the request's path, or the paths given to /live.
+//  1. handler.go counts the client's open streams and polls, and refuses too many. It reads the options that EventSource
+//     cannot send as headers from the query (options.go) and determines the feeds: the request's path, or the paths given
+//     to /live.
 //  2. topic.go follows a feed for all clients that stream it. It reads the answer once per block through the cache,
 //     charges the read to one of its subscribers, and notifies all of them about a change. Its memory is part of the
 //     cache's budget (memory.go).
@@ -172,7 +173,7 @@ func (h *Handler) serve(r *web.Request, access string, feeds func(*web.Request) 
 			operations = append(operations, o)
 		}
 	}
-	leave, err := h.acquire(&r.Record.Client, errFull)
+	leave, err := h.enter(&r.Record.Client, errFull)
 	if err != nil {
 		return err
 	}
@@ -202,9 +203,9 @@ func refusal(err error, full *failure.Failure) error {
 
 var errFull = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}
 
-// acquire counts a stream or poll against the limit of each of the client's shares. A client that may be many clients has no
-// shares. acquire returns full if the maximum of all clients is reached.
-func (h *Handler) acquire(c *limits.Client, full error) (leave func(), err error) {
+// enter counts a stream or poll, until leave is called, against the limit of each of the client's shares. A client that may be
+// many clients has no shares. enter returns full if the maximum of all clients is reached.
+func (h *Handler) enter(c *limits.Client, full error) (leave func(), err error) {
 	if h.drained.Load() {
 		return nil, errDrained
 	}

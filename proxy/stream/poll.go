@@ -76,7 +76,7 @@ func (h *Handler) readSince(r *web.Request) (had version, err error) {
 // await waits until p has an answer, the poll has timed out, or the server drains. It fails if the client leaves or is
 // refused. The request's duration is measured from the end of the wait.
 func (h *Handler) await(r *web.Request, feed web.Feed, access string, p *poll) error {
-	leave, err := h.acquire(&r.Record.Client, errManyPolls)
+	leave, err := h.enter(&r.Record.Client, errManyPolls)
 	if err != nil {
 		return err
 	}
