@@ -19,7 +19,7 @@ func BadInput(format string, args ...any) error {
 // StatusClientGone is the status that is logged, as by nginx, when the client has disconnected before its response.
 const StatusClientGone = 499
 
-// Of returns the failure for an error. It is the only table of statuses.
+// Of returns the failure for an error. An [upstream.Error] brings its own text, and the status of its kind.
 func Of(err error) *Failure {
 	var (
 		known  *Failure
