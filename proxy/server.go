@@ -127,8 +127,8 @@ func (v *router) found(rt web.Route) func(*web.Request) web.Route {
 	}
 }
 
-// inMode returns the route that serves a request for rt: once, as a stream, as a poll, or when its item is found. gRPC-Web calls have
-// paths of their own.
+// inMode returns the route that serves a request for rt: once, as a stream, as a poll, or when its item is found. A posted
+// request with the media type of gRPC-Web is a call, whatever its path is.
 func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
 	if r.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(r.Header.Get("Content-Type"), grpc.WebType) {
 		return web.Route{Whole: v.grpc.ServeWeb}
