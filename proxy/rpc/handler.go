@@ -206,6 +206,7 @@ func failed(c jsonrpc.Call, err error) *failure.Failure {
 	return &f
 }
 
+// memberOf returns the error member for a failure.
 func memberOf(f *failure.Failure) []byte {
 	switch f.Status {
 	case http.StatusBadRequest:

@@ -1,5 +1,5 @@
 // Package jsonrpc reads and writes calls as CometBFT does, including the deviations from JSON-RPC 2.0 that clients rely
-// on.
+// on. The member of an answer is its result or error with the name: "result":… or "error":….
 package jsonrpc
 
 import (
