@@ -158,7 +158,7 @@ func (s *Service) openLane(context.Context) error {
 
 func (s *Service) openPool(context.Context) (err error) {
 	o := s.cfg.NodeOptions()
-	o.OnEpoch = func(id string, epoch int64) { // cached entries are from another chain
+	o.OnEpoch = func(id string, epoch int64) { // entries of another chain or epoch are never served
 		s.cache.SetNamespace(namespace(id, epoch))
 		if s.lane != nil {
 			s.lane.Forget()
