@@ -14,9 +14,8 @@ import (
 
 // acquire reads the shared store until it returns a fresh entry, or until this flight may read the origin: because it has the
 // lease, because the replica that had the lease failed or took too long, because leases are ignored (ignoredFor), or because the
-// shared store does not work. If the store does not work, each replica reads the origin once for all its callers: the returned
-// lease is then not held, and stores the entry nevertheless if the store works again. The lease must be released; it is nil without a
-// shared store. A read ahead waits for no replica.
+// shared store does not work, so that each replica reads for its own callers. The returned lease, nil without a shared store, must
+// be released. That stores the entry even if the lease is not held. A read ahead waits for no replica.
 func (f *flight) acquire(ctx context.Context) (lease Lease, err error) {
 	if !f.ch.shares(&f.q) {
 		return nil, nil
