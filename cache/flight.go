@@ -104,7 +104,7 @@ func (f *flight) run(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
-		f.at, f.store = f.keep(e), fromOrigin
+		f.at, f.store = f.put(e), fromOrigin
 		f.encodeAgain(before, e)
 	case isOriginFailure(err):
 		f.c.counts.originErrors.Add(1)
@@ -160,9 +160,9 @@ func (f *flight) load(ctx context.Context) (e *Entry, err error) {
 	return e, err
 }
 
-// keep puts e into memory, unless memory has a newer entry, and returns the slot of the key. If the newer entry is
+// put puts e into memory, unless memory has a newer entry, and returns the slot of the key. If the newer entry is
 // worse for this flight's callers (read later, but of unknown height), it returns a slot with e.
-func (f *flight) keep(e *Entry) *slot {
+func (f *flight) put(e *Entry) *slot {
 	now := f.c.o.Now
 	own := &slot{entry: e}
 	if e.pastExpires(now) && !f.q.Policy.ServesPastExpires(e.Stamp()) { // it could never be served

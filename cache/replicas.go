@@ -89,7 +89,7 @@ func (f *flight) adopt(e *Entry) (fresh bool) {
 	if !f.q.requires().Believes(e.Height) || e.sameAs(f.at) {
 		return false
 	}
-	if at := f.keep(e); at != f.at {
+	if at := f.put(e); at != f.at {
 		f.at, f.store = at, inShared
 	}
 	return f.isFresh()
