@@ -64,14 +64,14 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, distrusted
 		l.s.reportFailure(err)
 		return cache.LeaseReply{}, "", err
 	}
-	return l.read(values, judged)
+	return l.parse(values, judged)
 }
 
 // stateNames are the states that acquireScript returns, except foreign: then the lease was granted over a foreign value.
 var stateNames = [...]string{cache.LeaseBusy: "busy", cache.LeaseGranted: "granted", cache.LeaseChanged: "changed"}
 
-// read parses the reply of acquireScript.
-func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply, holder string, err error) {
+// parse parses the reply of acquireScript.
+func (l *lease) parse(values []any, judged *cache.Entry) (reply cache.LeaseReply, holder string, err error) {
 	if len(values) != 5 {
 		return reply, "", fmt.Errorf("redis: the script replied %d values, not 5", len(values))
 	}
