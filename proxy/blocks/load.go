@@ -28,8 +28,8 @@ func (l *loader) get(ctx context.Context, query cache.Query) (cache.Result, erro
 	return l.cache.Get(ctx, query, l)
 }
 
-// ask returns the request to a node.
-func (l *loader) ask() node.Request {
+// request returns the request to a node.
+func (l *loader) request() node.Request {
 	ask := l.q.Ask
 	ask.Height, ask.Unpinned, ask.Client = cmp.Or(l.q.Pinned, node.AtTip), !l.q.Kind.Class.ReadsState(), l.client
 	return ask
@@ -37,14 +37,14 @@ func (l *loader) ask() node.Request {
 
 // Expected implements [cache.Loader].
 func (l *loader) Expected(background bool) time.Duration {
-	ask := l.ask()
+	ask := l.request()
 	ask.Background = background
 	return l.Nodes.Expected(ask)
 }
 
 // Load implements [cache.Loader]. It decides which answers of a node are failures, and when an entry is provisional.
 func (l *loader) Load(ctx context.Context, how cache.How) (*cache.Entry, error) {
-	q, ask, before := l.q, l.ask(), how.Before
+	q, ask, before := l.q, l.request(), how.Before
 	if q.Batch != nil {
 		return l.compose(ctx, how)
 	}
