@@ -13,9 +13,9 @@ const (
 	penaltyTime = 5 * time.Second      // how long a server ranks behind the others after a failure
 )
 
-// choose returns the endpoint that Fetch would choose for a request, or nil. If the endpoints that work are behind the tip, it
+// wouldChoose returns the endpoint that Fetch would choose for a request, or nil. If the endpoints that work are behind the tip, it
 // is one of them, although Fetch may wait for the tip first.
-func (p *Pool) choose(r Request) *endpoint {
+func (p *Pool) wouldChoose(r Request) *endpoint {
 	f := &fetch{pool: p, request: r}
 	tip, chainID, _ := p.Look()
 	e, hope := f.choose(tip, chainID)

@@ -192,14 +192,14 @@ func (p *Pool) Close() error {
 // Spare reports whether the node for a read at the tip has capacity for a read ahead ([Request].Ahead). A node with a limit of
 // one request never does.
 func (p *Pool) Spare() bool {
-	e := p.choose(Request{Height: AtTip})
+	e := p.wouldChoose(Request{Height: AtTip})
 	return e != nil && e.queue.Spare()
 }
 
 // Expected returns the expected duration of a new request, including queueing, at the node that Fetch would choose. 0
 // means unknown.
 func (p *Pool) Expected(r Request) time.Duration {
-	e := p.choose(r)
+	e := p.wouldChoose(r)
 	if e == nil {
 		return 0
 	}
