@@ -199,8 +199,8 @@ type callError struct {
 
 func (e *callError) Unwrap() error { return e.error }
 
-// failed returns the failure of the only call of a request.
-func failed(c jsonrpc.Call, err error) *failure.Failure {
+// failureOf returns the failure of the only call of a request.
+func failureOf(c jsonrpc.Call, err error) *failure.Failure {
 	f := *failure.Of(err)
 	f.Err = &callError{c.ID, err}
 	return &f

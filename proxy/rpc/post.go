@@ -32,7 +32,7 @@ func (d *Handler) servePost(r *web.Request, body []byte) error {
 	}
 	hs, err := web.HeightRules{}.Read(r)
 	if err != nil {
-		return failed(run[0], err)
+		return failureOf(run[0], err)
 	}
 	if len(run) > 1 {
 		r.Record.Route = "rpc batch"
@@ -77,7 +77,7 @@ func (d *Handler) answerCall(r *web.Request, body []byte, call jsonrpc.Call, hs 
 	if err == nil {
 		return nil
 	}
-	f := failed(call, err)
+	f := failureOf(call, err)
 	if f.Status == http.StatusForbidden { // as for an unknown method
 		r.Send(http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f)))
 		return nil
