@@ -123,7 +123,7 @@ func (d *Handler) Serve(w http.ResponseWriter, r *http.Request) error {
 	ws, err := websocket.Accept(recorder, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
 	if err != nil {
 		d.leave(c)
-		return nil // Accept has responded
+		return nil //nolint:nilerr // Accept has responded
 	}
 	go func() { // Drain waits for it
 		defer d.leave(c)
