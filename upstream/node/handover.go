@@ -45,8 +45,9 @@ func (e *endpoint) proven() *endpoint {
 	return nil
 }
 
-// endHandOver removes the endpoint with the previous configuration once e answers requests. If e is removed itself, SetEndpoints
-// decides about both. A removed endpoint keeps its previous one, because a request may have chosen it shortly before.
+// endHandOver removes the endpoint with the previous configuration once e answers requests. The removed one may have an even earlier
+// one, if it began to answer just before e was added. If e is removed itself, its remover decides about all of them. A removed
+// endpoint keeps its previous one, because a request may have chosen it shortly before.
 func (p *Pool) endHandOver(e *endpoint) {
 	answers := time.Now() // since when its REST server has answered
 	for e.life.Err() == nil && !e.answersAll() && upstream.Sleep(p.life, 10*time.Millisecond) == nil {
@@ -58,8 +59,11 @@ func (p *Pool) endHandOver(e *endpoint) {
 	}
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	if e.life.Err() == nil {
-		p.remove(e.before.Swap(nil))
+	if e.life.Err() != nil {
+		return
+	}
+	for before := e.before.Swap(nil); before != nil && before.life.Err() == nil; before = before.before.Load() {
+		p.remove(before)
 	}
 }
 

@@ -238,6 +238,26 @@ func TestChangedNodeServesUntilItsNewConfigurationWorks(t *testing.T) {
 	}
 }
 
+func TestEndOfAHandOverRemovesAllEarlierConfigurations(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	last := p.endpoints()[0]
+	var earlier []*endpoint
+	for e := last; len(earlier) < 2; e = e.before.Load() {
+		before := expect.Value(p.build(n.endpoint(), []*endpoint{e}))(t)
+		p.chain.Add(before.blocks)
+		e.before.Store(before)
+		earlier = append(earlier, before)
+	}
+	p.endHandOver(last)
+	for i, e := range earlier {
+		if e.life.Err() == nil {
+			t.Errorf("configuration %d before the last one was not removed", i+1)
+		}
+	}
+}
+
 func TestServerThatDoesNotAnswerIsReadAsBeforeAfterTwoChanges(t *testing.T) {
 	server, n := startGRPC(t, "127.0.0.1:0", "story-1"), newFakeNode(t, 100)
 	n.grpc = server.address
