@@ -119,6 +119,20 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 	return b, err
 }
 
+// tryOther is TryOther of the pool. If work has not succeeded for Options.Doubt although endpoints answer other requests, Status
+// reports the last failure. Otherwise Trouble of the pool does.
+func (x *Indexer) tryOther(ctx context.Context, except *evm.Endpoint, grace time.Duration, work func(*evm.Session) error) error {
+	began := time.Now()
+	return x.pool.TryOther(ctx, except, grace, func(e *evm.Session) error {
+		err := work(e)
+		f, failed := errors.AsType[*evm.Failure](err)
+		if failed && f.Reason <= evm.Limited && time.Since(began) > x.o.Doubt && x.pool.Trouble(0) == nil {
+			x.setErr(fmt.Errorf("no execution client answers a request: %s: %w", e.Endpoint.Name(), f))
+		}
+		return err
+	})
+}
+
 // maxContradictions is how often the same response of an endpoint may contradict known data. Even an endpoint with every
 // second response wrong rarely repeats one so often.
 const maxContradictions = 8
@@ -132,7 +146,7 @@ func (x *Indexer) within(ctx context.Context, except *evm.Endpoint, work func(*e
 // withinGrace is within with another grace time of TryOther.
 func (x *Indexer) withinGrace(ctx context.Context, except *evm.Endpoint, grace time.Duration, work func(*evm.Session) error) error {
 	began, contradictions := time.Now(), map[string]int{} // by the doubted response
-	return x.pool.TryOther(ctx, except, grace, func(e *evm.Session) error {
+	return x.tryOther(ctx, except, grace, func(e *evm.Session) error {
 		err := work(e)
 		f, failed := errors.AsType[*evm.Failure](err)
 		switch {

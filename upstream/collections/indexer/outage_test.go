@@ -52,6 +52,25 @@ func TestIndexerWaitsForClientBehindStore(t *testing.T) {
 	checkStore(t, store, h.count(0))
 }
 
+func TestStatusReportsRequestThatClientAlwaysRefuses(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 30)
+	store := openMemory(t)
+	evm, log := serveEVM(t, h, faults{listless: true}), &logtest.Log{}
+	o := quick(store, evm)
+	o.Logger, o.Doubt = slog.New(slog.NewTextHandler(log, nil)), 50*time.Millisecond
+	x, _ := follow(t, o)
+	awaitLine(t, log, "indexing stopped")
+	if s := x.Status(); s.State() != "failed" || s.Counting() || !strings.Contains(fmt.Sprint(s.Err), "its logs are not an array") {
+		t.Errorf("state %s, status %+v, want failed, because the logs are not an array", s.State(), s)
+	}
+	evm.set(faults{})
+	await(t, store, h.head())
+	awaitLine(t, log, "indexing resumed")
+	awaitLine(t, log, "indexing stopped")
+	checkStore(t, store, h.count(0))
+}
+
 func TestRunToHeadEndsIfClientStaysBehindStore(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9, 80)

@@ -103,7 +103,7 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 			some[i] = calls[n]
 		}
 		var got []ledger.Address
-		err := x.pool.TryOther(ctx, by, x.o.Grace, func(s *evm.Session) (err error) {
+		err := x.tryOther(ctx, by, x.o.Grace, func(s *evm.Session) (err error) {
 			by = s.Endpoint
 			got, err = readWords(ctx, s, some, index, head)
 			return err

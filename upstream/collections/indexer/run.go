@@ -192,7 +192,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		calls = append(calls, getHeader(cursor.Block))
 	}
 	began, contradictions := time.Now(), 0
-	err = x.pool.Try(ctx, func(e *evm.Session) error {
+	err = x.tryOther(ctx, nil, 0, func(e *evm.Session) error {
 		var answers []evm.Answer
 		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {

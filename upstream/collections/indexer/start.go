@@ -112,7 +112,7 @@ var errNoState = errors.New("state is not available")
 // one, and returns it. The error is errNoState if the endpoints keep refusing.
 func (x *Indexer) codes(ctx context.Context, except *evm.Endpoint, block int64) (codes []bool, by *evm.Endpoint, err error) {
 	refusals := 0
-	err = x.pool.TryOther(ctx, except, 0, func(e *evm.Session) error {
+	err = x.tryOther(ctx, except, 0, func(e *evm.Session) error {
 		by = e.Endpoint
 		_, codes, err = x.o.Network.HaveCode(ctx, e, block, evm.Hex(block))
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Refused && errors.Is(err, errNoState) {
