@@ -290,3 +290,27 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestIndexerLeavesClientThatStandsStill(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 80)
+	still, other := serveEVM(t, h, faults{}), serveEVM(t, h, faults{})
+	store := openMemory(t)
+	run(t, quick(store, still))
+	h.grow(20)
+	still.set(faults{lag: 20}) // its newest block is the store's
+	follow(t, quick(store, still, other))
+	await(t, store, h.head())
+	checkStore(t, store, h.count(0))
+}
+
+func TestRunToHeadReachesHeadOfAnyClient(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 80)
+	store := openMemory(t)
+	run(t, quick(store, serveEVM(t, h, faults{lag: 40}), serveEVM(t, h, faults{})))
+	if m := expect.Value(store.Mark(t.Context()))(t); m.Cursor.Block != h.head() {
+		t.Errorf("the store is at block %d, want %d", m.Cursor.Block, h.head())
+	}
+	checkStore(t, store, h.count(0))
+}

@@ -27,6 +27,8 @@ type Indexer struct {
 	status  status
 
 	refusals map[*evm.Endpoint]int // refused comparisons of logs; only the goroutine of apply uses it
+	at       ledger.Cursor         // last cursor at the head; only Run uses it
+	still    time.Time             // when the store reached it, or the heads of endpoints were last compared; only Run uses it
 	resumed  bool                  // the store has logs of unknown endpoints, from an earlier run or another indexer; set before each fetch
 
 	mu         sync.Mutex
@@ -153,7 +155,7 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 		x.resumed = x.resumed || cursor.Block > s.Cursor.Block
 		s.Cursor = cursor
 	})
-	head, err := x.head(ctx, cursor)
+	head, by, err := x.head(ctx, cursor)
 	if errors.Is(err, ErrDiverged) {
 		return false, x.stepBack(ctx, cursor, err)
 	}
@@ -168,7 +170,10 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 		return false, err
 	}
 	if cursor.Chain != 0 && cursor.Block == head {
-		return true, nil
+		if head, err = x.laterHead(ctx, cursor, by); err != nil || cursor.Block == head {
+			return true, err
+		}
+		x.status.change(func(s *Status) { s.Head = head })
 	}
 	next := span{cursor.Block + 1, head}
 	if cursor.Chain == 0 {
@@ -185,8 +190,8 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 
 // head returns the newest block. It waits for an endpoint below the store's block, which may be catching up after a restart.
 // Without Follow it waits only for Options.Grace. When it reaches the store's block, the hash shows whether its chain is the
-// same.
-func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, err error) {
+// same. It also returns the endpoint.
+func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, by *evm.Endpoint, err error) {
 	var calls []evm.Call
 	if cursor.Chain != 0 {
 		calls = append(calls, getHeader(cursor.Block))
@@ -194,6 +199,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 	began, contradictions := time.Now(), 0
 	err = x.tryOther(ctx, nil, 0, func(e *evm.Session) error {
 		var answers []evm.Answer
+		by = e.Endpoint
 		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {
 			lagging := fmt.Errorf("%w: the store is at block %d and waits for %s: %s", errLagging, cursor.Block, e.Endpoint.Name(), f.Error())
@@ -220,6 +226,41 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		}
 		return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, h.hash, cursor.Hash).Doubting(calls...)
 	})
+	return head, by, err
+}
+
+// laterHead returns the newest block of an endpoint other than by, whose newest block is the store's, if it continues this block, and
+// otherwise the store's. A client stands still if, for example, its consensus client has ended. With Follow, laterHead asks only if
+// nothing was applied for Options.Grace, and once in this time.
+func (x *Indexer) laterHead(ctx context.Context, cursor ledger.Cursor, by *evm.Endpoint) (head int64, err error) {
+	if cursor != x.at {
+		x.at, x.still = cursor, time.Now()
+	}
+	if x.pool.Len() == 1 || x.o.Follow && time.Since(x.still) < x.o.Grace {
+		return cursor.Block, nil
+	}
+	x.still = time.Now()
+	next := cursor.Block + 1
+	err = x.pool.TryOther(ctx, by, 0, func(e *evm.Session) error {
+		if head = cursor.Block; e.Endpoint == by {
+			return nil
+		}
+		newest, answers, err := e.Poll(ctx, next, getHeader(next))
+		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging {
+			return nil
+		}
+		results, err := evm.Results(answers, err)
+		if err != nil {
+			return err
+		}
+		if h, invalid := parseHeader(results[0], next); invalid == nil && h.parent == cursor.Hash {
+			head = newest
+		}
+		return nil
+	})
+	if err == nil && head > cursor.Block {
+		x.log.Warn("an execution client stands still, another one has later blocks", "endpoint", by.Name(), "block", cursor.Block, "head", head)
+	}
 	return head, err
 }
 
@@ -259,7 +300,7 @@ func (x *Indexer) checkStable(ctx context.Context) error {
 	}
 	before := x.pool.Doubts()
 	for range finalReads {
-		if _, err := x.head(ctx, cursor); err != nil {
+		if _, _, err := x.head(ctx, cursor); err != nil {
 			return err
 		}
 	}
