@@ -23,15 +23,18 @@ func logIndex(ctx context.Context, x *indexer.Indexer, log *slog.Logger) {
 		}
 		last = s.Cursor.Block
 		log.Info("indexing", "block", s.Cursor.Block, "head", s.Head, "logs", s.Logs, "window", s.Window,
-			"logs_per_second", int64(float64(s.Logs)/time.Since(began).Seconds()), "left", timeLeft(s, time.Since(began)).String())
+			"logs_per_second", int64(float64(s.Logs)/time.Since(began).Seconds()), "left", timeLeft(s, time.Since(began)))
 	}
 }
 
-// timeLeft estimates the remaining time from the blocks done so far. 0 means unknown.
-func timeLeft(s indexer.Status, took time.Duration) time.Duration {
+// timeLeft estimates the remaining time from the blocks done so far. It is unknown before the first ones.
+func timeLeft(s indexer.Status, took time.Duration) string {
 	done, left := s.Cursor.Block-s.First+1, s.Head-s.Cursor.Block
-	if s.Cursor.Chain == 0 || done <= 0 || left <= 0 {
-		return 0
+	switch {
+	case s.Cursor.Chain == 0 || done <= 0 && left > 0:
+		return "unknown"
+	case left <= 0:
+		return "0s"
 	}
-	return (time.Duration(float64(took) / float64(done) * float64(left))).Round(time.Second)
+	return time.Duration(float64(took) / float64(done) * float64(left)).Round(time.Second).String()
 }
