@@ -37,9 +37,9 @@ func startCluster(t testing.TB, masters int) (addrs []string) {
 	}
 	for _, addr := range addrs {
 		rdb := redistest.Client(t, addr)
-		expect.Eventually(t, "the cluster is up on all nodes", func() bool {
-			info := rdb.ClusterInfo(t.Context()).Val()
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters))
+		expect.Eventually(t, "the cluster is up on all nodes, and each forwards messages to all others", func() bool {
+			info, nodes := rdb.ClusterInfo(t.Context()).Val(), rdb.ClusterNodes(t.Context()).Val()
+			return strings.Contains(info, "cluster_state:ok") && strings.Count(nodes, " connected") == masters && !strings.Contains(nodes, "handshake")
 		})
 	}
 	return addrs
