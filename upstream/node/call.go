@@ -199,10 +199,11 @@ type CometBFT struct {
 	endpoint *endpoint
 }
 
-// CometBFT returns the RPC clients of the endpoints that have one, in configuration order.
+// CometBFT returns the RPC clients of the endpoints that have one, in configuration order. If the RPC server of an endpoint has not
+// answered yet, it returns that of the previous configuration.
 func (p *Pool) CometBFT() (all []CometBFT) {
 	for _, e := range p.endpoints() {
-		if e.comet != nil {
+		if e = e.orBefore(Request{Call: &Call{}}); e.comet != nil {
 			all = append(all, CometBFT{e.comet, p, e})
 		}
 	}

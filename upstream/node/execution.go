@@ -71,18 +71,15 @@ func (p *Pool) executionBlock(ctx context.Context, client string, height int64) 
 		return 0, ErrNoExecution
 	}
 	var failures []error
-	for _, e := range p.endpoints() {
-		if e.comet == nil {
-			continue
-		}
-		number, err := e.executionBlock(ctx, client, height)
+	for _, c := range p.CometBFT() {
+		number, err := c.endpoint.executionBlock(ctx, client, height)
 		switch {
 		case err == nil:
 			return number, nil
 		case errors.Is(err, comet.ErrNoPayload):
 			return 0, ErrNoExecution
 		}
-		failures = append(failures, fmt.Errorf("%s: %w", e.name, err))
+		failures = append(failures, fmt.Errorf("%s: %w", c.Name(), err))
 	}
 	if failures == nil {
 		return 0, ErrNoExecution

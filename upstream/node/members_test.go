@@ -294,3 +294,27 @@ func TestNodeWithANewAddressThatDoesNotRespondIsReadAtItsOldOne(t *testing.T) {
 		return len(n.sockets) == 0
 	})
 }
+
+func TestExecutionBlocksAreReadAsBeforeUntilTheNewConfigurationWorks(t *testing.T) {
+	n := newFakeNode(t, 100)
+	n.executionAhead = 1000
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	dead := "http://" + porttest.Address(t)
+	expect.NoError(t, p.SetEndpoints([]Endpoint{{REST: dead, Comet: dead}}))
+	since, newest, err := p.Executed(within(t, time.Minute), "client", 100, 1050)
+	if since != 100 || newest != 1099 || err != nil {
+		t.Errorf("Executed = %d, %d, %v; want 100, 1099 of the old address", since, newest, err)
+	}
+}
+
+func TestEventsAreOfferedAsBeforeUntilTheNewConfigurationWorks(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	dead := "http://" + porttest.Address(t)
+	expect.NoError(t, p.SetEndpoints([]Endpoint{{REST: dead, Comet: dead}}))
+	c := p.CometBFT()[0]
+	expect.Equal(t, c.Fit(), true, "Fit of the old address")
+	expect.Value(c.Subscribe(within(t, time.Minute), "tm.event='NewBlock'", 1<<20))(t).Close()
+}
