@@ -23,6 +23,9 @@ func (p *Pool) handOver(next, added, removed []*endpoint) (rest []*endpoint) {
 		if before := removed[i].proven(); before != nil && !slices.Contains(serving, before) {
 			serving = append(serving, before)
 			e.before.Store(before)
+			if before.configured.REST == e.configured.REST {
+				e.update(func(v *view) { v.keys.form = before.snapshot().keys.form }) // until it has been tested
+			}
 			p.retiring.Go(func() { p.endHandOver(e) })
 		}
 	}

@@ -193,7 +193,7 @@ func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
 // nodes of the other form, which would return an empty or a wrong page.
 func (p *Pool) knownForm(form KeyForm) bool {
 	return form != UnknownKeys && slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool {
-		v := e.snapshot()
+		v := e.orBefore(Request{}).snapshot()
 		return !v.Foreign() && v.keys.form == form
 	})
 }

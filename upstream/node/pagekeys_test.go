@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 const (
@@ -251,4 +252,28 @@ func TestVerbatimPageKeyGoesToNodeOfItsForm(t *testing.T) {
 	if a, err := p.Fetch(within(t, 10*time.Second), r); err == nil {
 		t.Errorf("Fetch = %s without a node of the form, want an error", a.Body)
 	}
+}
+
+func TestVerbatimPageKeyGoesToNodeOfItsFormWhileItsConfigurationChanges(t *testing.T) {
+	p, _, older, newer := storyNodes(t, Options{VerbatimKeys: true})
+	expect.Eventually(t, "both forms", func() bool { return p.MixedKeys() })
+	_, raw := fetchPage(t, p, Request{Path: validatorList, Query: "pagination.limit=3", Height: AtTip})
+	want, _ := fetchPage(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
+	changed := Endpoint{REST: "http://" + porttest.Address(t), Comet: newer.CometURL()}
+	expect.NoError(t, p.SetEndpoints([]Endpoint{p.Configured()[0], changed}))
+	preferNode(p, older)
+	r := Request{Path: validatorList, Query: withKey("pagination.limit=3", Base64Keys.encode(raw)), Keys: Base64Keys, Height: AtTip}
+	if got, _ := fetchPage(t, p, r); got != want {
+		t.Errorf("page by a key in form %s = %s, want %s", Base64Keys, got, want)
+	}
+	expect.Equal(t, p.MixedKeys(), true, "MixedKeys")
+}
+
+func TestNodeKeepsTheFormOfItsPageKeysWhenAHeaderChanges(t *testing.T) {
+	p, _, _, _ := storyNodes(t, Options{VerbatimKeys: true})
+	expect.Eventually(t, "both forms", func() bool { return p.MixedKeys() })
+	changed := p.Configured()
+	changed[1].Headers = http.Header{"X-Key": {"new"}}
+	expect.NoError(t, p.SetEndpoints(changed))
+	expect.Equal(t, p.Health()[1].PageKeys, Base64Keys, "form of the changed node")
 }
