@@ -29,6 +29,9 @@ var ErrBehind = errors.New("no endpoint has the block yet")
 // ErrYielded is wrapped by the [Error] of a read ahead if there is no spare capacity.
 var ErrYielded = errors.New("requests of clients go first")
 
+// ErrRemoved is the error of a subscription to an upstream that the configuration no longer has.
+var ErrRemoved = errors.New("removed from the configuration")
+
 // String returns the metric label of the kind.
 func (k Kind) String() string {
 	return [...]string{"", "unreachable", "timeout", "overloaded", "bad_answer"}[k]

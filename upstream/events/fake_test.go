@@ -130,6 +130,7 @@ type node struct {
 	queries []string  // of all streams, closed ones included
 	calls   []string
 
+	cut      error         // of streams that stop closes; nil means that the connection is reset
 	blocked  chan struct{} // if not nil, calls other than searches return when it is closed
 	noEvents error         // result of NoEvents
 	panics   bool          // every call panics
@@ -180,7 +181,9 @@ func (s *stream) Next(ctx context.Context) (json.RawMessage, error) {
 	case m := <-s.messages:
 		return json.RawMessage(m), nil
 	case <-s.closed:
-		return nil, errors.New("connection reset")
+		s.node.mu.Lock()
+		defer s.node.mu.Unlock()
+		return nil, cmp.Or(s.node.cut, errors.New("connection reset"))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -51,7 +51,7 @@ type Node struct {
 
 // A Stream delivers the messages of a node's subscription.
 type Stream interface {
-	// Next waits for the next message and returns its result.
+	// Next waits for the next message and returns its result. The error is upstream.ErrRemoved if the node was removed.
 	Next(ctx context.Context) (json.RawMessage, error)
 	// Close ends the subscription and unblocks Next.
 	Close()

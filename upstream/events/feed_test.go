@@ -3,6 +3,7 @@ package events_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,9 +11,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 const (
@@ -128,6 +131,20 @@ func TestEachBlockIsAnnouncedOnceWhileNodesStopAndStart(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		w.expect(l, strings.Join(want, ", "))
+	})
+}
+
+func TestRemovalOfANodeIsNoOutage(t *testing.T) {
+	var log logtest.Log
+	inBubble(t, 2, events.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, w *world) {
+		w.listen(blocks)
+		synctest.Wait()
+		removed, other := w.nodes[0], w.nodes[1]
+		removed.with(func(n *node) { n.cut = upstream.ErrRemoved })
+		removed.stop()
+		synctest.Wait()
+		expect.Equal(t, other.open(), 1, "subscriptions at the other node, at once")
+		expect.Equal(t, log.String(), "", "log")
 	})
 }
 

@@ -65,6 +65,9 @@ func (l *nodeListener) listen(ctx context.Context) {
 			if received {
 				delay = firstDelay
 			}
+			if errors.Is(err, upstream.ErrRemoved) {
+				continue // with another node
+			}
 			l.outage.Begin(fmt.Errorf("%s: %w", node.Name, err))
 			l.leftAt[node.Name] = time.Now()
 		}

@@ -233,13 +233,23 @@ func (c CometBFT) Subscribe(ctx context.Context, query string, maxBytes int64) (
 	if err != nil {
 		return nil, err
 	}
-	return &Subscription{m, context.AfterFunc(c.endpoint.life, m.Close)}, nil
+	return &Subscription{m, c.endpoint, context.AfterFunc(c.endpoint.life, m.Close)}, nil
 }
 
 // A Subscription is a subscription at an endpoint.
 type Subscription struct {
 	*comet.Messages
-	stop func() bool
+	endpoint *endpoint
+	stop     func() bool
+}
+
+// Next waits for the next message and returns its result. The error is [upstream.ErrRemoved] if the endpoint was removed.
+func (s *Subscription) Next(ctx context.Context) (json.RawMessage, error) {
+	result, err := s.Messages.Next(ctx)
+	if err != nil && s.endpoint.life.Err() != nil {
+		err = upstream.ErrRemoved
+	}
+	return result, err
 }
 
 // Close ends the subscription at once.

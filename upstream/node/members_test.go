@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
@@ -317,4 +319,15 @@ func TestEventsAreOfferedAsBeforeUntilTheNewConfigurationWorks(t *testing.T) {
 	c := p.CometBFT()[0]
 	expect.Equal(t, c.Fit(), true, "Fit of the old address")
 	expect.Value(c.Subscribe(within(t, time.Minute), "tm.event='NewBlock'", 1<<20))(t).Close()
+}
+
+func TestSubscriptionAtARemovedNodeSaysSo(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	s := expect.Value(p.CometBFT()[0].Subscribe(within(t, time.Minute), "tm.event='NewBlock'", 1<<20))(t)
+	defer s.Close()
+	expect.NoError(t, p.SetEndpoints(nil))
+	if _, err := s.Next(within(t, time.Minute)); !errors.Is(err, upstream.ErrRemoved) {
+		t.Errorf("Next = %v, want ErrRemoved", err)
+	}
 }
