@@ -6,7 +6,7 @@ import "time"
 func (t *Tracker) Distrust(source int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := &t.sources[source]
+	s := t.source(source)
 	if s.distrusted {
 		return false
 	}
@@ -19,14 +19,14 @@ func (t *Tracker) Distrust(source int) bool {
 func (t *Tracker) Distrusts(source int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sources[source].distrusted
+	return t.source(source).distrusted
 }
 
 // Retire records that another source of the node replaces this one. Its claim remains but counts as outdated.
 func (t *Tracker) Retire(source int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sources[source].acceptedAt = time.Time{}
+	t.source(source).acceptedAt = time.Time{}
 	t.resolve(time.Now(), false)
 }
 
@@ -72,14 +72,14 @@ func (t *Tracker) publishUnconfirmed() {
 func (t *Tracker) Claims(source int, height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sources[source].accepted.Height >= height
+	return t.source(source).accepted.Height >= height
 }
 
 // ClaimsLower reports whether the recent claim of a source is below the proved height, and the source is not catching up.
 func (t *Tracker) ClaimsLower(source int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.sources[source]
+	s := *t.source(source)
 	return t.isRecent(s, time.Now()) && s.accepted.Height < t.proved && !s.accepted.CatchingUp
 }
 

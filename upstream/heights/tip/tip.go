@@ -36,6 +36,7 @@ type Claim struct {
 }
 
 type source struct {
+	number     int
 	accepted   Claim     // the last accepted one
 	acceptedAt time.Time // zero if another source of the node has replaced this one
 	high       int64     // highest accepted height of this epoch
@@ -49,7 +50,8 @@ type Tracker struct {
 
 	mu               sync.Mutex
 	pace             pace
-	sources          []source
+	sources          []source  // without the removed ones
+	added            int       // number of all sources, removed ones included
 	proved           int64     // highest height of this epoch at which a read was answered
 	base             int64     // height expected at baseAt: the last proved or first accepted one, and the blocks since; 0 if there is none
 	baseAt           time.Time // when base was proved, accepted or advanced
@@ -66,7 +68,10 @@ type Tracker struct {
 
 // New returns a tracker with a number of sources. interval is the assumed time between two blocks until it has been learned.
 func New(sources int, interval, rollback time.Duration) *Tracker {
-	t := &Tracker{pace: pace{assumed: interval}, rollback: rollback, sources: make([]source, sources), contradictions: new(int)}
+	t := &Tracker{pace: pace{assumed: interval}, rollback: rollback, contradictions: new(int)}
+	for range sources {
+		t.Add()
+	}
 	t.value.Store(&Tip{Interval: interval})
 	return t
 }
@@ -75,16 +80,26 @@ func New(sources int, interval, rollback time.Duration) *Tracker {
 func (t *Tracker) Add() (number int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sources = append(t.sources, source{})
-	return len(t.sources) - 1
+	t.added++
+	t.sources = append(t.sources, source{number: t.added - 1})
+	return t.added - 1
 }
 
-// Remove removes the claims of a source. The caller must not use its number any more.
+// Remove removes a source. Its number is not used again, because a read that began before may still distrust it.
 func (t *Tracker) Remove(number int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sources[number] = source{}
+	t.sources = slices.DeleteFunc(t.sources, func(s source) bool { return s.number == number })
 	t.resolve(time.Now(), false)
+}
+
+// source returns a source, or a new one that the tracker does not use if it was removed. The caller must hold mu.
+func (t *Tracker) source(number int) *source {
+	i := slices.IndexFunc(t.sources, func(s source) bool { return s.number == number })
+	if i < 0 {
+		return new(source)
+	}
+	return &t.sources[i]
 }
 
 // Read returns the current tip. It takes no lock and does not allocate.
@@ -111,7 +126,7 @@ func grace(interval time.Duration) time.Duration { return max(interval, time.Sec
 func (t *Tracker) Plausible(source int, height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.sources[source].distrusted && t.base > 0 && height <= t.limit(time.Now())
+	return !t.source(source).distrusted && t.base > 0 && height <= t.limit(time.Now())
 }
 
 // advanceBase adds the blocks made since baseAt at the pace so far, before a claim changes the pace.
@@ -131,7 +146,7 @@ func (t *Tracker) limit(now time.Time) int64 {
 func (t *Tracker) Accept(source int, c Claim) (restored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, s := time.Now(), &t.sources[source]
+	now, s := time.Now(), t.source(source)
 	restored = s.distrusted
 	if c.Time.IsZero() && s.accepted.Height == c.Height {
 		c.Time = s.accepted.Time

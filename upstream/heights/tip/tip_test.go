@@ -319,3 +319,15 @@ func TestLowerClaimOfAnotherSourceKeepsTheTip(t *testing.T) {
 		}
 	})
 }
+
+func TestRemovedSourcesLeaveNothing(t *testing.T) {
+	tip := newAt100(2*time.Second, time.Minute)
+	removed := tip.Add()
+	tip.Accept(removed, Claim{Height: 101})
+	tip.Remove(removed)
+	expect.Equal(t, tip.Read().Height, 100, "tip without the removed source")
+	added := tip.Add()
+	tip.Distrust(removed) // by a read that began before
+	expect.Equal(t, tip.Distrusts(added), false, "Distrusts of the source added since")
+	expect.Equal(t, len(tip.sources), 3, "sources")
+}
