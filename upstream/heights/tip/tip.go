@@ -62,7 +62,8 @@ type Tracker struct {
 	ignorePeersUntil time.Time // set after an unconfirmed claim of a replica
 	lowerSince       time.Time // when all usable sources fell below proved; zero if they are not below
 	lowerFrom        int64     // the highest claim at that time
-	fell             bool      // a usable source below proved was higher before in this epoch
+	fell             bool      // a usable source below proved was higher before in this epoch, or removedFell
+	removedFell      bool      // fell was true when a source was removed, since lowerSince
 	contradictions   *int      // number of unsettled ones in this epoch
 }
 
@@ -89,6 +90,7 @@ func (t *Tracker) Add() (number int) {
 func (t *Tracker) Remove(number int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.removedFell = t.fell // as the source of a node whose configuration changes
 	t.sources = slices.DeleteFunc(t.sources, func(s source) bool { return s.number == number })
 	t.resolve(time.Now(), false)
 }
@@ -268,7 +270,8 @@ func (t *Tracker) isRecent(s source, now time.Time) bool {
 // watchLower updates lowerSince, lowerFrom and fell. It reports whether all sources with a recent claim are catching up.
 func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 	var usable, lower, behind int
-	t.fell = false
+	t.removedFell = t.removedFell && !t.lowerSince.IsZero()
+	t.fell = t.removedFell
 	for _, s := range t.sources {
 		switch {
 		case !t.isRecent(s, now):

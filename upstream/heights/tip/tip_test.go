@@ -331,3 +331,18 @@ func TestRemovedSourcesLeaveNothing(t *testing.T) {
 	expect.Equal(t, tip.Distrusts(added), false, "Distrusts of the source added since")
 	expect.Equal(t, len(tip.sources), 3, "sources")
 }
+
+// The configuration of a node may change while the chain is rolled back.
+func TestTipStaysUnconfirmedWhenAnotherSourceReplacesTheOneThatFell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tip := newAt100(2*time.Second, time.Minute)
+		tip.Accept(0, Claim{Height: 50})
+		tip.Accept(tip.Add(), Claim{Height: 50})
+		tip.Remove(0)
+		expect.Equal(t, tip.Read().Unconfirmed, true, "Unconfirmed after the removal")
+		tip.Prove(0, 100)
+		expect.Equal(t, tip.Read().Unconfirmed, false, "Unconfirmed after a read at the proved height")
+		tip.Accept(2, Claim{Height: 51})
+		expect.Equal(t, tip.Read().Unconfirmed, false, "Unconfirmed while the other source is late")
+	})
+}
