@@ -79,6 +79,8 @@ func (p *Pool) retire(e *endpoint) {
 	for upstream.Sleep(ctx, 100*time.Millisecond) == nil && (e.queue.Load().InFlight > 0 || e.sending.Load() > 0) { // a request may be about to begin
 	}
 	e.close()
+	p.changing.Lock() // a new endpoint of this name has created its series
+	defer p.changing.Unlock()
 	if !slices.ContainsFunc(p.endpoints(), func(other *endpoint) bool { return other.name == e.name }) {
 		p.metrics.forget(e.name)
 	}
