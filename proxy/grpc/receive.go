@@ -52,11 +52,16 @@ func (r *receiver) begin() error {
 	case size > r.most:
 		return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, r.most)
 	case r.head[0] > compressed:
-		return status.Errorf(codes.Internal, "grpc: received unexpected payload format %d", r.head[0])
+		return unexpectedFormat(r.head[0])
 	case r.head[0] == compressed && (encoded == "" || encoded == encoding.Identity):
 		return status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
 	}
 	return nil
+}
+
+// unexpectedFormat returns the status of a call whose message begins with an unknown flag.
+func unexpectedFormat(flag byte) error {
+	return status.Errorf(codes.Internal, "grpc: received unexpected payload format %d", flag)
 }
 
 func (r *receiver) size() int64 { return int64(binary.BigEndian.Uint32(r.head[1:])) }

@@ -158,6 +158,8 @@ func (s *webStream) RecvMsg(m any) error {
 		return io.EOF
 	case len(s.body) < frameHead || uint64(len(s.body)-frameHead) < uint64(binary.BigEndian.Uint32(s.body[1:])):
 		return status.Error(codes.Internal, io.ErrUnexpectedEOF.Error())
+	case s.body[0] > compressed: // such as trailers, which are no message
+		return unexpectedFormat(s.body[0])
 	case s.body[0] == compressed:
 		return status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
 	}

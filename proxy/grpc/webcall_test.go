@@ -100,6 +100,8 @@ func TestMalformedGRPCWebMessagesAreRefused(t *testing.T) {
 		"part of a frame's head":         {binary, "\x00\x00\x00", "13"},
 		"a truncated message":            {binary, "\x00\x00\x00\x00\x02a", "13"},
 		"a compressed message":           {binary, "\x01\x00\x00\x00\x00", "13"},
+		"a frame with an unknown flag":   {binary, "\x02\x00\x00\x00\x00", "13"},
+		"a frame with trailers":          {binary, "\x80\x00\x00\x00\x05a: b\n", "13"},
 		"a length above the limit":       {binary, "\x00\xff\xff\xff\xff", "13"},
 		"an invalid protobuf message":    {binary, "\x00\x00\x00\x00\x01\xff", "12"}, // from the node, which has no recording of it
 		"a body above the limit":         {binary, string(make([]byte, 15<<20)), "8"},
