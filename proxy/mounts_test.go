@@ -96,7 +96,7 @@ func TestSDKHeightHeadersAreExposedToBrowsers(t *testing.T) {
 
 func TestOnlyGRPCWebPostsAreServedAsGRPCWeb(t *testing.T) {
 	s := startChain(t, proxy.Options{Dialect: node.Cosmos, GRPC: &grpc.Options{}})
-	for contentType, want := range map[string]bool{grpc.WebType + "+proto": true, respond.JSON: false} {
+	for contentType, want := range map[string]bool{grpc.WebType + "+proto": true, "Application/GRPC-Web": true, respond.JSON: false} {
 		resp := s.do(t, http.MethodPost, "/no.such.Service/Method", "{}", "Content-Type", contentType)
 		expect.Equal(t, resp.header.Get("Grpc-Status") != "", want, "response to %s has Grpc-Status", contentType)
 		expect.Equal(t, resp.body == "", want, "response to %s has no body", contentType)

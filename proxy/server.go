@@ -130,7 +130,7 @@ func (v *router) found(rt web.Route) func(*web.Request) web.Route {
 // inMode returns the route that serves a request for rt: once, as a stream, as a poll, or when its item is found. A posted
 // request with the media type of gRPC-Web is a call, whatever its path is.
 func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
-	if r.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(r.Header.Get("Content-Type"), grpc.WebType) {
+	if r.Method == http.MethodPost && v.grpc != nil && grpc.IsWeb(r.Header.Get("Content-Type")) {
 		return web.Route{Whole: v.grpc.ServeWeb}
 	}
 	rt.Access = v.operationOf(r.URL.Path)

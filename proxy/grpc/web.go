@@ -30,10 +30,17 @@ const WebType = "application/grpc-web"
 
 const textType = WebType + "-text" // with both bodies in base64
 
+// IsWeb reports whether a Content-Type is one of gRPC-Web, in any letter case.
+func IsWeb(contentType string) bool { return hasType(contentType, WebType) }
+
+func hasType(contentType, prefix string) bool {
+	return len(contentType) >= len(prefix) && strings.EqualFold(contentType[:len(prefix)], prefix)
+}
+
 // ServeWeb answers a gRPC-Web call.
 func (d *Handler) ServeWeb(r *web.Request) {
 	s := &webStream{w: r.Writer, conn: conn.Of(r.Request), header: metadata.MD{}, trailer: metadata.MD{}, most: d.o.Posting.MaxBody, typ: r.Header.Get("Content-Type")}
-	s.text = strings.HasPrefix(strings.ToLower(s.typ), textType)
+	s.text = hasType(s.typ, textType)
 	ctx, cancel, err := withTimeout(r.Context(), r.Header.Get("Grpc-Timeout"))
 	defer cancel()
 	s.ctx = ctx
