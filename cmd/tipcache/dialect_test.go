@@ -46,11 +46,11 @@ func TestClientsAreServedOnceANodeHasAnswered(t *testing.T) {
 			file := writeFile(t, "tipcache.yaml", settings("http://"+porttest.Address(t)))
 			p := startProgram(t, nil, "serve", "--config", file)
 			expect.EventuallyEqual(t, "the admin listener", func() int { return statusOf(t, "http://"+admin+"/healthz") }, http.StatusOK)
-			status, body := fetch(t, "http://"+admin+"/readyz")
-			if status != http.StatusServiceUnavailable || !strings.Contains(body, "chain.dialect") {
-				t.Errorf("readyz = %d %s, want 503 with chain.dialect", status, body)
-			}
-			if status, body = fetch(t, "http://"+admin+"/admin/explain?url="+path); status != http.StatusServiceUnavailable || !strings.Contains(body, "no node has answered") {
+			expect.Eventually(t, "a readyz of 503 that names chain.dialect, once the node has been asked", func() bool {
+				status, body := fetch(t, "http://"+admin+"/readyz")
+				return status == http.StatusServiceUnavailable && strings.Contains(body, "chain.dialect")
+			})
+			if status, body := fetch(t, "http://"+admin+"/admin/explain?url="+path); status != http.StatusServiceUnavailable || !strings.Contains(body, "no node has answered") {
 				t.Errorf("explain = %d %s, want 503 with the cause", status, body)
 			}
 			if conn, err := net.Dial("tcp", listen); err == nil {
