@@ -105,7 +105,7 @@ func TestRefusalThatSpeaksOfOneNodeIsNotTheStatesAnswer(t *testing.T) {
 			second, asked := newRefusingNode(t, tt.second)
 			p := runPool(t, Options{Dialect: Cosmos, Endpoints: []Endpoint{{REST: first}, {REST: second, Priority: 1}}, BlockInterval: time.Minute})
 			waitForTip(t, p, 100)
-			expect.Eventually(t, "both nodes", func() bool { h := p.Health(); return h[0].Height == 100 && h[1].Height == 100 })
+			expect.EventuallyEqual(t, "both nodes", func() [2]int64 { h := p.Health(); return [...]int64{h[0].Height, h[1].Height} }, [...]int64{100, 100})
 			a := expect.Value(p.Fetch(within(t, time.Minute), Request{Path: path, Height: tt.height}))(t)
 			expect.NoDiff(t, []any{a.NodeStatus, a.Text, a.Unkept, a.Brief}, []any{tt.status, tt.text, tt.unkept, tt.brief}, "status, text, Unkept and Brief")
 			expect.Equal(t, asked.Load(), tt.asked, "requests to the second node")

@@ -132,7 +132,7 @@ func TestHangingRPCRanksBehindAnother(t *testing.T) {
 	}
 	p := run(t, Options{Settings: Settings{Timeout: 3 * time.Second}, BlockInterval: time.Minute}, hanging, well)
 	waitForProbes(t, p)
-	expect.Eventually(t, "both heights", func() bool { h := p.Health(); return h[0].Height == 100 && h[1].Height == 100 })
+	expect.EventuallyEqual(t, "both heights", func() [2]int64 { h := p.Health(); return [...]int64{h[0].Height, h[1].Height} }, [...]int64{100, 100})
 	call := &Call{Method: "tx", Params: func(int64) json.RawMessage { return json.RawMessage(`{}`) }}
 	fetch := func() {
 		if _, err := p.Fetch(within(t, time.Minute), Request{Height: AtTip, Unpinned: true, Call: call}); err != nil {
@@ -165,7 +165,7 @@ func TestTransactionIsSentToAnotherNodeWhileTheRPCOfOneIsDown(t *testing.T) {
 		BlockInterval: time.Minute, Registerer: registry,
 	}, well)
 	waitForProbes(t, p)
-	expect.Eventually(t, "both heights", func() bool { h := p.Health(); return h[0].Height == 100 && h[1].Height == 100 })
+	expect.EventuallyEqual(t, "both heights", func() [2]int64 { h := p.Health(); return [...]int64{h[0].Height, h[1].Height} }, [...]int64{100, 100})
 	params := func(int64) json.RawMessage { return json.RawMessage(`{}`) }
 	r := Request{Height: AtTip, Unpinned: true, Call: &Call{Method: "broadcast_tx_sync", Params: params, Write: true}}
 	const refused = "tipcache_node_answers_total unreachable"

@@ -282,7 +282,7 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 	pruned, archive := newFakeNode(t, 100), newFakeNode(t, 100)
 	pruned.lowest, pruned.earliest, archive.earliest = 50, 50, 1
 	p := run(t, Options{}, pruned, archive)
-	expect.Eventually(t, "the lowest heights", func() bool { h := p.Health(); return h[0].Lowest == 50 && h[1].Lowest == 1 })
+	expect.EventuallyEqual(t, "the lowest heights", func() [2]int64 { h := p.Health(); return [...]int64{h[0].Lowest, h[1].Lowest} }, [...]int64{50, 1})
 	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !isFrom(a, archive) {
 		t.Errorf("answer %s, want OK of the archive", a.Body)
 	}

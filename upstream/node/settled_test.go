@@ -38,7 +38,7 @@ func TestPastBlockIsReadFromNodeWithALaterOne(t *testing.T) {
 	behind, ahead := newFakeNode(t, 100), newFakeNode(t, 101)
 	p := run(t, Options{Settings: Settings{RollbackAfter: time.Hour}, BlockInterval: time.Minute}, behind, ahead)
 	wantTip(t, p, 101)
-	expect.Eventually(t, "both heights", func() bool { h := p.Health(); return h[0].Height == 100 && h[1].Height == 101 })
+	expect.EventuallyEqual(t, "both heights", func() [2]int64 { h := p.Health(); return [...]int64{h[0].Height, h[1].Height} }, [...]int64{100, 101})
 	prefer(p, 0)
 	if a := mustFetch(t, p, Request{Height: 100}); !isFrom(a, ahead) || a.Unsettled {
 		t.Errorf("answer = %+v, want a settled one of the node with the later block", a)
