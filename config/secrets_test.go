@@ -64,6 +64,7 @@ func TestSecretThatYAMLDoesNotReadIsRefusedAndNotShown(t *testing.T) {
 		`chain: {nodes: ["node.example:1/kL3xQ"]}`:  `chain.nodes[0]: "node.example:1" is not an http`,
 		`redis: {url: "redis:/u:kL3xQ@h"}`:          "redis.url: expected a redis://",
 		`redis: {url: "redis:u:kL3xQ@h"}`:           "redis.url: expected a redis://",
+		`redis: {url: "redis:/:kL3xQ/x://y"}`:       "redis.url: expected a redis://",
 		`collections: {store: "https:/u:kL3xQ@h"}`:  "collections.store: expected sqlite:PATH",
 		`index: {enabled: true, evm: ["a:b:kL3x"]}`: "index.evm[0]: the value is not an http",
 	} {

@@ -252,8 +252,9 @@ func (v *validation) redis(c Config) {
 	if !v.credentials("redis.url", c.Redis.URL) {
 		return
 	}
+	scheme, _, _ := strings.Cut(c.Redis.URL, "://")
 	u, err := url.Parse(c.Redis.URL)
-	v.check(err == nil && strings.Contains(c.Redis.URL, "://") && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "expected a redis://, rediss:// or unix:// URL, or none")
+	v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, strings.ToLower(scheme)), "redis.url", "expected a redis://, rediss:// or unix:// URL, or none")
 	if err == nil {
 		v.check(isPort(u.Port()), "redis.url", "the port is not from 0 to 65535")
 		v.redisParameters(u.Query())
