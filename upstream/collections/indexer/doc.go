@@ -3,7 +3,7 @@
 // [Indexer.Run] repeats these steps:
 //
 //  1. run.go reads the store's cursor, or finds the first block (start.go), and reads the head of the
-//     chain.
+//     chain (head.go).
 //  2. fill.go divides the blocks between them into windows, fetches some windows ahead, and checks by
 //     parent hashes that each window continues the previous one. Parts of windows that arrive while
 //     others are being applied are joined.

@@ -119,8 +119,8 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 	return b, err
 }
 
-// tryOther is TryOther of the pool. If work has not succeeded for Options.Doubt although endpoints answer other requests, Status
-// reports the last failure. Otherwise Trouble of the pool does.
+// tryOther calls TryOther of the pool. Status reports the last failure if work has not succeeded for Options.Doubt although the
+// endpoints answer other requests. If they answer none, the pool reports that itself (Trouble).
 func (x *Indexer) tryOther(ctx context.Context, except *evm.Endpoint, grace time.Duration, work func(*evm.Session) error) error {
 	began := time.Now()
 	return x.pool.TryOther(ctx, except, grace, func(e *evm.Session) error {
