@@ -27,6 +27,8 @@ const (
 	second = "http://127.0.0.1:2"
 	third  = "http://127.0.0.1:3"
 	fourth = "http://127.0.0.1:4"
+	fifth  = "http://127.0.0.1:5"
+	sixth  = "http://127.0.0.1:6"
 )
 
 // A pipes listener accepts connections in memory.

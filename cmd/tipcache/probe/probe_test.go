@@ -119,7 +119,6 @@ func TestUnusableOptionsAndServersOfOtherOrUnknownChainsAreRefused(t *testing.T)
 		return asked%3 != 0
 	}}
 	hangs := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	const fifth, sixth = "http://127.0.0.1:5", "http://127.0.0.1:6"
 	n := network{first: &fakeNode{}, second: &fakeNode{chain: "chain-2"}, third: unknown, fourth: execution, fifth: flaky, sixth: hangs}
 	tests := []struct {
 		name string
