@@ -127,8 +127,8 @@ func (v *router) found(rt web.Route) func(*web.Request) web.Route {
 	}
 }
 
-// inMode returns the route that serves a request for rt: once, as a stream, as a poll, or when its item is found. A posted
-// request with the media type of gRPC-Web is a call, whatever its path is.
+// inMode returns the route that serves a request for rt: once, as a stream, as a poll, or when its item is found. A POST
+// with the media type of gRPC-Web is a gRPC-Web call on every path.
 func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
 	if r.Method == http.MethodPost && v.grpc != nil && grpc.IsWeb(r.Header.Get("Content-Type")) {
 		return web.Route{Whole: v.grpc.ServeWeb}

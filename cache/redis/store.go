@@ -34,7 +34,7 @@ func DefaultSettings() Settings { return Settings{URL: "none", Timeout: 100 * ti
 // FlightTimeout.
 type Options struct {
 	Settings
-	Lease         time.Duration         // how long a lease lasts that its holder does not renew, such as that of a replica that died; default 3 s
+	Lease         time.Duration         // lifetime of a lease, unless its holder renews it; default 3 s
 	FlightTimeout time.Duration         // maximum time that a living replica holds a lease: [cache.Options.FlightTimeout]; default as there
 	Now           func() time.Time      // clock for expiry; default time.Now
 	Logger        *slog.Logger          // nil discards

@@ -59,8 +59,8 @@ const (
 	maxDebt = 10 // in windows of at least a second
 )
 
-// mostDebt returns the time until an empty bucket with the largest debt is full. The window of a small burst is shorter than the
-// time between two settlements, in which each replica can admit as many requests as all of them may together.
+// mostDebt returns how long a bucket with the largest debt takes to fill. A small burst has a window that is shorter than the time
+// between two settlements. In that time, each replica can admit as many requests as all replicas together may.
 func mostDebt(l *limit) time.Duration { return maxDebt * max(l.window(), time.Second) }
 
 // After sharedFailures failures in a row, Redis is skipped. After each sharedRest, one exchange tries it.

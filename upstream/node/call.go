@@ -199,8 +199,8 @@ type CometBFT struct {
 	endpoint *endpoint
 }
 
-// CometBFT returns the RPC clients of the endpoints that have one, in configuration order. If the RPC server of an endpoint has not
-// answered yet, it returns that of the previous configuration.
+// CometBFT returns the RPC clients of the endpoints that have one, in configuration order. An endpoint whose RPC server has not
+// answered since its configuration changed is represented by the client of its previous configuration.
 func (p *Pool) CometBFT() (all []CometBFT) {
 	for _, e := range p.endpoints() {
 		if e = e.orBefore(Request{Call: &Call{}}); e.comet != nil {

@@ -48,9 +48,9 @@ func (e *endpoint) proven() *endpoint {
 	return nil
 }
 
-// endHandOver removes the endpoint with the previous configuration once e answers requests. The removed one may have an even earlier
-// one, if it began to answer just before e was added. If e is removed itself, its remover decides about all of them. A removed
-// endpoint keeps its previous one, because a request may have chosen it shortly before.
+// endHandOver removes the endpoint with the previous configuration once e answers requests. That endpoint still has an earlier one if
+// it began to answer just before e was added: endHandOver removes the earlier ones, too. If e is removed itself, its remover decides
+// about all of them. A removed endpoint keeps its previous one, because a request may have chosen it shortly before.
 func (p *Pool) endHandOver(e *endpoint) {
 	answers := time.Now() // since when its REST server has answered
 	for e.life.Err() == nil && !e.answersAll() && upstream.Sleep(p.life, 10*time.Millisecond) == nil {
