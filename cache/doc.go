@@ -20,7 +20,7 @@
 // is in its record (key.go). Package cache/freshness judges entries: in blocks if the tip and the entry's height are known,
 // otherwise in seconds.
 //
-// The shared store is optional and implements [Shared]; package cache/redis does. It is never trusted to work: a caller
-// waits once for a store that does not respond, or twice if it joins the flight of another caller, and unreadable data is a miss. Without it, flights are shared only
-// within the process. [Cache.SetNamespace] separates chains: entries of one namespace are never used in another.
+// The shared store is optional and implements [Shared]; package cache/redis does. It is never trusted to work: unreadable data is a
+// miss, and a caller waits for a store that does not respond once, or twice if it then joins the flight of another caller. Without a
+// shared store, flights are shared only within the process. [Cache.SetNamespace] separates chains: entries of one namespace are never used in another.
 package cache

@@ -86,13 +86,13 @@ func (f *flight) run(ctx context.Context) error {
 		return nil
 	}
 
-	lease, err := f.acquire(ctx)
-	if err != nil || f.isFresh() {
+	lease, fresh, err := f.acquire(ctx)
+	if err != nil || fresh {
 		return err
 	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("cache: waiting for another replica: %w", ctx.Err())
-		f.release(ctx, lease, err)
+		f.publish(ctx, lease, err)
 		return err
 	}
 
@@ -112,7 +112,7 @@ func (f *flight) run(ctx context.Context) error {
 			before.fail(f.c.o.Now(), err)
 		}
 	}
-	f.release(ctx, lease, err)
+	f.publish(ctx, lease, err)
 	return err
 }
 

@@ -12,13 +12,12 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// acquire reads the shared store until it returns a fresh entry, or until this flight may read the origin: because it has the
-// lease, because the replica that had the lease failed or took too long, because leases are ignored (ignoredFor), or because the
-// shared store does not work, so that each replica reads for its own callers. The returned lease, nil without a shared store, must
-// be released. That stores the entry even if the lease is not held. A read ahead waits for no replica.
-func (f *flight) acquire(ctx context.Context) (lease Lease, err error) {
+// acquire reads the shared store until it has a fresh entry (f.at, and fresh is true), or until the flight may read the origin. It
+// then returns a lease that must be published, nil without a shared store. The lease is held, unless the shared store or the replica
+// that has the lease fails or takes too long: then each replica reads for its own callers. A read ahead waits for no replica.
+func (f *flight) acquire(ctx context.Context) (lease Lease, fresh bool, err error) {
 	if !f.ch.shares(&f.q) {
-		return nil, nil
+		return nil, false, nil
 	}
 	// Listen before reading, so that no message is lost in between.
 	woken := f.ch.keys.listen(f.q.Key)
@@ -27,35 +26,35 @@ func (f *flight) acquire(ctx context.Context) (lease Lease, err error) {
 	end, _ := ctx.Deadline()
 	until := upstream.WithLazyDeadline(ctx, end.Add(-f.c.o.OriginTimeout)) // the rest of the flight's time is the origin's
 	defer until.Release()
-	if f.sharedSilent || f.ch.keys.awaitWrite(until, f.q.Key) != nil {
-		return lease, nil
+	if f.sharedSilent || f.ch.keys.awaitWrite(until, f.q.Key) != nil { // the shared store failed just now: do not wait for it again
+		return lease, false, nil
 	}
 	if f.read != nil && f.adopt(f.read) {
-		return lease, nil
+		return nil, true, nil
 	}
 	for until.Err() == nil {
 		drain(woken)
 		if f.takeRenewal() {
-			return lease, nil
+			return nil, true, nil
 		}
 		reply, err := lease.Acquire(ctx, cmp.Or(f.read, f.at.known())) // the newest entry of the store that this flight knows
 		switch {
-		case err != nil:
-			return lease, nil
+		case err != nil: // the shared store fails
+			return lease, false, nil
 		case reply.State == LeaseChanged:
 			if f.read = reply.Entry; f.adopt(reply.Entry) {
-				return lease, nil
+				return nil, true, nil
 			}
 		case reply.State == LeaseGranted:
 			lease.Keep(ctx)
-			return lease, nil
+			return lease, false, nil
 		case f.q.For == ForAhead:
-			return lease, errHeld
-		case !f.c.awaitLease(until, woken, reply.Left):
-			return lease, nil
+			return nil, false, errHeld
+		case !f.c.awaitLease(until, woken, reply.Left): // its holder failed or took too long, or leases are ignored
+			return lease, false, nil
 		}
 	}
-	return lease, nil
+	return lease, false, nil
 }
 
 // renew stores what another replica has announced for the key since the cached entry, and returns the key's slot.
@@ -95,9 +94,9 @@ func (f *flight) adopt(e *Entry) (fresh bool) {
 	return f.isFresh()
 }
 
-// release publishes the entry. It abandons the lease after a failure, or if the entry has Failed. Callers do not wait for that,
-// but the next flight of the key and Close do.
-func (f *flight) release(ctx context.Context, lease Lease, failure error) {
+// publish writes the entry to the shared store, which ends the lease. It abandons the lease after a failure, or if the entry has Failed.
+// Callers do not wait for that, but the next flight of the key and Close do.
+func (f *flight) publish(ctx context.Context, lease Lease, failure error) {
 	if lease == nil {
 		return
 	}

@@ -44,7 +44,7 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, distrusted
 	}
 	keys, args := l.keys(), []any{known, l.token, l.s.o.Lease.Milliseconds(), distrusted, channel, message}
 	var reply *redis.Cmd
-	err := l.s.pipe(ctx, &command{key: l.entry, single: true, waitsForBatch: true, background: l.ahead, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+	err := l.s.pipe(ctx, &command{key: l.entry, single: true, batched: true, background: l.ahead, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		reply = l.s.acquire.EvalSha(ctx, to, keys, args...)
 		return reply
 	}})

@@ -6,7 +6,7 @@
 //   - pipeline.go: concurrent commands share round trips
 //   - entries.go: reads, loads, saves and inspects entries
 //   - hot.go: stores the keys that replicas use most
-//   - chain.go: replicas agree on the epoch of a chain and the hashes of its blocks
+//   - agreement.go: replicas agree on the epoch of a chain and the hashes of its blocks
 //   - lease.go, acquire.go: a script grants a free lease, reports the holder of a taken one, or returns an entry other than
 //     the one that the caller has judged (scripts.go). A message tells the holder that a caller waits
 //   - writes.go: another script stores entries, releases their leases and publishes them; writes that no other replica
@@ -15,7 +15,7 @@
 //   - keys.go: the names of keys
 //   - buckets.go: counts rates of clients, for package limits, which has a breaker of its own
 //   - purge.go: removes selected entries step by step, and sends replicas a signed announcement
-//   - store.go, errorkind.go: the settings; each operation has a deadline and a breaker; failures are counted by kind
+//   - store.go, failures.go: the settings; each operation has a deadline and a breaker; failures are counted by kind
 //
 // Redis may be slow, down or full, and others may write to it. Each round trip is limited by [Options.Timeout], and a
 // command that waits for one by twice that. A breaker prevents waiting for a Redis that is down. A panic of the client

@@ -15,13 +15,13 @@ import (
 // it waits until a round trip ends, and is then sent with others, up to maxBatch in all: a round trip for many commands
 // costs little more than one for a single command.
 //
-// A command with waitsForBatch is sent at once only if no round trip is active, or if the newest is older than hangTime
-// and the rule above permits it. A background command waits for the next round trip, or starts one when it is
-// the backgroundBatch-th that waits, or has waited for backgroundWait.
+// A batched command waits while any round trip is active, unless the newest began more than batchWait ago. A background
+// command waits for the next round trip, or starts one when it is the backgroundBatch-th that waits, or has waited for
+// backgroundWait.
 const (
 	maxBatch        = 32
 	backgroundBatch = 16
-	hangTime        = 5 * time.Millisecond
+	batchWait       = 5 * time.Millisecond
 	backgroundWait  = 2 * time.Millisecond
 )
 
@@ -39,15 +39,15 @@ type pipeline struct {
 type command struct {
 	// send sends the Redis commands, or adds them to a pipeline, and returns the last of them. If that has no reply,
 	// the command failed.
-	send          func(ctx context.Context, to redis.Cmdable) redis.Cmder
-	key           string    // determines the hash slot
-	single        bool      // send sends one Redis command
-	background    bool      // no caller waits
-	waitsForBatch bool      // wait while a round trip is active that is younger than hangTime
-	due           time.Time // deadline of the reply
-	last          redis.Cmder
-	err           error
-	ready         chan []*command // receives the commands to send, including this one, or nil when it is done
+	send       func(ctx context.Context, to redis.Cmdable) redis.Cmder
+	key        string    // determines the hash slot
+	single     bool      // send sends one Redis command
+	background bool      // no caller waits
+	batched    bool      // waits for a round trip that began at most batchWait ago, to be sent with others
+	due        time.Time // deadline of the reply
+	last       redis.Cmder
+	err        error
+	ready      chan []*command // receives the commands to send, including this one, or nil when it is done
 }
 
 // begin returns the commands to send now, including c, or nil if c must wait for c.ready.
@@ -55,7 +55,7 @@ func (p *pipeline) begin(c *command) []*command {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := runtime.GOMAXPROCS(0)
-	if c.waitsForBatch && time.Since(p.started) < hangTime {
+	if c.batched && time.Since(p.started) < batchWait {
 		most = 1
 	}
 	if p.active < most && (!c.background || len(p.waiting) >= backgroundBatch-1) {

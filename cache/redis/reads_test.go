@@ -198,7 +198,7 @@ func TestLeaseDoesNotWaitForHangingRoundTrip(t *testing.T) {
 	expect.Eventually(t, "the round trip hangs", func() bool {
 		s.pipeline.mu.Lock()
 		defer s.pipeline.mu.Unlock()
-		s.pipeline.started = time.Now().Add(-hangTime)
+		s.pipeline.started = time.Now().Add(-batchWait)
 		return s.pipeline.active == 1
 	})
 	s.mustAcquire(t, "k")
@@ -243,10 +243,10 @@ func TestBackgroundCommandDoesNotWaitForHangingRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pipeline{}
 		p.begin(&command{}) // its round trip never ends
-		caller := &command{waitsForBatch: true}
+		caller := &command{batched: true}
 		p.begin(caller)
-		time.Sleep(hangTime)
-		p.begin(&command{waitsForBatch: true, background: true})
+		time.Sleep(batchWait)
+		p.begin(&command{batched: true, background: true})
 		time.Sleep(backgroundWait)
 		synctest.Wait()
 		expect.Equal(t, len(caller.ready), 1, "batches with the waiting caller's command")

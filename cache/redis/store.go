@@ -53,7 +53,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Store implements [cache.Shared]. All its commands except Subscribe go through doUntil.
+// Store implements [cache.Shared]. Its commands go through doUntil, except those of Subscribe, Ping, Check and Spend.
 type Store struct {
 	rdb     redis.UniversalClient
 	o       Options
