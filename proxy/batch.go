@@ -90,7 +90,7 @@ func (v *router) readBatch(r *web.Request) (*batch, error) {
 		return nil, err
 	}
 	b := &batch{render: v.render}
-	b.read = blocks.Read{Kind: v.page, Heights: heights, Batch: &blocks.Batch{Compose: b.compose}}
+	b.read = blocks.Read{Kind: v.batch, Heights: heights, Batch: &blocks.Batch{Compose: b.compose}}
 	key := sha256.New()
 	fmt.Fprintf(key, "%q", v.shape)
 	for _, path := range paths {

@@ -224,7 +224,7 @@ type router struct {
 	always   dialect.Patterns  // paths that the fallback always answers
 	passed   web.Route         // the route to it
 	reader   *blocks.Reader
-	page     *blocks.Kind         // reads of a batch
+	batch    *blocks.Kind         // of the reads that a batch makes
 	render   web.Renderer         // renders failures of the chain's paths
 	exact    bool                 // paths are not brought into a canonical form
 	fixed    map[string]web.Route // our own routes, by path
@@ -242,11 +242,11 @@ func (v *router) use(o Options) error {
 	if err != nil {
 		return err
 	}
-	page := &blocks.Kind{Name: batchRoute, Class: blocks.Live} // all parts are reads of state
-	v.reader, v.page = reader, page
+	batch := &blocks.Kind{Name: batchRoute, Class: blocks.Live} // all parts are reads of state
+	v.reader, v.batch = reader, batch
 	if o.Dialect != node.Cosmos {
-		page.NoFuture = v.shape != story.Node
-		reader.Add(page)
+		batch.NoFuture = v.shape != story.Node
+		reader.Add(batch)
 		o.Story.NoSuchPath = v.noSuchPath
 		v.chainAPI, err = story.New(o.Story, o.Rows, reader)
 		for _, row := range story.Rows(o.Rows) {
@@ -254,10 +254,10 @@ func (v *router) use(o Options) error {
 		}
 	} else {
 		v.exact, v.render = true, cosmos.RenderFailure
-		page.Headers = func(*cache.Entry, string) blocks.ResponseHeaders {
+		batch.Headers = func(*cache.Entry, string) blocks.ResponseHeaders {
 			return blocks.ResponseHeaders{Vary: cosmos.VaryHeights}
 		}
-		reader.Add(page)
+		reader.Add(batch)
 		v.chainAPI, err = cosmos.New(cosmos.Options{Rows: o.Rows, Posting: v.posting}, reader)
 	}
 	if err == nil {

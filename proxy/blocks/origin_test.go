@@ -151,7 +151,7 @@ func TestTyposAreReportedAndKeepTheRequestOutOfTheLane(t *testing.T) {
 	for _, typos := range []string{"", "heigth"} {
 		withFrontend(t, func(t *testing.T, d *frontend) {
 			w := httptest.NewRecorder()
-			r := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			r := web.NewHTTPRequest(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			rec := &r.Record
 			rec.LaneSlot, rec.Start = &lane{}, time.Now()
 			q := d.query(web.Heights{}, blocks.Snapshot{})()

@@ -18,7 +18,7 @@ import (
 func (d *frontend) respond(t *testing.T, hs web.Heights, walk blocks.Snapshot, from *http.Request) http.Header {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r := web.NewExchange(w, from)
+	r := web.NewHTTPRequest(w, from)
 	r.Record.Start = time.Now()
 	expect.NoError(t, d.Serve(r, d.query(hs, walk)()))
 	return w.Header()
@@ -187,7 +187,7 @@ func TestFixedAnswersAreNotMeasuredAsStale(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withFrontend(t, func(t *testing.T, d *frontend) {
 				d.kind = d.Add(&blocks.Kind{Name: "other", Class: tt.class})
-				r := web.NewExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+				r := web.NewHTTPRequest(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 				r.Record.Start = time.Now()
 				expect.NoError(t, d.Serve(r, d.query(tt.hs, blocks.Snapshot{})()))
 				expect.Equal(t, r.Record.Pinned, tt.want, "Pinned")

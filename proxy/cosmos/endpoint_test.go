@@ -172,7 +172,7 @@ func TestLatestResultsAreReadAgainAtNextBlock(t *testing.T) {
 	for target, want := range map[string]string{comet + "/block_results/latest": "2", comet + "/block_results/7": "1"} {
 		for n.tip, n.reads = 100, 0; n.tip <= 101; n.tip++ {
 			w := httptest.NewRecorder()
-			r := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
+			r := web.NewHTTPRequest(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
 			r.Record.Start = time.Now()
 			route, _ := h.Route(r)
 			expect.NoError(t, route.Serve(r))
@@ -387,7 +387,7 @@ func TestColonHidesNoDotSegment(t *testing.T) {
 	nodes := &countingNode{status: http.StatusOK}
 	h := handlerFor(t, nodes)
 	for _, path := range []string{"/..:", "/.:", bank + "/balances/..:", bank + "/balances/%2e%2e:?a=1;b"} {
-		r := web.NewExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		r := web.NewHTTPRequest(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		route, _ := h.Route(r)
 		if err := route.Serve(r); err == nil || failure.Of(err).Status != http.StatusNotImplemented {
 			t.Errorf("error of %s = %v, want status 501", path, err)

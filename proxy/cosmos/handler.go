@@ -73,7 +73,7 @@ func (h *Handler) mount(row dialect.Row) (err error) {
 		return err
 	}
 	if row.Method == state.ABCIQuery {
-		ep.Endpoint.Mounted.Serve = ep.admitKey(ep.Endpoint.Mounted.Serve)
+		ep.Endpoint.Route.Serve = ep.admitKey(ep.Endpoint.Route.Serve)
 	}
 	return nil
 }

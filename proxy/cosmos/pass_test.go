@@ -45,7 +45,7 @@ func (p *postNodes) Fetch(_ context.Context, r node.Request) (*node.Answer, erro
 func servePost(t *testing.T, nodes blocks.Nodes, path string, header http.Header) (*httptest.ResponseRecorder, error) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("tx")))
+	r := web.NewHTTPRequest(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader("tx")))
 	r.Header = header
 	route, _ := handlerFor(t, nodes).Route(r)
 	return w, route.Serve(r)
@@ -202,7 +202,7 @@ func TestABCIQueryReadsOnlyKeysOfStores(t *testing.T) {
 		nodes := &countingNode{status: http.StatusOK}
 		h := handlerFor(t, nodes)
 		h.Reader.Stack.SetLimits(limits.Limits{Access: []limits.Rule{limits.NewDeny("store/gov/*")}})
-		r := web.NewExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, comet+"/abci_query?"+query, nil))
+		r := web.NewHTTPRequest(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, comet+"/abci_query?"+query, nil))
 		route, _ := h.Route(r)
 		err := route.Serve(r)
 		if (err != nil) != (want > 0) || err != nil && failure.Of(err).Status != want {
@@ -249,7 +249,7 @@ func TestBroadcastWithoutReplyGetsItsHash(t *testing.T) {
 		"sent, without JSON": {`x`, true, 504, []string{unknown + `"`}},
 		"not sent":           {`{"tx_bytes":"Cg=="}`, false, 502, []string{`{"code":14,"message":"the chain node cannot be reached"`}},
 	} {
-		r := web.NewExchange(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, txs+"/txs", strings.NewReader(tt.body)))
+		r := web.NewHTTPRequest(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, txs+"/txs", strings.NewReader(tt.body)))
 		r.Record.Start = time.Now()
 		route, _ := handlerFor(t, silentNodes{mayHaveRun: tt.mayHaveRun}).Route(r)
 		f := failure.Of(route.Serve(r))

@@ -19,9 +19,9 @@ import (
 type Endpoint struct {
 	table *Table
 	*Parser
-	Kind    *blocks.Kind
-	Mounted web.Route
-	Page    func(q *blocks.Read, v Values) (Values, error) // reads the parameters of a page; nil leaves them unchanged
+	Kind  *blocks.Kind
+	Route web.Route
+	Page  func(q *blocks.Read, v Values) (Values, error) // reads the parameters of a page; nil leaves them unchanged
 
 	latest   *blocks.Kind // of requests of class block that name no block
 	unpinned bool         // the node always reads the newest block, because CometBFT answers

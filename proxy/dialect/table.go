@@ -43,9 +43,9 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, source blocks.S
 	if p.Row.Class == blocks.Block {
 		ep.latest = t.Reader.Add(&blocks.Kind{Name: p.Row.Name + " latest", Class: blocks.Latest, Headers: kind.Headers, ComparedBody: kind.ComparedBody})
 	}
-	ep.Mounted = web.Route{Name: p.Row.Name, Pattern: p.Row.Pattern, Methods: t.Options.Methods, Keyed: t.Reader.Keyed(), Serve: ep.serve, Render: t.Options.Render, Plan: ep.plan}
+	ep.Route = web.Route{Name: p.Row.Name, Pattern: p.Row.Pattern, Methods: t.Options.Methods, Keyed: t.Reader.Keyed(), Serve: ep.serve, Render: t.Options.Render, Plan: ep.plan}
 	if p.Row.Class != blocks.Never && p.Row.Class != blocks.Unknown {
-		ep.Mounted.Feed, ep.Mounted.Waits = ep.feed, p.Row.Class == blocks.Found
+		ep.Route.Feed, ep.Route.Waits = ep.feed, p.Row.Class == blocks.Found
 	}
 	t.endpoints = append(t.endpoints, ep)
 	return ep, nil
@@ -57,7 +57,7 @@ func (t *Table) Routes() (all []web.Route) {
 	for i, ep := range t.endpoints {
 		hidden := slices.ContainsFunc(t.endpoints[:i], func(before *Endpoint) bool { return before.pattern.meets(ep.pattern) })
 		if !hidden && !ep.pattern.takesRest() {
-			all = append(all, ep.Mounted)
+			all = append(all, ep.Route)
 		}
 	}
 	return all
@@ -66,7 +66,7 @@ func (t *Table) Routes() (all []web.Route) {
 // Route returns the route of a request; false if no row matches its path.
 func (t *Table) Route(r *web.Request) (rt web.Route, ok bool) {
 	if ep := t.Endpoint(r); ep != nil {
-		return ep.Mounted, true
+		return ep.Route, true
 	}
 	return rt, false
 }

@@ -179,7 +179,7 @@ func TestPassedRequestWaitsForItsBlock(t *testing.T) {
 		ep, err := NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, kind, origin)
 		expect.NoError(t, err)
 		w := httptest.NewRecorder()
-		request := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil))
+		request := web.NewHTTPRequest(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil))
 		request.Header.Set(respond.MinHeightHeader, header)
 		q := expect.Value(ep.Parse(request))(t)
 		err = ep.Pass(request, q)
@@ -196,7 +196,7 @@ func TestPassedAnswerBelowTheRequiredBlockIsRefused(t *testing.T) {
 	ep := expect.Value(NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, &echoing{behind: 1}))(t)
 	for header, want := range map[string]string{"99": "", "100": "block 100 has not arrived; the newest is 100"} {
 		w := httptest.NewRecorder()
-		request := web.NewExchange(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil))
+		request := web.NewHTTPRequest(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil))
 		request.Header.Set(respond.MinHeightHeader, header)
 		got := ""
 		if err := ep.Pass(request, expect.Value(ep.Parse(request))(t)); err != nil {
@@ -236,15 +236,15 @@ func TestRequestsAreServedByTheirClass(t *testing.T) {
 		expect.Response(t, name, w.Code, w.Body.String(), tt.status, tt.body)
 		expect.Equal(t, w.Header().Get(respond.UnknownHeader), tt.typos, "%s: typos", name)
 
-		plan, err := ep.Mounted.Plan(request)
+		plan, err := ep.Route.Plan(request)
 		if plan.Asks != tt.asks || (err != nil) != (tt.body == "size is") || (plan.NoLane != "") != (tt.typos != "") {
 			t.Errorf("%s: plan = %q, no lane %q, %v; want %q", name, plan.Asks, plan.NoLane, err, tt.asks)
 		}
-		if ep.Mounted.Feed == nil {
+		if ep.Route.Feed == nil {
 			expect.Equal(t, tt.class, blocks.Never, "%s: class without a feed", name)
 			continue
 		}
-		if feed, err := ep.Mounted.Feed(request); feed.Key != tt.key || (err == nil) != (tt.key != "") {
+		if feed, err := ep.Route.Feed(request); feed.Key != tt.key || (err == nil) != (tt.key != "") {
 			t.Errorf("%s: feed = %q, %v; want %q", name, feed.Key, err, tt.key)
 		}
 	}

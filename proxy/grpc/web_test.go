@@ -107,7 +107,7 @@ func TestGRPCWebStreamOutlastsTheServersTimeouts(t *testing.T) {
 	w := &deadlineRecorder{ResponseRecorder: httptest.NewRecorder()}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x.Y/Z", bytes.NewReader(make([]byte, 5)))
 	r.Header.Set("Content-Type", "application/grpc-web+proto")
-	d.handler.ServeWeb(web.NewExchange(w, r))
+	d.handler.ServeWeb(web.NewHTTPRequest(w, r))
 	expect.Contains(t, w.Body.String(), "grpc-status: 0", "body")
 	want := []string{
 		"read deadline false", "write deadline false",

@@ -2,8 +2,8 @@
 //
 //   - client.go finds the client of a request by its address, and keys.go by its API key;
 //   - limits.go has the current limits, and refuses requests that exceed them;
-//   - limiter.go counts requests in the buckets (buckets.go) of this process, and reports the state of the limits to the
-//     client. An event of a stream counts as a request. shared.go settles the counts with other replicas by Redis;
+//   - spend.go counts requests, and events of streams, in the buckets (buckets.go) of this process. shared.go settles the counts with
+//     other replicas by Redis. status.go tells the client the state of its limits;
 //   - access.go has the access rules for single operations;
 //   - places.go bounds the number of concurrent requests of one kind, such as waits for a block.
 package limits

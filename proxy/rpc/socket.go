@@ -51,7 +51,7 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 		}
 		return a
 	}
-	return end(d.exchange(from, d.routeOf(name), func(r *web.Request) (int, error) {
+	return end(d.message(from, d.routeOf(name), func(r *web.Request) (int, error) {
 		if err := k.admit(r); err != nil {
 			return 0, err
 		}
@@ -60,10 +60,10 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 	}))
 }
 
-// exchange counts, limits and logs a call that arrived over a socket. It checks the key that the socket was opened
+// message counts, limits and logs a call that arrived over a socket. It checks the key that the socket was opened
 // with.
-func (d *Handler) exchange(from *http.Request, route string, serve func(*web.Request) (size int, err error)) error {
-	return d.reader.Stack.Exchange(from, route, func(r *web.Request) (int, error) {
+func (d *Handler) message(from *http.Request, route string, serve func(*web.Request) (size int, err error)) error {
+	return d.reader.Stack.Message(from, route, func(r *web.Request) (int, error) {
 		if err := d.reader.AdmitCall(r); err != nil {
 			return 0, err
 		}
@@ -78,7 +78,7 @@ func (d *Handler) Subscription(from *http.Request, method string, do func() (siz
 	if method == "" {
 		route = web.NoRoute
 	}
-	err := d.exchange(from, route, func(r *web.Request) (int, error) {
+	err := d.message(from, route, func(r *web.Request) (int, error) {
 		if method != "" {
 			if err := d.reader.Stack.AdmitOperation(r, method); err != nil {
 				return 0, err

@@ -90,7 +90,7 @@ func New(o Options, rows []dialect.Row, r *blocks.Reader) (*Handler, error) {
 func (h *Handler) Route(r *web.Request) (web.Route, bool) {
 	rt, ok := h.Table.Route(r)
 	if !ok && h.unknown != nil {
-		return h.unknown.ep.Mounted, true
+		return h.unknown.ep.Route, true
 	}
 	return rt, ok
 }

@@ -56,7 +56,7 @@ func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
 		return blocks.ResponseHeaders{Vary: respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader, NoHeight: true}
 	}}
 	if u.ep, err = dialect.NewTable(h.Options, r).Mount(row, anyPath, kind, u); err == nil {
-		u.ep.Mounted.Serve, u.ep.Mounted.Render, u.ep.Mounted.Plan = u.serve, MissRenderer(h.o.Shape), u.planAfter(u.ep.Mounted.Plan)
+		u.ep.Route.Serve, u.ep.Route.Render, u.ep.Route.Plan = u.serve, MissRenderer(h.o.Shape), u.planAfter(u.ep.Route.Plan)
 	}
 	return u, err
 }

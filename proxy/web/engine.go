@@ -79,10 +79,10 @@ func (p *ginWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(p.ResponseWriter).Hijack()
 }
 
-// requestOf returns the request that serve has passed to Gin.
+// requestOf returns the request that door.pass has passed to Gin.
 func requestOf(c *gin.Context) *Request {
 	w := c.Writer.(interface{ Unwrap() http.ResponseWriter }) //nolint:forcetypeassert // Gin's writer
-	return w.Unwrap().(*ginWriter).request                    //nolint:forcetypeassert // serve has set it
+	return w.Unwrap().(*ginWriter).request                    //nolint:forcetypeassert // door.pass has set it
 }
 
 // abort ends the chain of handlers. renderFailures sends the error.

@@ -207,12 +207,12 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 		opened := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		var last *web.Request
 		serve := func(r *web.Request) (int, error) { last = r; return 0, nil }
-		expect.NoError(t, s.Exchange(opened, "route", serve))
+		expect.NoError(t, s.Message(opened, "route", serve))
 		called, call := false, web.NewRequest(opened)
 		if err := s.Call(call, func(*web.Request) (int, error) { called = true; return 0, nil }); err != nil || !called || call.ResponseHeader.Get("RateLimit") == "" {
 			t.Errorf("Call = %v with %v, want nil with RateLimit", err, call.ResponseHeader)
 		}
-		if err := s.Exchange(opened, "route", serve); failure.Of(err).Status != http.StatusTooManyRequests {
+		if err := s.Message(opened, "route", serve); failure.Of(err).Status != http.StatusTooManyRequests {
 			t.Errorf("Exchange = %v, want 429", err)
 		}
 		if err := s.Repeat(last, func(*web.Request) (int, error) { panic("defect") }); err == nil || !last.Record.Start.Equal(time.Now()) {

@@ -11,8 +11,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// A Request is what this server has understood of a request, with its response and its record. [Stack.Handler] makes one of each
-// HTTP request, [Stack.Call] and [Stack.Exchange] are given one for each call of another protocol, and the APIs get it as an argument.
+// A Request is what this server has understood of a request, with its response and its record. There is one for each HTTP request
+// ([Stack.Handler]) and for each call of another protocol ([Stack.Call], [Stack.Message]). The APIs get it as an argument.
 type Request struct {
 	*http.Request // the path is below Base, and the query is without Options
 
@@ -50,8 +50,8 @@ func NewRequest(r *http.Request) *Request {
 	return &Request{Request: r, ResponseHeader: http.Header{}, client: conn.Of(r)}
 }
 
-// NewExchange returns a Request whose response is written to w.
-func NewExchange(w http.ResponseWriter, r *http.Request) *Request {
+// NewHTTPRequest returns a Request whose response is written to w.
+func NewHTTPRequest(w http.ResponseWriter, r *http.Request) *Request {
 	return &Request{Request: r, Writer: w, ResponseHeader: w.Header(), client: conn.Of(r)}
 }
 

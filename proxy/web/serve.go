@@ -64,7 +64,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // pass makes a Request, and passes it through the engine of the base path that it was sent below.
 func (d *door) pass(w http.ResponseWriter, from *http.Request, lane Lane, sampling record.Sampling, refused bool) {
-	r := NewExchange(w, from)
+	r := NewHTTPRequest(w, from)
 	r.lane, r.refused, r.Record.Sampling, r.writer = lane, refused, sampling, ginWriter{w, r}
 	for _, e := range d.engines {
 		if e.Enter(r) {

@@ -3,17 +3,13 @@
 //
 // A request passes, in this order:
 //
-//  1. package conn wraps the client's connection;
-//  2. serve.go answers health checks, lets the fast lane answer (lane.go), and makes a Request (request.go), whose base path
+//  1. serve.go answers health checks, lets the fast lane answer (lane.go), and makes a Request (request.go), whose base path
 //     (mount.go) and own parameters (parameters.go) it takes out of the URL;
-//  3. engine.go passes it through Gin and the middleware: CORS, the record, limits, API keys, access rules, failures;
-//  4. the API's function reads the blocks that the request names (heights.go) and the parameters of the route. It may reserve memory for a
-//     body, and create a deadline whose timer starts only when a caller waits for it (upstream.LazyDeadline);
-//  5. package respond writes the response;
-//  6. package failure turns an error into a status and a public text, which the API renders in its own form;
-//  7. package record counts and logs the request.
+//  2. engine.go passes it through Gin and the middleware, which Engine.handlers lists;
+//  3. the API's function reads the blocks that the request names (heights.go) and the parameters of the route. It may reserve memory for a
+//     body, and create a deadline whose timer starts only when a caller waits for it (upstream.LazyDeadline).
 //
-// admission.go applies keys and limits, also to events of streams. exchange.go does the same as the middleware for
+// admission.go applies keys and limits to requests, and limiter.go to events of streams. message.go does the same as the middleware for
 // protocols other than HTTP. route.go has the routes that APIs pass to package proxy, which mounts them.
 package web
 

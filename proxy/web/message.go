@@ -11,7 +11,7 @@ import (
 // request. Its record has the route, the start and the slot in the fast lane.
 func (s *Stack) Call(r *Request, serve func(*Request) (size int, err error)) error {
 	r.Request = s.Recorder.Begin(r.Request, &r.Record)
-	return s.exchange(r, func() (int, error) {
+	return s.perform(r, func() (int, error) {
 		if err := s.Oversized(r.Request); err != nil {
 			return 0, err
 		}
@@ -19,22 +19,22 @@ func (s *Stack) Call(r *Request, serve func(*Request) (size int, err error)) err
 	})
 }
 
-// Exchange admits, counts and logs a call on a connection that is no longer HTTP's, such as a WebSocket. opened is
+// Message admits, counts and logs a message on a connection that is no longer HTTP's, such as a WebSocket. opened is
 // the request that opened the connection.
-func (s *Stack) Exchange(opened *http.Request, route string, serve func(*Request) (size int, err error)) error {
+func (s *Stack) Message(opened *http.Request, route string, serve func(*Request) (size int, err error)) error {
 	r := NewRequest(opened)
 	r.Record = record.Record{Route: route, Start: time.Now(), ID: [1]string{record.RequestID(nil)}}
-	return s.exchange(r, func() (int, error) { return serve(r) })
+	return s.perform(r, func() (int, error) { return serve(r) })
 }
 
-// Repeat calls serve once more for an exchange that was admitted, counted and logged before. It does none of these again.
+// Repeat calls serve once more for a message that was admitted, counted and logged before. It does none of these again.
 func (s *Stack) Repeat(r *Request, serve func(*Request) (size int, err error)) error {
 	r.Record.Start = time.Now()
 	_, err := recovered(func() (int, error) { return serve(r) })
 	return err
 }
 
-func (s *Stack) exchange(r *Request, serve func() (size int, err error)) error {
+func (s *Stack) perform(r *Request, serve func() (size int, err error)) error {
 	s.Arrive(r)
 	size, status, err := 0, http.StatusOK, s.admit(r)
 	if err == nil {

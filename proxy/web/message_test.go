@@ -12,11 +12,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-func TestPanicInExchangeIsReturnedAsError(t *testing.T) {
+func TestPanicInMessageIsReturnedAsError(t *testing.T) {
 	s := New(Options{}, nil)
-	err := s.Exchange(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil), "rpc block", func(*Request) (int, error) { panic("a defect") })
+	err := s.Message(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil), "rpc block", func(*Request) (int, error) { panic("a defect") })
 	if err == nil || !strings.Contains(err.Error(), "a defect") || failure.Of(err).Public != "internal error" {
-		t.Errorf("Exchange = %v, want an internal error caused by a defect", err)
+		t.Errorf("Message = %v, want an internal error caused by a defect", err)
 	}
 }
 
