@@ -155,7 +155,7 @@ func (r *instance) list(body string, headers ...string) reply {
 }
 
 // ready returns the body of /readyz.
-func (r *instance) ready() (state service.Readiness) {
+func (r *instance) ready() (state service.Health) {
 	r.t.Helper()
 	expect.NoError(r.t, json.Unmarshal([]byte(r.get(r.admin+"/readyz").body), &state))
 	return state

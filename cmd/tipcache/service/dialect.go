@@ -52,13 +52,13 @@ func (s *Service) openDialect(ctx context.Context) error {
 }
 
 // startingState is the body of /readyz while the service waits for a node.
-func (s *Service) startingState() Readiness {
+func (s *Service) startingState() Health {
 	problems := map[string]string{"node": "starting"}
 	if waiting := s.waitsFor.Load(); waiting != nil {
 		problems["node"] = *waiting
 	}
 	none := Addresses{REST: "none", RPC: "none", GRPC: "none", GRPCWeb: "none"}
-	return Readiness{Problems: problems, Degraded: map[string]string{}, Redis: "off", Metadata: "off", Store: "off", Nodes: []nodeHealth{}, Interfaces: none}
+	return Health{Problems: problems, Degraded: map[string]string{}, Redis: "off", Metadata: "off", Store: "off", Nodes: []nodeHealth{}, Interfaces: none}
 }
 
 // onceStarted refuses requests of the admin listener that need parts which do not exist yet.

@@ -16,7 +16,7 @@ import (
 
 // An Inspection is what the service would report about its nodes and its provider. Slices have an item for each node.
 type Inspection struct {
-	Readiness
+	Health
 	Dialect  string        // in which the nodes were read
 	Servers  []node.Server // their REST servers
 	Methods  [][]string    // the methods that their CometBFT lists
@@ -56,7 +56,7 @@ func Inspect(ctx context.Context, cfg config.Config) (found Inspection, err erro
 		}
 	}
 	asking.Wait()
-	found.Readiness = s.state(ctx, nil)
+	found.Health = s.state(ctx, nil)
 	return found, nil
 }
 

@@ -20,9 +20,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Readiness is the body of /readyz. A degraded replica is ready, because the other replicas have lost the
+// Health is the body of /readyz. A degraded replica is ready, because the other replicas have lost the
 // same upstream.
-type Readiness struct {
+type Health struct {
 	Ready    bool              `json:"ready"`
 	Problems map[string]string `json:"problems"` // why it is not ready, by part: node, store, cache, draining
 	Degraded map[string]string `json:"degraded"` // failures, by upstream, such as "node 127.0.0.1:1317"
@@ -88,7 +88,7 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 }
 
 // state returns the state of all parts. It is ready if the required parts work.
-func (s *Service) state(ctx context.Context, required []string) Readiness {
+func (s *Service) state(ctx context.Context, required []string) Health {
 	j := s.judge(ctx)
 	for _, part := range required {
 		switch err, configured := j.parts[part]; {
@@ -98,7 +98,7 @@ func (s *Service) state(ctx context.Context, required []string) Readiness {
 			j.problems[part] = err.Error()
 		}
 	}
-	state := Readiness{
+	state := Health{
 		Problems: j.problems, Degraded: j.degraded, Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(),
 		Interfaces: s.Addresses,
 	}

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -16,9 +13,6 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/conn"
-	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
 // headerTimeout is the time in which a client must send its headers.
@@ -126,75 +120,5 @@ func ignoreServerClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return err
-}
-
-const (
-	// leadAgain is the pause before a process that lost the lock, or released it, waits for it again. Others try each second.
-	leadAgain = 2 * time.Second
-	// maxLeadPause is the maximum of this pause, which doubles while the lock cannot be acquired.
-	maxLeadPause = 30 * time.Second
-	// maxStuck is how long an indexer may make no progress before it leaves the lock to others, whose execution clients may
-	// work. It is longer than the periods of the alerts.
-	maxStuck = 10 * time.Minute
-)
-
-// KeepIndexing fills a store while this process has the lock, until ctx ends or an error that a retry
-// cannot fix.
-func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Indexer, log *slog.Logger) error {
-	last, pause := "", leadAgain // the last logged error, and the next pause
-	for {
-		waiting, leads := context.WithCancel(ctx)
-		var watching sync.WaitGroup
-		watching.Go(func() { x.WatchLeader(waiting) })
-		stopWatching := func() { leads(); watching.Wait() }
-		err := store.Lead(ctx, func(ctx context.Context) error {
-			stopWatching()
-			pause = leadAgain
-			return runUntilStuck(ctx, x)
-		})
-		stopWatching()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if x.Status().Ended || errors.Is(err, collections.ErrNotIndexed) {
-			return err
-		}
-		if upstream.KindOf(err) == upstream.BadAnswer { // of the store, whose outage is reported elsewhere
-			x.SetWaiting(err)
-		}
-		level := slog.LevelWarn
-		if text := fmt.Sprint(err); text == last {
-			level = slog.LevelDebug
-		} else {
-			last = text
-		}
-		log.Log(ctx, level, "indexing interrupted, trying again", "error", err)
-		if err := upstream.Sleep(ctx, pause); err != nil {
-			return err
-		}
-		pause = min(2*pause, maxLeadPause)
-	}
-}
-
-// runUntilStuck runs an indexer. If it makes no progress for maxStuck, it ends it and returns the reason.
-func runUntilStuck(ctx context.Context, x *indexer.Indexer) error {
-	ctx, end := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for progress := time.Now(); upstream.Sleep(ctx, leadAgain) == nil; {
-			if s := x.Status(); s.Counting() {
-				progress = time.Now()
-			} else if time.Since(progress) > maxStuck {
-				end(s.Err)
-			}
-		}
-	})
-	err := x.Run(ctx)
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	end(nil)
-	watching.Wait()
 	return err
 }
