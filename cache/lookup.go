@@ -86,26 +86,25 @@ func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err 
 	}
 
 	w := r.newWait(have.at)
-	for try := range maxFlights {
+	for try := 0; try < maxFlights; try, r.read = try+1, nil { // the next flight reads a newer entry
 		f, err := r.join(ctx, w)
 		own := f.request == r
+		yielded := errors.Is(err, upstream.ErrYielded) && q.For != ForAhead // the flight was a read ahead, and there was no capacity for that
+		refused := errors.Is(err, account.ErrShare) && !own                 // it was a batch of another client, which has too many callers
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
 			return Result{}, ctx.Err() // the caller is gone, perhaps since its own flight began
-		case errors.Is(err, upstream.ErrYielded) && q.For != ForAhead, errors.Is(err, account.ErrShare) && !own:
-			r.read = nil
-			continue // a read ahead without capacity, or a batch of a client with too many callers: the next flight may be this caller's
+		case yielded || refused:
+			continue // the next flight may be this caller's
 		case err != nil:
 			return r.standIn(f.found, err)
 		}
-		// The result of another caller's flight may be too old for this one. The next flight begins later: if that
-		// reads the origin, it does so as late as this caller's own flight would.
 		have = found{r.newest(f.at), f.store, f.forward}
 		state := q.judge(have.at, c.o.Now)
-		if own || state == Fresh || try > 0 && have.store == fromOrigin || state == Stale && w.left(Stale) <= 0 {
+		latest := own || try > 0 && have.store == fromOrigin // another caller's first flight may have begun too early
+		if latest || state == Fresh || state == Stale && w.left(Stale) <= 0 {
 			return r.serve(ctx, have, own), nil
 		}
-		r.read = nil // the next flight reads a newer one
 	}
 	return r.standIn(found{}, ErrOverloaded)
 }

@@ -54,7 +54,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	if lane != nil && !c.CarriesTLS() {
+	if lane != nil && !c.CarriesTLS() { // it could not answer when it read the request, but has decided whether that is traced
 		answered, sampling = lane.Serve(c, w, r)
 	}
 	if !answered {
