@@ -209,6 +209,7 @@ func TestSDKBatchIsReadAtOneBlockAndContainsOnlyState(t *testing.T) {
 		t.Errorf("batch at %s = %s, want two answers at that height", e.header.Get("X-Block-Height"), e.body)
 	}
 	expect.Contains(t, e.header.Get("Vary"), "X-Cosmos-Block-Height", "Vary")
+	s.get(t, batchOf(sdkPool), "X-Block-Height", "99999999").expect(t, http.StatusBadRequest, "block 99999999 is in the future")
 	for path, want := range map[string]string{
 		"/cosmos/base/tendermint/v1beta1/blocks/latest": "is not about the state",
 		"/cosmos/base/tendermint/v1beta1/blocks/5":      "is not about the state",

@@ -242,10 +242,9 @@ func (v *router) use(o Options) error {
 	if err != nil {
 		return err
 	}
-	batch := &blocks.Kind{Name: batchRoute, Class: blocks.Live} // all parts are reads of state
+	batch := &blocks.Kind{Name: batchRoute, Class: blocks.Live, NoFuture: true} // all parts are reads of state
 	v.reader, v.batch = reader, batch
 	if o.Dialect != node.Cosmos {
-		batch.NoFuture = v.shape != story.Node
 		reader.Add(batch)
 		o.Story.NoSuchPath = v.noSuchPath
 		v.chainAPI, err = story.New(o.Story, o.Rows, reader)
