@@ -12,11 +12,11 @@ const savedNamespace = ""
 // round trip. Keys without an entry, and keys that the shared store cannot return, are absent from the map. Entries may
 // be of any age: the caller judges them by their ReadAt. Their Expires is ignored.
 func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
-	ch := c.chain.Load()
+	sp := c.space.Load()
 	found := make(map[string]*Entry, len(keys))
 	var missing []string
 	for _, key := range keys {
-		if at, ok := ch.memory.GetIfPresent(key); ok {
+		if at, ok := sp.memory.GetIfPresent(key); ok {
 			found[key] = at.entry
 		} else {
 			missing = append(missing, key)
@@ -27,7 +27,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	}
 	shared, _ := c.o.Shared.Load(ctx, savedNamespace, missing...) // the store counts errors; after one, use what was read before it
 	for key, e := range shared {
-		at, _ := ch.memory.SetIfAbsent(key, &slot{entry: e, saved: true}) // Save may have stored a newer one meanwhile
+		at, _ := sp.memory.SetIfAbsent(key, &slot{entry: e, saved: true}) // Save may have stored a newer one meanwhile
 		found[key] = at.entry
 	}
 	return found
@@ -36,9 +36,9 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 // Save stores many entries that belong to no chain, so that SetNamespace keeps them: in memory, and for the duration keep in
 // the shared store. They replace the entries there even if those seem newer, because another replica's clock may be ahead.
 func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.Duration) {
-	ch := c.chain.Load()
+	sp := c.space.Load()
 	for key, e := range entries {
-		ch.memory.Set(key, &slot{entry: e, saved: true})
+		sp.memory.Set(key, &slot{entry: e, saved: true})
 	}
 	if c.o.Shared != nil && keep > 0 && len(entries) > 0 {
 		c.o.Shared.Save(ctx, savedNamespace, entries, keep)

@@ -74,7 +74,7 @@ type Cache struct {
 	encoders *codings.Encoders
 	metrics  *prometheus.Registry // registered until Close
 
-	chain atomic.Pointer[chain]
+	space atomic.Pointer[space]
 	steps atomic.Int64 // steps of memory that the account has reserved
 
 	leases     *gobreaker.CircuitBreaker[struct{}]
@@ -85,7 +85,7 @@ type Cache struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup // flights, writes and subscriptions
 
-	mu sync.Mutex // guards the replacement of chain, and the end of life
+	mu sync.Mutex // guards the replacement of space, and the end of life
 }
 
 // New returns a cache. It fails if an option is negative or its metrics cannot be registered.
@@ -99,7 +99,7 @@ func New(o Options) (*Cache, error) {
 	var unlimited *account.Account // the part alone limits
 	c.waiters = unlimited.Part(account.Requests, int64(o.MaxWaiters), max(1, int64(o.MaxWaiters)/20))
 	c.life, c.end = context.WithCancel(context.Background())
-	c.chain.Store(c.newChain(""))
+	c.space.Store(c.newSpace(""))
 	o.Account.Follow(c.makeRoom)
 	if err := c.register(); err != nil {
 		c.end()
@@ -130,8 +130,8 @@ func (c *Cache) begin() bool {
 	return true
 }
 
-// chain holds everything cached of one namespace. Another namespace gets another one, which old flights cannot affect.
-type chain struct {
+// A space holds everything cached of one namespace. Another namespace gets another one, which old flights cannot affect.
+type space struct {
 	namespace  string // "" while unknown
 	memory     memory
 	flights    singleflight.Group
@@ -143,56 +143,56 @@ type chain struct {
 }
 
 // shares reports whether the answer to q is shared with other replicas.
-func (ch *chain) shares(q *Query) bool { return ch.subscriber != nil && q.Policy.Keep > 0 }
+func (sp *space) shares(q *Query) bool { return sp.subscriber != nil && q.Policy.Keep > 0 }
 
 // Namespace returns the namespace, "" before SetNamespace.
-func (c *Cache) Namespace() string { return c.chain.Load().namespace }
+func (c *Cache) Namespace() string { return c.space.Load().namespace }
 
 // Entries returns the number of entries in memory.
-func (c *Cache) Entries() int { return c.chain.Load().memory.EstimatedSize() }
+func (c *Cache) Entries() int { return c.space.Load().memory.EstimatedSize() }
 
 // SharedState returns the state of the shared store: "closed" while it works, "open" while it is not used after
 // failures, "half-open" while it is tried again, or "off" if there is none or the namespace is unknown.
 func (c *Cache) SharedState() string {
-	if c.chain.Load().subscriber == nil {
+	if c.space.Load().subscriber == nil {
 		return "off"
 	}
 	return c.o.Shared.State()
 }
 
-// SetNamespace sets the name of the cached chain. The shared store is not used before, except by Load and Save. A different
+// SetNamespace sets the namespace. The shared store is not used before, except by Load and Save. A different
 // namespace empties memory except for their entries, so that entries of one chain are never served for another.
 func (c *Cache) SetNamespace(namespace string) {
 	c.mu.Lock()
-	old := c.chain.Load()
+	old := c.space.Load()
 	if old.namespace == namespace || c.life.Err() != nil {
 		c.mu.Unlock()
 		return
 	}
 	old.leave()
-	ch := c.newChain(namespace)
-	c.chain.Store(ch)
+	sp := c.newSpace(namespace)
+	c.space.Store(sp)
 	c.mu.Unlock() // flights need it, and copying takes long
 	for key, at := range old.memory.All() {
 		if at.saved {
-			ch.memory.SetIfAbsent(key, at) // Save may have stored a newer one in ch
+			sp.memory.SetIfAbsent(key, at) // Save may have stored a newer one in sp
 		}
 	}
 }
 
-// newChain returns an empty chain, subscribed to other replicas if there are any. The caller holds c.mu, except in New.
-func (c *Cache) newChain(namespace string) *chain {
+// newSpace returns an empty space, subscribed to other replicas if there are any. The caller holds c.mu, except in New.
+func (c *Cache) newSpace(namespace string) *space {
 	ctx, leave := context.WithCancel(c.life)
-	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), c.o.MemoryBytes/confinedShare, &c.counts), keys: newKeys(c.o.MemoryBytes / 32), leave: leave}
-	ch.ahead = ahead.New(ch.keys)
+	sp := &space{namespace: namespace, memory: newMemory(c.capacity(), c.o.MemoryBytes/confinedShare, &c.counts), keys: newKeys(c.o.MemoryBytes / 32), leave: leave}
+	sp.ahead = ahead.New(sp.keys)
 	if namespace != "" && c.o.Shared != nil {
-		ch.subscriber = &subscriber{ch.memory, ch.keys}
-		ch.warming.Store(true)
-		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.subscriber) })
+		sp.subscriber = &subscriber{sp.memory, sp.keys}
+		sp.warming.Store(true)
+		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, sp.subscriber) })
 		c.tasks.Go(func() {
-			c.warm(ctx, ch)
-			c.reportHot(ctx, ch)
+			c.warm(ctx, sp)
+			c.reportHot(ctx, sp)
 		})
 	}
-	return ch
+	return sp
 }

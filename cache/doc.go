@@ -22,5 +22,6 @@
 //
 // The shared store is optional and implements [Shared]; package cache/redis does. It is never trusted to work: unreadable data is a
 // miss, and a caller waits for a store that does not respond once, or twice if it then joins the flight of another caller. Without a
-// shared store, flights are shared only within the process. [Cache.SetNamespace] separates chains: entries of one namespace are never used in another.
+// shared store, flights are shared only within the process. [Cache.SetNamespace] separates chains: entries of one namespace are never
+// used in another.
 package cache

@@ -133,7 +133,7 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, quic
 	if body, ok := c.encoders.Encode(coding, content.Body, quick, wait); ok {
 		at.Store(&body)
 		c.counts.variants[coding].Add(1)
-		c.chain.Load().memory.reweigh(key)
+		c.space.Load().memory.reweigh(key)
 	}
 }
 
@@ -173,7 +173,7 @@ func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Co
 	}
 	at.Store(&derivedContent{name, made})
 	derived.next, derived.changed = (derived.next+1)%maxDerived, now
-	c.chain.Load().memory.reweigh(key)
+	c.space.Load().memory.reweigh(key)
 	return made
 }
 

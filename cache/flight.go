@@ -31,7 +31,7 @@ func ended(result singleflight.Result) (*flight, error) {
 
 // start starts the flight of the key on another goroutine, or joins the current one.
 func (r *request) start(ctx context.Context) (done <-chan singleflight.Result) {
-	return r.ch.flights.DoChan(r.q.Key, func() (any, error) {
+	return r.sp.flights.DoChan(r.q.Key, func() (any, error) {
 		growStack(0)
 		return r.fly(ctx)
 	})
@@ -58,8 +58,8 @@ func (r *request) fly(ctx context.Context) (f *flight, err error) {
 	}
 	defer c.tasks.Done()
 	c.counts.flights.Add(1)
-	f.ch.keys.beginFlight(f.q.Key, f)
-	defer f.ch.keys.endFlight(f.q.Key)
+	f.sp.keys.beginFlight(f.q.Key, f)
+	defer f.sp.keys.endFlight(f.q.Key)
 
 	within := upstream.WithLazyDeadline(upstream.Detach(ctx, c.life), time.Now().Add(c.o.FlightTimeout))
 	defer within.Release()
@@ -77,7 +77,7 @@ func (r *request) fly(ctx context.Context) (f *flight, err error) {
 func (f *flight) run(ctx context.Context) error {
 	// The previous flight may have ended between the caller's lookup in memory and the start of this one. Without a
 	// second lookup its entry would be read twice.
-	f.at, _ = f.ch.memory.GetIfPresent(f.q.Key)
+	f.at, _ = f.sp.memory.GetIfPresent(f.q.Key)
 	f.store = inMemory
 	if f.at != nil && f.at == f.announced {
 		f.store = inShared
@@ -168,7 +168,7 @@ func (f *flight) put(e *Entry) *slot {
 	if e.pastExpires(now) && !f.q.Policy.ServesPastExpires(e.Stamp()) { // it could never be served
 		return own
 	}
-	if kept := f.ch.memory.put(&f.q, e); f.q.judge(kept, now) <= f.q.judge(own, now) {
+	if kept := f.sp.memory.put(&f.q, e); f.q.judge(kept, now) <= f.q.judge(own, now) {
 		return kept
 	}
 	return own
@@ -195,7 +195,7 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 
 // repeat returns a new request for the same answer.
 func (r *request) repeat(purpose Purpose) *request {
-	repeated := &request{c: r.c, ch: r.ch, q: r.q, from: r.from}
+	repeated := &request{c: r.c, sp: r.sp, q: r.q, from: r.from}
 	repeated.q.For = purpose
 	return repeated
 }

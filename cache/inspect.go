@@ -32,11 +32,11 @@ type Inspection struct {
 
 // Inspect looks at everything that Get would look at. It reads no origin, starts nothing and counts nothing.
 func (c *Cache) Inspect(ctx context.Context, q Query, from Loader) Inspection {
-	ch := c.chain.Load()
-	r := &request{c: c, ch: ch, q: q, from: from}
-	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
-	ch.keys.change(q.Key, func(r *record) { i.Ahead = r.streak.WillRead() })
-	at := ch.memory.peek(q.Key)
+	sp := c.space.Load()
+	r := &request{c: c, sp: sp, q: q, from: from}
+	i := Inspection{Namespace: sp.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
+	sp.keys.change(q.Key, func(r *record) { i.Ahead = r.streak.WillRead() })
+	at := sp.memory.peek(q.Key)
 	if at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.judge(at, c.o.Now)}
 		i.LastFailure, i.Renewing, i.RevalidationWait = r.failure(at), at.renewing.Load(), r.revalidationWait(at)
@@ -46,10 +46,10 @@ func (c *Cache) Inspect(ctx context.Context, q Query, from Loader) Inspection {
 	if outcome == Miss {
 		i.Store = fromOrigin
 	}
-	if ch.subscriber == nil {
+	if sp.subscriber == nil {
 		return i
 	}
-	record, err := c.o.Shared.Inspect(ctx, ch.namespace, q.Key)
+	record, err := c.o.Shared.Inspect(ctx, sp.namespace, q.Key)
 	i.Lease, i.SharedErr = record.Lease, err
 	if record.Entry == nil {
 		return i

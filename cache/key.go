@@ -12,9 +12,9 @@ import (
 // A record holds what is in progress for a key below memory, and what its next lookup must know. It exists while one of its
 // fields is set. Hits and the last failure belong to the entry in memory (slot), so that a hit needs no record.
 //
-// A flight returns its answer before that is in the shared store, and memory may have evicted it again. Until then the shared
-// store has an older one. Therefore the store is not read while a flight is in progress, a read overtaken by a flight is
-// discarded, and the next flight waits for the previous one's write.
+// A flight answers before it writes to the shared store, which has the old entry until the write ends. Therefore the store is not
+// read while a flight is in progress, a read overtaken by a flight is discarded, and the next flight waits for the write of the
+// previous one.
 type record struct {
 	flight    *flight // the lookup in progress; nil for none
 	reading   bool    // a caller reads the shared store
@@ -45,7 +45,7 @@ func (w *write) wait(ctx context.Context) error {
 // isActive reports whether a flight or a read of the shared store is in progress.
 func (r *record) isActive() bool { return r.flight != nil || r.reading }
 
-// keys holds the records of a chain's keys.
+// keys holds the records of a space's keys.
 type keys struct {
 	seed   maphash.Seed
 	shards [keyShards]keyShard

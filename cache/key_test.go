@@ -18,8 +18,8 @@ func (failingLoader) Expected(bool) time.Duration               { return 0 }
 func TestFailedKeysLeaveNoRecord(t *testing.T) {
 	c := expect.Value(New(Options{}))(t)
 	defer c.Close()
-	ch := c.chain.Load()
-	ch.ahead.Next(100, nil)
+	sp := c.space.Load()
+	sp.ahead.Next(100, nil)
 	policy := Policy{StaleBlocks: 1, ErrorBlocks: 2, StaleIfError: time.Hour}
 	for i := range 1_000_000 {
 		if _, err := c.Get(t.Context(), Query{Key: fmt.Sprint(i), Policy: policy, Tip: 100, Ahead: true}, failingLoader{}); err == nil {
@@ -27,6 +27,6 @@ func TestFailedKeysLeaveNoRecord(t *testing.T) {
 		}
 	}
 	n := 0
-	ch.keys.changeAll(func(string, *record) { n++ })
+	sp.keys.changeAll(func(string, *record) { n++ })
 	expect.Equal(t, n, 0, "records")
 }

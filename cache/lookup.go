@@ -19,10 +19,10 @@ import (
 // maxFlights is the number of flights that a caller joins, one after another, to get a new enough entry.
 const maxFlights = 8
 
-// A request is one query being processed in a chain's cache.
+// A request is one query being processed in a space.
 type request struct {
 	c    *Cache
-	ch   *chain
+	sp   *space
 	q    Query
 	from Loader
 
@@ -43,19 +43,19 @@ type found struct {
 
 // Get answers q from the nearest store with a new enough entry, or else from the origin. It returns when ctx ends, but
 // first completes a read of the shared store, which has a timeout of its own, and a flight on the caller's goroutine
-// (see join). A flight on another goroutine continues. If the origin fails, or there is no time or capacity to wait
-// for it, Get returns an entry that q.Policy keeps for errors, with the failure in Result.Err. Without such an entry
-// it returns the failure: the origin's, ctx's, [ErrOverloaded] or [account.ErrShare].
+// (see join). A flight on another goroutine continues.
 //
-// An entry below q.MinHeight is returned only if the origin supplied it after Get was called. The same holds for an entry
-// older than q.Policy allows, unless the origin failed with [upstream.ErrBehind].
+// If the origin fails, or there is no time or capacity to wait for it, Get returns a cached entry: one that is stale, or one that
+// q.Policy keeps for errors, with the failure in Result.Err. Without such an entry it returns the failure: the origin's, ctx's,
+// [ErrOverloaded] or [account.ErrShare]. Get never returns a cached entry below q.MinHeight, and one that is too old for q.Policy
+// only if the origin failed with [upstream.ErrBehind].
 func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err error) {
-	ch := c.chain.Load()
-	at, _ := ch.memory.GetIfPresent(q.Key)
+	sp := c.space.Load()
+	at, _ := sp.memory.GetIfPresent(q.Key)
 	if q.judge(at, c.o.Now) == Fresh {
 		return c.hit(at), nil
 	}
-	r, have := &request{c: c, ch: ch, q: q, from: from}, found{at: at, store: inMemory}
+	r, have := &request{c: c, sp: sp, q: q, from: from}, found{at: at, store: inMemory}
 	defer func() { c.counts.finished(res.Outcome, res.Store) }()
 
 	if renewed := r.renew(at); renewed != at { // by another replica
@@ -78,7 +78,7 @@ func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err 
 		return r.standIn(found{}, err)
 	}
 	defer r.place.Close()
-	if have.at == nil && ch.shares(&q) {
+	if have.at == nil && sp.shares(&q) {
 		have = found{at: r.readShared(ctx), store: inShared}
 		if outcome, _ := r.decide(have.at); outcome == Hit || outcome == StaleHit {
 			return r.serve(ctx, have, true), nil
@@ -112,7 +112,7 @@ func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err 
 // Fresh answers q as Get would, from an entry in memory that is fresh now and that usable accepts (nil accepts all).
 // Otherwise it returns false, without side effects and without counting anything.
 func (c *Cache) Fresh(q Query, now time.Time, usable func(*Entry) bool) (res Result, ok bool) {
-	at, _ := c.chain.Load().memory.GetIfPresent(q.Key)
+	at, _ := c.space.Load().memory.GetIfPresent(q.Key)
 	fresh := q.judge(at, func() time.Time { return now }) == Fresh
 	if !fresh || usable != nil && !usable(at.entry) {
 		return res, false
@@ -122,7 +122,7 @@ func (c *Cache) Fresh(q Query, now time.Time, usable func(*Entry) bool) (res Res
 
 // Peek returns the entry in memory if it is fresh, and otherwise nil, without side effects.
 func (c *Cache) Peek(q Query) *Entry {
-	at := c.chain.Load().memory.peek(q.Key)
+	at := c.space.Load().memory.peek(q.Key)
 	if q.judge(at, c.o.Now) != Fresh {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (r *request) failure(at *slot) error {
 
 // isActive reports whether a flight or read of the key is in progress.
 func (r *request) isActive() bool {
-	now := r.ch.keys.get(r.q.Key)
+	now := r.sp.keys.get(r.q.Key)
 	return now.isActive()
 }
 
@@ -224,18 +224,18 @@ func (r *request) readShared(ctx context.Context) (at *slot) {
 		return nil
 	}
 	defer r.c.tasks.Done()
-	if !r.ch.keys.beginRead(r.q.Key) {
+	if !r.sp.keys.beginRead(r.q.Key) {
 		return nil
 	}
 	var read *Entry
 	err := upstream.Guard(r.c.o.Logger, "read", func() (err error) { // after a panic, the read must end
-		read, err = r.c.o.Shared.Read(context.WithoutCancel(ctx), r.ch.namespace, r.q.Key)
+		read, err = r.c.o.Shared.Read(context.WithoutCancel(ctx), r.sp.namespace, r.q.Key)
 		return err
 	})
 	r.read, r.sharedSilent = read, err != nil
-	r.ch.keys.endRead(r.q.Key, func() {
+	r.sp.keys.endRead(r.q.Key, func() {
 		if read != nil && r.q.judge(&slot{entry: read}, r.c.o.Now) <= Stale {
-			at = r.ch.memory.put(&r.q, read)
+			at = r.sp.memory.put(&r.q, read)
 		}
 	})
 	return at
@@ -246,7 +246,7 @@ func (r *request) readShared(ctx context.Context) (at *slot) {
 // if its client disconnects.
 func (r *request) join(ctx context.Context, w wait) (*flight, error) {
 	if w.forFlight && r.mayRun(ctx) && !r.isActive() {
-		f, err, _ := r.ch.flights.Do(r.q.Key, func() (any, error) { return r.fly(ctx) })
+		f, err, _ := r.sp.flights.Do(r.q.Key, func() (any, error) { return r.fly(ctx) })
 		return ended(singleflight.Result{Val: f, Err: err})
 	}
 	return r.await(ctx, r.start(ctx), w)
@@ -269,7 +269,7 @@ func (r *request) await(ctx context.Context, done <-chan singleflight.Result, w 
 		case result := <-done:
 			return ended(result)
 		case <-patience.C:
-			at, _ := r.ch.memory.GetIfPresent(r.q.Key)
+			at, _ := r.sp.memory.GetIfPresent(r.q.Key)
 			state := r.q.judge(at, r.c.o.Now)
 			left := w.left(state)
 			switch {
@@ -310,7 +310,7 @@ func (r *request) serve(ctx context.Context, have found, own bool) Result {
 // newest returns at, the result of a flight, or the slot in memory if its entry is newer and no worse for this
 // caller. A message of another replica can renew memory during a flight.
 func (r *request) newest(at *slot) *slot {
-	kept, _ := r.ch.memory.GetIfPresent(r.q.Key)
+	kept, _ := r.sp.memory.GetIfPresent(r.q.Key)
 	if at == nil || kept == nil || at == kept {
 		return cmp.Or(at, kept)
 	}

@@ -41,7 +41,7 @@ type otterMemory struct {
 type slot struct {
 	entry    *Entry
 	renewing atomic.Bool   // a background flight is refreshing it
-	hits     atomic.Uint32 // uses since the entry was stored or, if the key is in chain.ahead, since the block began; counted up to ahead.Often
+	hits     atomic.Uint32 // uses since the entry was stored or, if the key is in space.ahead, since the block began; counted up to ahead.Often
 	failed   atomic.Pointer[failed]
 
 	previousHits uint32 // hits of the entry that it replaced
@@ -172,7 +172,7 @@ func (c *Cache) makeRoom(used int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.steps.Store((max(0, c.o.Account.Used()) + step - 1) / step)
-	c.chain.Load().memory.SetMaximum(uint64(c.capacity()))
+	c.space.Load().memory.SetMaximum(uint64(c.capacity()))
 }
 
 func (c *Cache) capacity() int64 {

@@ -57,7 +57,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 		gauge("lease_waiting", "Flights waiting for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
 		gauge("waiting", "Callers waiting for flights.", func() float64 { return float64(int64(c.o.MaxWaiters) - c.waiters.Free(math.MaxInt64)) }),
 		gauge("background_flights", "Background tasks in progress (refreshes and compression).", func() float64 { return float64(c.background.Load()) }),
-		gauge("memory_bytes", "Memory used by cached entries, in bytes.", func() float64 { return float64(c.chain.Load().memory.WeightedSize()) }),
+		gauge("memory_bytes", "Memory used by cached entries, in bytes.", func() float64 { return float64(c.space.Load().memory.WeightedSize()) }),
 		gauge("memory_limit_bytes", "Maximum memory for cached entries and reservations, in bytes.", func() float64 { return float64(c.o.MemoryBytes) }),
 		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.Entries()) }),
 	}

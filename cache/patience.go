@@ -56,11 +56,7 @@ type wait struct {
 }
 
 func (r *request) newWait(at *slot) wait {
-	w := wait{began: time.Now(), stale: r.c.patience(&r.q), errors: r.c.errorPatience(), forFlight: at == nil}
-	if at != nil {
-		w.stale = r.revalidationWait(at)
-	}
-	return w
+	return wait{began: time.Now(), stale: r.c.patience(&r.q), errors: r.c.errorPatience(), forFlight: at == nil}
 }
 
 // left returns how long the caller still waits with an entry in a state.

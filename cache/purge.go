@@ -45,19 +45,19 @@ type Purged struct {
 // and may be as old as its flight, at most [Options.FlightTimeout]. A replica without a connection to the shared
 // store misses the purge, and so does one with another namespace, which may have entries of Save in memory.
 func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
-	ch := c.chain.Load()
+	sp := c.space.Load()
 	if c.o.Shared == nil {
-		return Purged{Memory: ch.memory.purge(sel)}, nil
+		return Purged{Memory: sp.memory.purge(sel)}, nil
 	}
-	namespaces, purgeMemory := []string{savedNamespace}, ch.memory.purge
-	if ch.subscriber != nil {
-		namespaces, purgeMemory = append(namespaces, ch.namespace), ch.subscriber.Purge
+	namespaces, purgeMemory := []string{savedNamespace}, sp.memory.purge
+	if sp.subscriber != nil {
+		namespaces, purgeMemory = append(namespaces, sp.namespace), sp.subscriber.Purge
 	}
-	ch.keys.awaitWrites(ctx, sel)
+	sp.keys.awaitWrites(ctx, sel)
 	n, err := c.o.Shared.Purge(ctx, sel, namespaces...)
 	done := Purged{Shared: n, Memory: purgeMemory(sel)}
-	if err == nil && ch.subscriber != nil {
-		err = c.o.Shared.AnnouncePurge(ctx, ch.namespace, sel)
+	if err == nil && sp.subscriber != nil {
+		err = c.o.Shared.AnnouncePurge(ctx, sp.namespace, sel)
 		done.Notified = err == nil
 	}
 	if err != nil {

@@ -16,18 +16,18 @@ func (r *request) noteAhead(at *slot) {
 	}
 	repeated := r.repeat(ForAhead)
 	repeated.q.MinHeight = 0 // this caller's
-	r.ch.ahead.Record(r.q.Key, repeated)
+	r.sp.ahead.Record(r.q.Key, repeated)
 }
 
 // ReadAhead reads the keys that were requested at least twice in each of the last two blocks, before they are
 // requested in this one. Call it when a block arrives. It reads as many keys at a time as the origin has capacity
 // for, and only while the origin works.
 func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
-	ch := c.chain.Load()
-	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.takeHits(b.Height), func(known *request, left time.Duration) ahead.Result {
+	sp := c.space.Load()
+	sp.ahead.Round(ctx, b, &c.counts.ahead, sp.takeHits(b.Height), func(known *request, left time.Duration) ahead.Result {
 		r := known.repeat(ForAhead)
 		r.q.Tip, r.q.MaxHeight = b.Height, b.MaxHeight
-		at := r.renew(ch.memory.peek(r.q.Key))
+		at := r.renew(sp.memory.peek(r.q.Key))
 		if at == nil || r.q.judge(at, c.o.Now) == Fresh || r.isActive() {
 			return ahead.Needless
 		}
@@ -39,12 +39,12 @@ func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 }
 
 // ForgetAhead resets the selection of keys that are read ahead. Call it when policies have changed.
-func (c *Cache) ForgetAhead() { c.chain.Load().ahead.Forget() }
+func (c *Cache) ForgetAhead() { c.space.Load().ahead.Forget() }
 
 // takeHits returns a function that takes the number of requests for a key before height, at most ahead.Often.
-func (ch *chain) takeHits(height int64) func(key string) (times int, ok bool) {
+func (sp *space) takeHits(height int64) func(key string) (times int, ok bool) {
 	return func(key string) (int, bool) {
-		at := ch.memory.peek(key)
+		at := sp.memory.peek(key)
 		switch {
 		case at == nil:
 			return 0, false

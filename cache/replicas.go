@@ -16,17 +16,17 @@ import (
 // then returns a lease that must be published, nil without a shared store. The lease is held, unless the shared store or the replica
 // that has the lease fails or takes too long: then each replica reads for its own callers. A read ahead waits for no replica.
 func (f *flight) acquire(ctx context.Context) (lease Lease, fresh bool, err error) {
-	if !f.ch.shares(&f.q) {
+	if !f.sp.shares(&f.q) {
 		return nil, false, nil
 	}
 	// Listen before reading, so that no message is lost in between.
-	woken := f.ch.keys.listen(f.q.Key)
-	defer f.ch.keys.leave(f.q.Key)
-	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight, f.q.For == ForAhead)
+	woken := f.sp.keys.listen(f.q.Key)
+	defer f.sp.keys.leave(f.q.Key)
+	lease = f.c.o.Shared.NewLease(f.sp.namespace, f.q.Key, f.q.MaxHeight, f.q.For == ForAhead)
 	end, _ := ctx.Deadline()
 	until := upstream.WithLazyDeadline(ctx, end.Add(-f.c.o.OriginTimeout)) // the rest of the flight's time is the origin's
 	defer until.Release()
-	if f.sharedSilent || f.ch.keys.awaitWrite(until, f.q.Key) != nil { // the shared store failed just now: do not wait for it again
+	if f.sharedSilent || f.sp.keys.awaitWrite(until, f.q.Key) != nil { // the shared store failed just now: do not wait for it again
 		return lease, false, nil
 	}
 	if f.read != nil && f.adopt(f.read) {
@@ -59,10 +59,10 @@ func (f *flight) acquire(ctx context.Context) (lease Lease, fresh bool, err erro
 
 // renew stores what another replica has announced for the key since the cached entry, and returns the key's slot.
 func (r *request) renew(at *slot) *slot {
-	if !r.ch.shares(&r.q) {
+	if !r.sp.shares(&r.q) {
 		return at
 	}
-	announced := r.ch.keys.takeRenewal(r.q.Key, at.known())
+	announced := r.sp.keys.takeRenewal(r.q.Key, at.known())
 	if announced == nil || !r.q.requires().Believes(announced.Height) {
 		return at
 	}
@@ -70,7 +70,7 @@ func (r *request) renew(at *slot) *slot {
 	if e == nil || e.Height != announced.Height {
 		return at
 	}
-	return r.ch.memory.put(&r.q, e)
+	return r.sp.memory.put(&r.q, e)
 }
 
 // takeRenewal stores what another replica has announced and reports whether that is fresh.
@@ -101,7 +101,7 @@ func (f *flight) publish(ctx context.Context, lease Lease, failure error) {
 		return
 	}
 	f.c.counts.writing.Add(1)
-	w := f.ch.keys.beginWrite(f.q.Key)
+	w := f.sp.keys.beginWrite(f.q.Key)
 	f.c.tasks.Go(func() {
 		defer f.c.counts.writing.Add(-1)
 		err := upstream.Guard(f.c.o.Logger, "lease", func() error {
@@ -110,7 +110,7 @@ func (f *flight) publish(ctx context.Context, lease Lease, failure error) {
 			}
 			return lease.Publish(ctx, f.at.entry, f.q.Policy.KeepFor(f.at.entry.Stamp(), f.c.o.Now))
 		})
-		f.ch.keys.endWrite(f.q.Key, w, err)
+		f.sp.keys.endWrite(f.q.Key, w, err)
 	})
 }
 

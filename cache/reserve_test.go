@@ -15,7 +15,7 @@ func TestEntriesAreEvictedForReservations(t *testing.T) {
 	c := expect.Value(New(Options{MemoryBytes: bound}))(t)
 	defer c.Close()
 	fill := func() (weight int) {
-		memory := c.chain.Load().memory.(*otterMemory) //nolint:forcetypeassert // there is no other implementation
+		memory := c.space.Load().memory.(*otterMemory) //nolint:forcetypeassert // there is no other implementation
 		for n := range 2 * bound >> 14 {
 			memory.put(&Query{Key: fmt.Sprint(n)}, &Entry{Content: NewContent(http.StatusOK, "", "", make([]byte, 1<<14), 0), Height: 1, ReadAt: time.Now()})
 		}

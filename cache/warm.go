@@ -28,17 +28,17 @@ type HotKey struct {
 const hotStep = hotKeys / 8
 
 // reportHot reports the most used keys to the shared store, for replicas that start later: at most hotStep each time.
-func (c *Cache) reportHot(ctx context.Context, ch *chain) {
+func (c *Cache) reportHot(ctx context.Context, sp *space) {
 	tick := time.NewTicker(c.o.HotInterval)
 	defer tick.Stop()
 	for round := 0; ; round++ {
 		select {
 		case <-tick.C:
-			keys := ch.memory.hottest()
+			keys := sp.memory.hottest()
 			parts := len(keys)/hotStep + 1
 			due := slices.DeleteFunc(keys, func(key HotKey) bool { return key.Rank%parts != round%parts })
 			if len(due) > 0 {
-				_ = c.o.Shared.SaveHotKeys(ctx, ch.namespace, due) // the store counts errors
+				_ = c.o.Shared.SaveHotKeys(ctx, sp.namespace, due) // the store counts errors
 			}
 		case <-ctx.Done():
 			return
@@ -46,7 +46,7 @@ func (c *Cache) reportHot(ctx context.Context, ch *chain) {
 	}
 }
 
-// hottest returns at most hotKeys keys of the chain, the most used first.
+// hottest returns at most hotKeys keys of a space, the most used first.
 func (m *otterMemory) hottest() []HotKey {
 	keys := make([]HotKey, 0, min(hotKeys, m.EstimatedSize()))
 	for e := range m.Hottest() {
@@ -62,24 +62,24 @@ func (m *otterMemory) hottest() []HotKey {
 
 // warm loads the entries that other replicas use most, until half of memory is full or warmTime is over. It ends
 // if the shared store fails; requests then fill memory as usual.
-func (c *Cache) warm(ctx context.Context, ch *chain) {
-	defer ch.warming.Store(false)
+func (c *Cache) warm(ctx context.Context, sp *space) {
+	defer sp.warming.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
-	keys, err := c.o.Shared.HotKeys(ctx, ch.namespace, hotKeys)
-	for err == nil && len(keys) > 0 && ch.memory.WeightedSize() < uint64(c.o.MemoryBytes)/2 {
+	keys, err := c.o.Shared.HotKeys(ctx, sp.namespace, hotKeys)
+	for err == nil && len(keys) > 0 && sp.memory.WeightedSize() < uint64(c.o.MemoryBytes)/2 {
 		step := keys[:min(warmStep, len(keys))]
 		keys = keys[len(step):]
 		var found map[string]*Entry
 		err = upstream.Guard(c.o.Logger, "preload", func() (err error) {
-			found, err = c.o.Shared.Load(ctx, ch.namespace, step...)
+			found, err = c.o.Shared.Load(ctx, sp.namespace, step...)
 			return err
 		})
 		for key, e := range found {
-			if e.pastExpires(c.o.Now) || e.sameAs(ch.memory.peek(key)) {
+			if e.pastExpires(c.o.Now) || e.sameAs(sp.memory.peek(key)) {
 				continue
 			}
-			if at := ch.memory.put(&Query{Key: key}, e); at.entry == e {
+			if at := sp.memory.put(&Query{Key: key}, e); at.entry == e {
 				c.counts.warmed.Add(1)
 			}
 		}
@@ -87,4 +87,4 @@ func (c *Cache) warm(ctx context.Context, ch *chain) {
 }
 
 // Warming reports whether entries are being loaded from the shared store, for a few seconds at most after SetNamespace.
-func (c *Cache) Warming() bool { return c.chain.Load().warming.Load() }
+func (c *Cache) Warming() bool { return c.space.Load().warming.Load() }

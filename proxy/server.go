@@ -2,18 +2,7 @@
 //
 // The door, package web, makes a [web.Request] of each request. It chooses the base path, takes our own parameters out of the query, and
 // for Story removes surplus slashes from the path. The engine of the base path passes the request through the middleware to the
-// function of its route. server.go finds the route. It is the route of the path, or one for a stream, a poll or gRPC-Web. Each
-// package below serves a part:
-//
-//   - proxy/story, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
-//   - proxy/collections: the listing of collections;
-//   - proxy/stream: responses that follow the chain, as server-sent events and long polls;
-//   - proxy/rpc, proxy/grpc: the RPC and the gRPC of the nodes, on listeners of their own, with
-//     gRPC-Web on the public one;
-//   - proxy/docs: the OpenAPI document and the manual;
-//   - proxy/lane: repeated requests, before they arrive here;
-//   - proxy/web: the door with the middleware that every request passes; proxy/conn, proxy/session and proxy/respond have connections,
-//     what clients have seen, and the headers and bodies of responses.
+// function of its route. server.go finds the route. It is the route of the path, or one for a stream, a poll or gRPC-Web.
 //
 // A GET that misses the cache is, in this order, one value of each of these types:
 //

@@ -35,7 +35,7 @@ type Clock func() time.Time
 type Stamp struct {
 	Height  int64     // newest block at which it is known to be valid; 0 if unknown or not chain data
 	ReadAt  time.Time // when the origin last confirmed it
-	Expires time.Time // when it becomes Expired, or merely Stale if Lasting and Policy.StalePastExpires; zero means no such time
+	Expires time.Time // after this time it is Expired, or only Stale if it is Lasting and the policy has StalePastExpires; zero means never
 	Status  int       // HTTP status
 	Lasting bool      // Policy.StalePastExpires applies to it
 

@@ -20,6 +20,6 @@
 //     of the execution chain;
 //   - walk.go reads a later page of a list at the block of the previous page;
 //   - batch.go reads several parts at one block;
-//   - feed.go serves streams and explains reads; replay.go serves repeated requests in the fast lane (package lane);
-//   - posting.go makes clients take turns at sending transactions.
+//   - feed.go reads for streams; forecast.go explains a read; replay.go serves repeated requests in the fast lane (package lane);
+//   - posting.go makes clients take turns at sending transactions, and explains an unknown outcome.
 package blocks

@@ -42,7 +42,7 @@ func (r *Reader) Serve(from *web.Request, q *Read) error {
 	if err != nil {
 		return err
 	}
-	// If memory answers now, the fast lane answers equal requests without calling Serve.
+	// If memory answers, the fast lane may answer equal requests from now on, by the Replayer.
 	if q.Walk.Height == 0 && rec.LaneSlot != nil {
 		rec.Replayer = r.Replayer(q, record.LaneMayServe)
 	}

@@ -72,8 +72,8 @@ func (h *Handler) edition(generation int64, now time.Time) int64 {
 // maxLag is how long another replica may know of a change of the store before this one.
 const maxLag = 2 * time.Second
 
-// isCurrent reports whether a page is from the store's newest known state, or from a later one that another replica has just
-// read. A fresh page may be from another state: another store had the same generation, a failover has lost the generation, or
+// isCurrent reports whether a page is from the store's newest known revision, or from a higher generation that another replica has
+// read within maxLag. A fresh page may be from another state: another store had the same generation, a failover has lost the generation, or
 // the clock of the replica that read the page is ahead.
 func (h *Handler) isCurrent(e *cache.Entry, q *cache.Query, p progress, now time.Time) bool {
 	if q.Tip == 0 {

@@ -139,9 +139,8 @@ func (f *Feed) startAtTip() {
 	f.nextAt(f.o.Heights.Tip())
 }
 
-// nextAt returns the height to announce next, or 0 while no tip is known. If it is unknown, if a new epoch's chain may lack the
-// last block, or if the tip was too high when the first client subscribed, it becomes the height after t. No block is announced
-// twice.
+// nextAt returns the height to announce next, or 0 while no tip is known. It becomes the height after t if it is unknown, if a new
+// epoch may lack the last block, or if the tip has fallen since the first client subscribed. No block is announced twice.
 func (f *Feed) nextAt(t tip.Tip) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

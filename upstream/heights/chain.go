@@ -29,7 +29,7 @@ type Options struct {
 type Chain struct {
 	o      Options
 	tip    *tip.Tracker
-	moved  broadcast     // the tip or a node's state has changed
+	moved  waker         // the tip or a node's state has changed
 	doubts chan struct{} // receives a message when a node could not answer a request at or below the tip
 
 	members  atomic.Pointer[[]*member]
@@ -222,30 +222,30 @@ func (c *Chain) contradict() (settle func()) {
 	return func() { settled(); c.moved.notify() }
 }
 
-// A broadcast wakes all waiting goroutines.
-type broadcast struct {
+// A waker wakes all waiting goroutines.
+type waker struct {
 	mu     sync.Mutex
 	change chan struct{}
 }
 
 // next returns a channel that is closed by the next notify, or by the function that the next take returns.
-func (b *broadcast) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.change == nil {
-		b.change = make(chan struct{})
+func (w *waker) next() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.change == nil {
+		w.change = make(chan struct{})
 	}
-	return b.change
+	return w.change
 }
 
-func (b *broadcast) notify() { b.take()() }
+func (w *waker) notify() { w.take()() }
 
 // take returns a function that wakes the goroutines that wait now, and not later ones.
-func (b *broadcast) take() (wake func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	change := b.change
-	b.change = nil
+func (w *waker) take() (wake func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change := w.change
+	w.change = nil
 	return func() {
 		if change != nil {
 			close(change)

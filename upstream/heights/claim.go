@@ -32,7 +32,7 @@ type heightSource struct {
 	hashless int           // consecutive reads without a hash
 	header   knownHash     // newest block whose hash the current subscription has streamed; zero for none
 	silence  time.Time     // when other nodes stopped saying whether they have the block that this one contradicts; zero if they do, or it does not
-	polled   broadcast     // a poll has ended
+	polled   waker         // a poll has ended
 	pollNow  chan struct{} // has a value if the next poll must begin at once
 	nextPoll *time.Timer   // fires when the next poll is due
 }
@@ -102,8 +102,8 @@ func (s *heightSource) prove(ctx context.Context, claim *tip.Claim, falls bool) 
 }
 
 // proveFall checks a claim below a known height. It reads the node at its known height and at the proved
-// height of the chain. If a read succeeds, the claim is raised to the height read, or is wrong if that is more than
-// tip.Slack above it. The lower claim of a distrusted source is accepted only if no node can read the proved height. If the node
+// height of the chain. If the node can read one of them, the claim was too low: it becomes that height, or is wrong if it was more
+// than tip.Slack below it. The lower claim of a distrusted source is accepted only if no node can read the proved height. If the node
 // does not serve the probe, the claim is accepted without a read.
 func (s *heightSource) proveFall(ctx context.Context, claim *tip.Claim) bool {
 	epoch, proved := s.chain.Tip().Epoch, s.chain.tip.Proved()

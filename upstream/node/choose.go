@@ -25,9 +25,9 @@ func (p *Pool) wouldChoose(r Request) *endpoint {
 	return e
 }
 
-// choose returns the best endpoint for the request, or nil if the request has to wait or cannot be sent. hope reports
-// whether an unsuitable endpoint may become suitable soon. Before the deadline, choose returns nil if an endpoint with
-// a better priority should have the height soon. It sets broken, far and newest.
+// choose returns the best endpoint for the request, or nil if the request has to wait or cannot be sent. hope
+// reports whether an endpoint may become usable soon, so that waiting makes sense. Until the deadline, choose waits for an endpoint
+// with a better priority that lags only a little: it returns nil. It sets broken, far and newest.
 func (f *fetch) choose(tip Tip, chainID string) (best *endpoint, hope bool) {
 	height := f.height(tip)
 	var bestRank [6]int

@@ -18,8 +18,8 @@ const (
 )
 
 // Fetch sends a request to an endpoint, and to others if one fails, has pruned the height or does not have it yet. If the chain
-// has the block but no endpoint can read it yet, Fetch waits until ctx ends. For AtTip it waits two block intervals, but at
-// most half of the time left, and then reads the newest block of an endpoint. An endpoint with CometBFT is used after Run has
+// has the block but no endpoint can read it yet, Fetch waits until ctx ends. A read at the tip waits for two block
+// intervals, at most half of the time left, and then reads the newest block that an endpoint has. An endpoint with CometBFT is used after Run has
 // checked its chain.
 //
 // While a node commits a block, it may answer a read at the block before with the state of the new one. An answer is

@@ -19,21 +19,21 @@ import (
 )
 
 type conn struct {
-	handler    *Handler
-	request    *http.Request
-	ws         *websocket.Conn
-	raw        net.Conn        // the connection that ws writes to
-	ctx        context.Context //nolint:containedctx // the connection's own
-	end        context.CancelFunc
-	subscriber *events.Subscriber
-	listener   *session.EventClient
-	lastHeight int64          // block of the last answer, 0 for none; used only by answer
-	goroutines sync.WaitGroup // goroutines that answer, write events and ping
-	pings      *time.Timer
-	isWaiting  atomic.Bool // the reader waits for room in the queue, so it reads no pongs
-	hasRead    atomic.Bool // bytes were read, or the reader waited, since the last ping
-	accepted   chan struct{}
-	release    func() // stops waiting until the client is no longer admitted; nil before that begins
+	handler     *Handler
+	request     *http.Request
+	ws          *websocket.Conn
+	raw         net.Conn        // the connection that ws writes to
+	ctx         context.Context //nolint:containedctx // the connection's own
+	end         context.CancelFunc
+	subscriber  *events.Subscriber
+	eventClient *session.EventClient
+	lastHeight  int64          // block of the last answer, 0 for none; used only by answer
+	goroutines  sync.WaitGroup // goroutines that answer, write events and ping
+	pings       *time.Timer
+	isWaiting   atomic.Bool // the reader waits for room in the queue, so it reads no pongs
+	hasRead     atomic.Bool // bytes were read, or the reader waited, since the last ping
+	accepted    chan struct{}
+	release     func() // stops waiting until the client is no longer admitted; nil before that begins
 
 	writing sync.Mutex // held for each message, and while a subscription begins, so that its events follow the answer
 	closing bool       // nothing more may be written; guarded by writing
@@ -63,7 +63,7 @@ func newConn(d *Handler, r *http.Request) *conn {
 // serve reads messages until the connection ends, and then waits for all goroutines that it started.
 func (c *conn) serve(ws *websocket.Conn, raw net.Conn) {
 	c.ws, c.raw = ws, raw
-	c.listener = c.stack().Listen(c.request)
+	c.eventClient = c.stack().Listen(c.request)
 	close(c.accepted)
 	ws.SetReadLimit(c.handler.o.Message)
 	c.goroutines.Add(1) // for ping, until it is stopped
@@ -111,7 +111,7 @@ func (c *conn) close() {
 	c.subscriber.Close() // a call that is being answered cannot subscribe any more, and no event starts writeEvents
 	_ = c.ws.CloseNow()
 	c.goroutines.Wait()
-	c.listener.Close()
+	c.eventClient.Close()
 }
 
 func (c *conn) stack() *web.Stack { return c.handler.o.Stack }

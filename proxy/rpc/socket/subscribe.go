@@ -78,7 +78,7 @@ func (c *conn) writeEvents() {
 			c.send(jsonrpc.AppendAnswer(nil, target.id, jsonrpc.Error(jsonrpc.ServerError, "subscription was canceled (reason: "+m.End.Error()+")")))
 			continue
 		}
-		c.listener.Announce(m.Event.Epoch, m.Event.Height)
+		c.eventClient.Announce(m.Event.Epoch, m.Event.Height)
 		c.writeFrame(target.head, m.Event.Data())
 	}
 }

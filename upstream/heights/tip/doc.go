@@ -7,8 +7,8 @@
 //     pace, plus [Slack], or
 //   - proved: a read at that height was answered.
 //
-// If a claim is neither, its source is distrusted: the tracker ignores its claims until a read proves one of them. The
-// tip can fall below an unproved height at any time, because no response was served from it. A proved height stays for the
+// If a claim is neither, its source is distrusted: the tracker ignores its claims until a read proves one of them. No
+// response was served from an unproved height, so the tip may fall below it. A proved height stays for the
 // epoch. A claim of another replica must be plausible, and is withdrawn if no source of this process confirms it in time.
 // Such claims prove nothing, so a series of them cannot raise the tip faster than the pace.
 //
