@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	pingInterval    = 15 * time.Second // silence before a ping; after another pingInterval the subscription fails
+	pingInterval    = 2 * time.Second // silence before a ping; after another pingInterval the subscription fails
 	resubscribeWait = 200 * time.Millisecond
 )
 
