@@ -32,6 +32,7 @@ func TestRedisThatDeniesAccessIsAnOutage(t *testing.T) {
 		{noAuth, "acquire", acquire, "open"},
 		{noAuth, "save", save, "open"},
 		{noAuth, "agree", agree, "open"},
+		{"ERR Protocol error: unauthenticated multibulk length", "acquire", acquire, "open"},
 		{wrongPass, "read", read, "open"},
 		{wrongPass, "acquire", acquire, "open"},
 		{noPerm, "read", read, "open"},

@@ -215,7 +215,8 @@ func isAnswer(err error) bool { return isReply(err) && !isDenied(err) }
 // isDenied reports whether Redis does not know us, or does not let us read entries. Without permission for scripts, entries can
 // still be read.
 func isDenied(err error) bool {
-	return redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS") || errors.Is(err, errNoReads)
+	return redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "WRONGPASS") || errors.Is(err, errNoReads) ||
+		redis.HasErrorPrefix(err, "Protocol error: unauthenticated") // a command with more than ten arguments
 }
 
 // errNoReads is a NOPERM for the command that reads entries.
