@@ -123,6 +123,7 @@ func TestFallbackServesPathsOutsideTheMount(t *testing.T) {
 	for target, path := range map[string]string{
 		"/api/network_status":                         "/base/network_status",
 		"/api/operations/" + del0 + "?page=1&since=5": "/base/operations/" + del0 + "?page=1&since=5",
+		"/api/operations?a=1;b=2&c=50%&d=3":           "/base/operations?a=1;b=2&c=50%&d=3",
 		"/api/staking/validators":                     "/base/staking/validators",
 		"/api/staking/validators/" + val5:             "/base/staking/validators/" + val5,
 		"/api/dkg/network/7/":                         "/base/dkg/network/7",

@@ -138,7 +138,8 @@ func letsStore(name string) bool {
 
 func (call *call) rewrite(r *httputil.ProxyRequest) {
 	u := *call.target
-	u.Path, u.RawPath, u.RawQuery = strings.TrimSuffix(u.Path, "/")+r.In.URL.Path, "", r.Out.URL.RawQuery
+	// The query of r.Out lacks the parameters that Go cannot parse.
+	u.Path, u.RawPath, u.RawQuery = strings.TrimSuffix(u.Path, "/")+r.In.URL.Path, "", r.In.URL.RawQuery
 	if since := call.from.Options[web.SinceParameter]; since != nil { // not a poll here
 		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+url.Values{web.SinceParameter: since}.Encode(), "&")
 	}
