@@ -1,6 +1,7 @@
 package devnet_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -72,13 +74,29 @@ func TestRestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
 	expect.Equal(t, grpcStatus(t, d, ""), "0", "status after a block by gRPC")
 }
 
+func TestReflectionIsAnsweredWhileTheClientMaySendMore(t *testing.T) {
+	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	body, client := io.Pipe()
+	defer client.Close()
+	go client.Write([]byte("\x00\x00\x00\x00\x02\x3a\x00"))
+	expect.Equal(t, callGRPC(ctx, t, d, "grpc.reflection.v1.ServerReflection/ServerReflectionInfo", body, ""), "12", "status of reflection, which the node lacks")
+}
+
 // grpcStatus reads the pool by gRPC at a height, "" being the latest.
 func grpcStatus(t *testing.T, d *devnet.Devnet, height string) string {
+	t.Helper()
+	return callGRPC(t.Context(), t, d, "cosmos.staking.v1beta1.Query/Pool", strings.NewReader("\x00\x00\x00\x00\x00"), height)
+}
+
+// callGRPC calls a method and returns the status.
+func callGRPC(ctx context.Context, t *testing.T, d *devnet.Devnet, method string, body io.Reader, height string) string {
 	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
-	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+d.Node().GRPCAddr()+"/cosmos.staking.v1beta1.Query/Pool", strings.NewReader("\x00\x00\x00\x00\x00")))(t)
+	r := expect.Value(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.Node().GRPCAddr()+"/"+method, body))(t)
 	r.Header.Set("X-Cosmos-Block-Height", height)
 	resp := expect.Value(transport.RoundTrip(r))(t)
 	defer resp.Body.Close()

@@ -199,12 +199,14 @@ const heightHeader = "X-Cosmos-Block-Height"
 
 // serveGRPC serves the methods of abci_query by gRPC, without compression.
 func (n *Node) serveGRPC(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil || len(body) < 5 {
+	var head [5]byte // a flag, and the length of the message; clients of reflection keep the body open after it
+	_, err := io.ReadFull(r.Body, head[:])
+	message := make([]byte, min(binary.BigEndian.Uint32(head[1:]), 10<<20))
+	if _, short := io.ReadFull(r.Body, message); err != nil || short != nil {
 		http.Error(w, "no message", http.StatusBadRequest)
 		return
 	}
-	method, message := r.URL.Path, body[5:]
+	method := r.URL.Path
 	height, _ := strconv.ParseInt(r.Header.Get(heightHeader), 10, 64) // 0 means the newest
 	a := cosmos.Answer{Height: max(height, 1), Value: protofield.Append(nil, 1, protofield.Append(nil, 4, n.chain.id))}
 	switch {
