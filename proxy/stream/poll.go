@@ -82,6 +82,7 @@ func (h *Handler) await(r *web.Request, feed web.Feed, access string, p *poll) e
 	}
 	defer leave()
 	discardBody(r)
+	p.epoch = h.o.Heights.Tip().Epoch
 	p.init(h, &r.Record.Client, func() (*web.Limiter, error) { return h.stack.Limiter(r, access) })
 	if err := p.admit(); err != nil {
 		return err
@@ -107,6 +108,7 @@ type poll struct {
 	follower
 	subscription
 	had     version
+	epoch   int64         // when the poll began; in a later one, the height of had says nothing
 	forItem bool          // wait for the item of an indexed source, whatever its version
 	limit   time.Duration // longest wait; 0 means Options.LongPoll
 	ahead   bool          // the client's version is newer than this replica's answer: wake the poll at each read
@@ -166,7 +168,7 @@ func (p *poll) isNew() bool {
 	if n.answer == nil || n.answer.digest == p.had.digest {
 		return false
 	}
-	if n.height <= p.had.height {
+	if n.height <= p.had.height && n.epoch <= p.epoch {
 		if !p.ahead {
 			p.ahead = true
 			p.topic.pollsAhead.Add(1)

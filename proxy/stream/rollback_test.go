@@ -75,6 +75,22 @@ func TestStreamSendsNothingOfOldChainAfterRollback(t *testing.T) {
 	}
 }
 
+func TestPollThatWaitsEndsWithTheNewChainsAnswer(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		s.setAnswers(map[string]string{"/a": `1`})
+		next := s.poll("/a?since=0").expect(200, `1`)
+		p := s.poll(next)
+		time.Sleep(5 * time.Second)
+		s.rollBack(90)
+		if time.Sleep(2 * time.Second); !p.waits() {
+			s.t.Fatal("poll ended although the new chain has the same answer")
+		}
+		s.setAnswers(map[string]string{"/a": `2`})
+		time.Sleep(2 * time.Second)
+		expect.Equal(t, heightIn(p.expect(200, `2`)), "91", "height of the next URL")
+	})
+}
+
 func TestAnswerAtHeightIsReadAgainAfterRollback(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		s.chain.pinned = 100
