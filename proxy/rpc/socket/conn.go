@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
@@ -41,9 +42,10 @@ type conn struct {
 	mu          sync.Mutex
 	turns       []*turn // the queue; the first is being answered
 	bytes       int     // size of all turns
+	calls       int     // number of all calls so far
 	isAnswering bool    // a goroutine is answering turns
 	changed     *sync.Cond
-	draining    bool
+	draining    bool // calls are dropped
 }
 
 func newConn(d *Handler, r *http.Request) *conn {
@@ -174,12 +176,13 @@ func (c *conn) endWith(status websocket.StatusCode, reason string) {
 		defer c.end()
 		ctx, cancel := context.WithTimeout(c.ctx, endTime)
 		defer cancel()
-		c.drain(ctx, status, reason[:min(len(reason), maxReason)])
+		c.drain(ctx, 0, status, reason[:min(len(reason), maxReason)])
 	}()
 }
 
-// drain answers the queued calls and closes the connection with a status. When ctx ends, it cuts the connection.
-func (c *conn) drain(ctx context.Context, status websocket.StatusCode, reason string) {
+// drain answers the queued calls, and those that are read within late, as long as none is a tenth of late behind the last one. It
+// then closes the connection with a status. When ctx ends, it cuts the connection.
+func (c *conn) drain(ctx context.Context, late time.Duration, status websocket.StatusCode, reason string) {
 	select {
 	case <-c.accepted:
 	case <-c.ctx.Done():
@@ -188,12 +191,25 @@ func (c *conn) drain(ctx context.Context, status websocket.StatusCode, reason st
 		return
 	}
 	defer context.AfterFunc(ctx, func() { _ = c.ws.CloseNow() })()
+	defer time.AfterFunc(late, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.draining = true
+		c.changed.Broadcast()
+	}).Stop()
 	c.mu.Lock()
-	c.draining = true
-	c.changed.Broadcast()
-	for c.isAnswering && c.ctx.Err() == nil {
-		c.changed.Wait()
+	for quiet := false; !quiet && c.ctx.Err() == nil; {
+		if c.isAnswering {
+			c.changed.Wait()
+			continue
+		}
+		before := c.calls
+		c.mu.Unlock()
+		_ = upstream.Sleep(ctx, late/10)
+		c.mu.Lock()
+		quiet = !c.isAnswering && (c.draining || c.calls == before)
 	}
+	c.draining = true
 	c.mu.Unlock()
 	c.writing.Lock()
 	c.closing = true

@@ -60,6 +60,7 @@ type Options struct {
 	Pong          time.Duration         // maximum time until the response to a ping; default 3 s
 	Write         time.Duration         // maximum time to write a message; default 10 s
 	Read          time.Duration         // maximum time from the beginning of a client's message to its end; default 10 s
+	Late          time.Duration         // how long a drain reads calls that clients have sent behind the queued ones; default 1 s
 	Registerer    prometheus.Registerer // nil disables metrics
 }
 
@@ -70,6 +71,7 @@ func (o Options) withDefaults() Options {
 	o.Pong = cmp.Or(o.Pong, 3*time.Second)
 	o.Write = cmp.Or(o.Write, 10*time.Second)
 	o.Read = cmp.Or(o.Read, 10*time.Second)
+	o.Late = cmp.Or(o.Late, time.Second)
 	return o
 }
 
@@ -166,7 +168,7 @@ func (d *Handler) Drain(ctx context.Context) {
 	d.mu.Lock()
 	d.draining = true
 	for c := range d.open {
-		drains.Go(func() { c.drain(ctx, websocket.StatusServiceRestart, "the server stops") })
+		drains.Go(func() { c.drain(ctx, d.o.Late, websocket.StatusServiceRestart, "the server stops") })
 	}
 	d.mu.Unlock()
 	drains.Wait()

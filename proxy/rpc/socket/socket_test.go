@@ -595,6 +595,39 @@ func TestStoppingServerAnswersPendingRequestsAndClosesConnections(t *testing.T) 
 	drain.Wait()
 }
 
+func TestDrainAnswersCallsSentBeforeIt(t *testing.T) {
+	called, proceed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	d, url := serve(t, socket.Options{Late: 20 * time.Second, Methods: methods(func(*http.Request, string, json.RawMessage) []byte {
+		once.Do(func() { close(called) })
+		<-proceed
+		return []byte(`"result":{}`)
+	})})
+	conn := dial(t, url)
+	const calls = 300 // more than the queue has room for
+	for range calls {
+		send(t, conn, `{"id":1,"method":"slow","params":{}}`)
+	}
+	<-called
+	var drain sync.WaitGroup
+	drain.Go(func() { d.Drain(t.Context()) })
+	expect.Eventually(t, "refusal of new connections", func() bool {
+		more, _, err := websocket.Dial(t.Context(), url, nil)
+		if err == nil {
+			_ = more.CloseNow()
+		}
+		return err != nil
+	})
+	close(proceed)
+	answered := 0
+	var err error
+	for ; err == nil; answered++ {
+		_, _, err = conn.Read(t.Context())
+	}
+	expect.Equal(t, answered-1, calls, "answers before %v", err)
+	drain.Wait()
+}
+
 func TestConnectionDuringDrainIsAnExpectedFailure(t *testing.T) {
 	d, _ := serve(t, socket.Options{})
 	d.Drain(t.Context())

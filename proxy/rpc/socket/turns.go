@@ -60,6 +60,7 @@ func (c *conn) enqueue(message []byte, release func()) {
 	}
 	c.turns = append(c.turns, t)
 	c.bytes += t.size
+	c.calls++
 	if !c.isAnswering {
 		c.isAnswering = true
 		c.goroutines.Go(c.work)
