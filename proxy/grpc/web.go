@@ -25,16 +25,22 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// WebType is the media type prefix of gRPC-Web calls, which are posted. A format such as +proto may follow.
+// WebType is the media type of gRPC-Web calls, which are posted. A format such as +proto may follow.
 const WebType = "application/grpc-web"
 
 const textType = WebType + "-text" // with both bodies in base64
 
 // IsWeb reports whether a Content-Type is one of gRPC-Web, in any letter case.
-func IsWeb(contentType string) bool { return hasType(contentType, WebType) }
+func IsWeb(contentType string) bool {
+	return hasType(contentType, WebType) || hasType(contentType, textType)
+}
 
-func hasType(contentType, prefix string) bool {
-	return len(contentType) >= len(prefix) && strings.EqualFold(contentType[:len(prefix)], prefix)
+// hasType reports whether a Content-Type is a media type, with a format or parameters after it or not.
+func hasType(contentType, want string) bool {
+	if end := strings.IndexAny(contentType, "+; \t"); end >= 0 {
+		contentType = contentType[:end]
+	}
+	return strings.EqualFold(contentType, want)
 }
 
 // ServeWeb answers a gRPC-Web call.

@@ -15,6 +15,7 @@ import (
 
 	google "google.golang.org/grpc"
 
+	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -95,6 +96,17 @@ func (r *deadlineRecorder) SetWriteDeadline(at time.Time) error {
 }
 
 func (r *deadlineRecorder) Flush() { r.events = append(r.events, "flush") }
+
+func TestOnlyTypesOfGRPCWebAreCalls(t *testing.T) {
+	t.Parallel()
+	for contentType, want := range map[string]bool{
+		"application/grpc-web": true, "application/grpc-web+proto": true, "application/grpc-web ; charset=utf-8": true,
+		"APPLICATION/gRPC-Web-Text+proto": true, "application/grpc-web-text;x=y": true,
+		"": false, "application/grpc": false, "application/grpc-webfoo": false, "application/grpc-web-textual": false, "application/json; application/grpc-web": false,
+	} {
+		expect.Equal(t, grpc.IsWeb(contentType), want, "IsWeb(%q)", contentType)
+	}
+}
 
 func TestGRPCWebStreamOutlastsTheServersTimeouts(t *testing.T) {
 	t.Parallel()
