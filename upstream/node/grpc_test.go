@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -314,6 +315,47 @@ func TestGRPCStatusesAreClassified(t *testing.T) {
 		if a, err := invoke(t, p, aMethod, AtTip); err == nil {
 			t.Errorf("Fetch with status %v = %+v, want an error", code, a)
 		}
+	}
+}
+
+func TestGRPCResponseThatBreaksOffIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	message := []byte{0, 0, 0, 0, 3, 1, 2, 3}
+	for name, end := range map[string]func(w http.ResponseWriter){
+		"reset":       func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+		"no trailers": func(http.ResponseWriter) {},
+		"no message":  func(w http.ResponseWriter) { w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", "application/grpc")
+				w.Header().Set(heightKey, "100")
+				switch {
+				case r.URL.Path == nodeInfo:
+					_, _ = w.Write([]byte("\x00\x00\x00\x00\x0b\x0a\x09\x22\x07story-1"))
+					w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+					return
+				case name != "no message":
+					_, _ = w.Write(message)
+				}
+				_ = http.NewResponseController(w).Flush()
+				end(w)
+			}))
+			server.Config.Protocols = new(http.Protocols)
+			server.Config.Protocols.SetUnencryptedHTTP2(true)
+			server.Start()
+			t.Cleanup(server.Close)
+			p := runGRPC(t, Options{}, server.Listener.Addr().String())
+			waitForGRPC(t, p, 0, "ok")
+			if a, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable {
+				t.Errorf("Fetch = %+v, %v; want unreachable", a, err)
+			}
+			if a, err := invoke(t, p, aTx, AtTip); !upstream.MayHaveRun(err) {
+				t.Errorf("Fetch of a transaction = %+v, %v; want an unknown outcome", a, err)
+			}
+		})
 	}
 }
 

@@ -45,6 +45,8 @@ func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer
 	switch {
 	case err == nil:
 		return &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: MessageType, Body: reply, Height: stated}, nil
+	case st.Code() != codes.Unknown && brokenOff.MatchString(st.Message()): // a contract can choose the text of an unknown error
+		return nil, upstream.Silence(nodeName, errors.New(st.Message()))
 	case stated <= 0:
 		if err := e.gatewayStatus(st, metadata.Join(header, trailer)); err != nil {
 			return nil, err
@@ -69,6 +71,9 @@ const (
 
 // notGRPC matches grpc-go's errors for a response that is not gRPC, such as an HTML page.
 var notGRPC = regexp.MustCompile(`^(?:unexpected HTTP status code received from server|malformed header: missing HTTP content-type|transport: received unexpected content-type)`)
+
+// brokenOff matches grpc-go's errors for a response that has no end, or is not one message, although it may have headers.
+var brokenOff = regexp.MustCompile(`^(?:stream terminated by RST_STREAM|server closed the stream without sending trailers|error reading from server: |cardinality violation: )`)
 
 // gatewayStatus interprets a status without a height. It returns nil if a node sent the status, and an error otherwise. md is
 // the response's metadata. It is empty if grpc-go made the status because there was no response.
