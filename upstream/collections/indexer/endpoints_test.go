@@ -304,6 +304,20 @@ func TestIndexerLeavesClientThatStandsStill(t *testing.T) {
 	checkStore(t, store, h.count(0))
 }
 
+func TestIndexerLeavesAllClientsThatStandStill(t *testing.T) {
+	t.Parallel()
+	h := newHistory(9, 80)
+	still, alsoStill, other := serveEVM(t, h, faults{}), serveEVM(t, h, faults{}), serveEVM(t, h, faults{})
+	store := openMemory(t)
+	run(t, quick(store, still))
+	h.grow(20)
+	still.set(faults{lag: 20})
+	alsoStill.set(faults{lag: 20})
+	follow(t, quick(store, still, alsoStill, other))
+	await(t, store, h.head())
+	checkStore(t, store, h.count(0))
+}
+
 func TestRunToHeadReachesHeadOfAnyClient(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9, 80)

@@ -51,9 +51,9 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, b
 	return head, by, err
 }
 
-// laterHead asks another endpoint for later blocks while by stands at the store's block, for example because its consensus client
-// has ended. It returns the other's newest block if that chain continues the store's block, and otherwise the store's block. With
-// Follow, it asks only if nothing was applied for Options.Grace, and once in this time.
+// laterHead asks the other endpoints for later blocks while by stands at the store's block, for example because its consensus client
+// has ended. It returns the newest block of the first one whose chain continues the store's block, and otherwise the store's block.
+// With Follow, it asks only if nothing was applied for Options.Grace, and once in this time.
 func (x *Indexer) laterHead(ctx context.Context, cursor ledger.Cursor, by *evm.Endpoint) (head int64, err error) {
 	if cursor != x.at {
 		x.at, x.still = cursor, time.Now()
@@ -62,23 +62,25 @@ func (x *Indexer) laterHead(ctx context.Context, cursor ledger.Cursor, by *evm.E
 		return cursor.Block, nil
 	}
 	x.still = time.Now()
-	next := cursor.Block + 1
+	next, asked := cursor.Block+1, map[*evm.Endpoint]bool{by: true}
 	err = x.pool.TryOther(ctx, by, 0, func(e *evm.Session) error {
-		if head = cursor.Block; e.Endpoint == by {
+		if head = cursor.Block; asked[e.Endpoint] {
 			return nil
 		}
 		newest, answers, err := e.Poll(ctx, next, getHeader(next))
-		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging {
-			return nil
-		}
 		results, err := evm.Results(answers, err)
-		if err != nil {
+		if err == nil {
+			if h, invalid := parseHeader(results[0], next); invalid == nil && h.parent == cursor.Hash {
+				head = newest
+				return nil
+			}
+		} else if f, ok := errors.AsType[*evm.Failure](err); !ok || f.Reason != evm.Lagging {
 			return err
 		}
-		if h, invalid := parseHeader(results[0], next); invalid == nil && h.parent == cursor.Hash {
-			head = newest
+		if asked[e.Endpoint] = true; len(asked) == x.pool.Len() {
+			return nil
 		}
-		return nil
+		return evm.Lag("it has no block after %d of the store", cursor.Block) // the pool uses the next one
 	})
 	if err == nil && head > cursor.Block {
 		x.log.Warn("an execution client stands still, another one has later blocks", "endpoint", by.Name(), "block", cursor.Block, "head", head)
