@@ -170,7 +170,7 @@ func (r *indexRun) rebuild(ctx context.Context, served *filling, o indexer.Optio
 	r.log.Info("replacing the store")
 	ctx = context.WithoutCancel(ctx) // the replacement ends before an interruption does, so that its result is known
 	if err := store.SwapIn(ctx); err != nil {
-		return fmt.Errorf("rebuild: the store was replaced if the second store is empty now, and is unchanged otherwise: %w", err)
+		return fmt.Errorf("rebuild: the store was replaced if the second store is empty now, by this or another rebuild, and is unchanged otherwise: %w", err)
 	}
 	r.log.Info("rebuild swapped into the store", "block", second.indexer.Status().Cursor.Block)
 	fmt.Fprintf(r.std.out, "%s is rebuilt up to block %d\n", store.Name(), second.indexer.Status().Cursor.Block)

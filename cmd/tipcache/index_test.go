@@ -420,7 +420,7 @@ func TestFailureWhileTheStoreIsReplacedDoesNotSayThatItIsUnchanged(t *testing.T)
 	url := sqliteURL(t)
 	fail := replacing(func() { _ = os.Remove(strings.TrimPrefix(url, "sqlite:") + ".rebuild") })
 	err := run(t.Context(), indexArgs(d, url, "--rebuild"), streams{io.Discard, fail})
-	expect.Contains(t, fmt.Sprint(err), "was replaced if the second store is empty now", "error")
+	expect.Contains(t, fmt.Sprint(err), "was replaced if the second store is empty now, by this or another rebuild", "error")
 }
 
 // A lockDriver is an empty store with a free lock, and counts how often it was acquired.

@@ -3,6 +3,7 @@ package collections_test
 import (
 	"context"
 	"database/sql"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -78,6 +79,27 @@ func TestSQLiteWaitsForALockThatIsReleased(t *testing.T) {
 	})
 	load(t, s, some(5))
 	releasing.Wait()
+}
+
+func TestFileThatWasRemovedOrReplacedIsNotUsed(t *testing.T) {
+	t.Parallel()
+	other := filepath.Join(t.TempDir(), "other.db")
+	expect.NoError(t, os.WriteFile(other, nil, 0o600))
+	for name, change := range map[string]func(path string) error{
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return os.Rename(other, path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "c.db")
+			s := open(t, "sqlite:"+path, collections.Options{})
+			load(t, s, some(3))
+			expect.NoError(t, change(path))
+			_, err := s.Mark(t.Context())
+			expect.Contains(t, wantSilence(t, err, upstream.Unreachable).Error(), "removed or replaced", "error")
+			_, err = s.List(t.Context(), collections.Query{})
+			wantSilence(t, err, upstream.Unreachable)
+		})
+	}
 }
 
 func TestSQLiteKeepsItsCollections(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -42,7 +43,7 @@ func connectSQLite(path string, o collections.Options, existing bool) (*store, e
 	readers.SetMaxOpenConns(o.Connections + 1)
 	readers.SetMaxIdleConns(o.Connections)
 	return &store{
-		dialect: sqliteDialect, engine: &sqliteEngine{}, name: "sqlite:" + path, log: o.Logger, readers: readers, writer: writer, patience: o.Timeout,
+		dialect: sqliteDialect, engine: &sqliteEngine{path: path}, name: "sqlite:" + path, log: o.Logger, readers: readers, writer: writer, patience: o.Timeout,
 	}, nil
 }
 
@@ -56,6 +57,9 @@ func (e *sqliteEngine) open(ctx context.Context, s *store) error {
 			e.anchor, err = s.readers.Conn(ctx)
 			return err
 		})
+	}
+	if err == nil {
+		e.file, _ = os.Stat(e.path) // nil in memory
 	}
 	return err
 }
@@ -96,9 +100,19 @@ func whileLocked(ctx context.Context, try func() error) error {
 
 type sqliteEngine struct {
 	anchor *sql.Conn // idle reader, because a database in memory exists while it has a connection
+	path   string
+	file   os.FileInfo // the open file; nil if it is not known
 }
 
-func (sqliteEngine) retry(ctx context.Context, try func() error) error { return whileLocked(ctx, try) }
+// errReplaced is the error of a file that is no longer at its path. Open connections would continue to use it, unseen by others.
+var errReplaced = errors.New("its file was removed or replaced: restart tipcache to use the one at its path")
+
+func (e *sqliteEngine) retry(ctx context.Context, try func() error) error {
+	if now, err := os.Stat(e.path); e.file != nil && (errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(now, e.file)) {
+		return errReplaced
+	}
+	return whileLocked(ctx, try)
+}
 
 func (sqliteEngine) version(ctx context.Context, w *sql.Conn) (version int, err error) {
 	err = w.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version) // stored in the file header
@@ -128,6 +142,8 @@ func (sqliteEngine) failed(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, errReplaced):
+		return &upstream.Error{Kind: upstream.Unreachable, Msg: collections.OriginName + " cannot be reached", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return upstream.Silence(collections.OriginName, err)
 	default:
