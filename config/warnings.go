@@ -19,11 +19,18 @@ import (
 // publicNetworks are the names in index.network of the public networks, by chain.id.
 var publicNetworks = map[string]string{"story-1": "story", "devnet-1": "aeneid"}
 
-// servingWarnings returns a warning if nothing is served, if gRPC is served without a node's gRPC, or if the collections belong
-// to another chain than the nodes.
+// servingWarnings returns a warning if nothing is served, if collections are prepared but not served, if gRPC is served without a
+// node's gRPC, or if the collections belong to another chain than the nodes.
 func (c Config) servingWarnings() (warnings []error) {
 	if c.ServesNothing() {
 		warnings = append(warnings, Problem{Key: "chain.nodes", Text: "no node is configured, and collections are not served"})
+	}
+	const closed = "collections are not served: set collections.keys, or collections.auth"
+	if c.Collections.Auth == "closed" && c.Index.Enabled {
+		warnings = append(warnings, Problem{Key: "index.enabled", Text: "the store is filled, but " + closed})
+	}
+	if c.Collections.Auth == "closed" && c.Metadata.Provider != "none" {
+		warnings = append(warnings, Problem{Key: "metadata.provider", Text: "it is not asked, because " + closed})
 	}
 	if c.GRPC.Listen != "" && !c.ReadsGRPC() {
 		warnings = append(warnings, Problem{Key: "grpc.listen", Text: "without chain.grpc, only reads of state and methods of the RPC are served"})

@@ -80,16 +80,20 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 			"1: http.trusted_proxies: the networks cover 57 % of the public IPv4 addresses, and a client with such an address can choose the address that rates and logs use: list only the networks of your proxies",
 			"1: http.trusted_proxies: the networks cover 50 % of the public IPv6 addresses, and a client with such an address can choose the address that rates and logs use: list only the networks of your proxies",
 		}},
+		{"collections that are prepared and not served", "{index: {enabled: true}, metadata: {provider: 'blockscout:http://x'}}", nil, []string{
+			"1: index.enabled: the store is filled, but collections are not served: set collections.keys, or collections.auth",
+			"1: metadata.provider: it is not asked, because collections are not served: set collections.keys, or collections.auth",
+		}},
 		{"nothing to serve", "chain: {nodes: [none], comet: [none]}", nil, []string{"1: chain.nodes: no node is configured, and collections are not served"}},
 		{"gRPC without a node's gRPC", "{grpc: {listen: ':9090'}}", nil, []string{"1: grpc.listen: without chain.grpc, only reads of state and methods of the RPC are served"}},
 		{
-			"collections of another chain", "{chain: {id: devnet-1}, index: {network: story, enabled: true}}", nil,
+			"collections of another chain", "{chain: {id: devnet-1}, index: {network: story, enabled: true}, collections: {auth: none}}", nil,
 			[]string{"1: index.network: story is the network of another chain than chain.id (devnet-1), whose network is aeneid"},
 		},
 		{"collections of the other public chain, by default", "{chain: {id: devnet-1}, collections: {auth: none}}", nil, []string{"index.network: story is the network of another chain than chain.id (devnet-1), whose network is aeneid"}},
-		{"collections of the same chain", "{chain: {id: devnet-1}, index: {network: aeneid, enabled: true}}", nil, nil},
+		{"collections of the same chain", "{chain: {id: devnet-1}, index: {network: aeneid, enabled: true}, collections: {auth: none}}", nil, nil},
 		{"no collections", "{chain: {id: devnet-1}, index: {network: story}}", nil, nil},
-		{"contracts of another network", "{chain: {id: devnet-1}, index: {network: [1, '0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222', '0x3333333333333333333333333333333333333333'], enabled: true}}", nil, nil},
+		{"contracts of another network", "{chain: {id: devnet-1}, index: {network: [1, '0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222', '0x3333333333333333333333333333333333333333'], enabled: true}, collections: {auth: none}}", nil, nil},
 		{"value that a variable overrides", "http: {rate: 10/s}", []string{"TIPCACHE_HTTP_RATE=20/s"}, []string{"1: http.rate: overridden by TIPCACHE_HTTP_RATE"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

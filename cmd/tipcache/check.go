@@ -20,8 +20,12 @@ func checkCommand(std streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(std.out, "The configuration is valid: %d node(s), shape %s, collections.auth %s.\n",
-			len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth); err != nil {
+		shape := ", shape " + string(cfg.Chain.Shape)
+		if cfg.Chain.Dialect == "cosmos" {
+			shape = "" // nodes have only one
+		}
+		if _, err := fmt.Fprintf(std.out, "The configuration is valid: %d node(s)%s, collections.auth %s.\n",
+			len(cfg.Chain.Nodes), shape, cfg.Collections.Auth); err != nil {
 			return err
 		}
 		for _, warning := range cfg.Warnings {

@@ -11,7 +11,7 @@ vcl 4.1;
 # It caches responses as Cache-Control says:
 #   - for a day if the URL names their block;
 #   - until the next block in whole seconds (s-maxage) if they are from the newest block;
-#   - for a second, with any status, if they answer a poll (?since=). It sends one poll for all clients.
+#   - for a second, except refusals (4xx), if they answer a poll (?since=). It sends one poll for all clients.
 import std;
 backend tipcache {
   .host = "127.0.0.1"; .port = "8080";
