@@ -15,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
@@ -180,8 +179,8 @@ func (c *conn) endWith(status websocket.StatusCode, reason string) {
 	}()
 }
 
-// drain answers the queued calls, and those that are read within late, as long as none is a tenth of late behind the last one. It
-// then closes the connection with a status. When ctx ends, it cuts the connection.
+// drain answers the queued calls, and further ones for late at most, until none has arrived for a tenth of it. It then closes the
+// connection with a status. When ctx ends, it cuts the connection.
 func (c *conn) drain(ctx context.Context, late time.Duration, status websocket.StatusCode, reason string) {
 	select {
 	case <-c.accepted:
@@ -205,7 +204,10 @@ func (c *conn) drain(ctx context.Context, late time.Duration, status websocket.S
 		}
 		before := c.calls
 		c.mu.Unlock()
-		_ = upstream.Sleep(ctx, late/10)
+		select {
+		case <-time.After(late / 10):
+		case <-ctx.Done():
+		}
 		c.mu.Lock()
 		quiet = !c.isAnswering && (c.draining || c.calls == before)
 	}
