@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -47,25 +48,35 @@ func (p *Pool) fetchExecuted(ctx context.Context, client string, epoch, height i
 	if height == p.Tip().Height {
 		client = executionReader
 	}
-	found := p.execution.flights.DoChan(fmt.Sprintf("%d %d %s", epoch, height, client), func() (any, error) {
-		number, err := p.executionBlock(context.WithoutCancel(ctx), client, height)
-		if err == nil {
-			p.execution.add(epoch, execution{height, number - 1})
+	for {
+		found := p.execution.flights.DoChan(fmt.Sprintf("%d %d %s", epoch, height, client), func() (any, error) {
+			number, err := p.executionBlock(context.WithoutCancel(ctx), client, height)
+			switch {
+			case err == nil:
+				p.execution.add(epoch, execution{height, number - 1})
+			case errors.Is(err, upstream.ErrBehind):
+				_ = upstream.Sleep(p.life, behindPause)
+			}
+			return number - 1, err
+		})
+		select {
+		case r := <-found:
+			tip := p.Tip()
+			if waits := errors.Is(r.Err, upstream.ErrBehind) && tip.Epoch == epoch && tip.Height >= height && p.life.Err() == nil; waits {
+				continue // until a node has the block of the chain
+			}
+			return r.Val.(int64), r.Err //nolint:forcetypeassert // see above
+		case <-ctx.Done():
+			return 0, p.late(ctx, height)
 		}
-		return number - 1, err
-	})
-	select {
-	case r := <-found:
-		if r.Err != nil {
-			return 0, r.Err
-		}
-		return r.Val.(int64), nil //nolint:forcetypeassert // see above
-	case <-ctx.Done():
-		return 0, p.late(ctx, height)
 	}
 }
 
-// executionBlock reads the execution block in a block from the first node that responds.
+// behindPause is the time between two reads of a block that the node lacks. All callers share it.
+const behindPause = 100 * time.Millisecond
+
+// executionBlock reads the execution block in a block from the first node that responds. The error wraps upstream.ErrBehind if a node
+// does not have the block yet.
 func (p *Pool) executionBlock(ctx context.Context, client string, height int64) (int64, error) {
 	if !p.protocol.executes {
 		return 0, ErrNoExecution
@@ -78,6 +89,11 @@ func (p *Pool) executionBlock(ctx context.Context, client string, height int64) 
 			return number, nil
 		case errors.Is(err, comet.ErrNoPayload):
 			return 0, ErrNoExecution
+		}
+		if refusal, ok := errors.AsType[*comet.Refusal](err); ok {
+			if reason, _ := classify(cometRPC, refusal.Data, height); reason == FutureHeight {
+				err = fmt.Errorf("%w: %w", upstream.ErrBehind, err)
+			}
 		}
 		failures = append(failures, fmt.Errorf("%s: %w", c.Name(), err))
 	}

@@ -181,3 +181,23 @@ func occupy(t *testing.T, p *Pool, n int) (*queue.Slots, *queue.Turn) {
 	slots := p.endpoints()[n].queue
 	return slots, expect.Value(slots.Acquire(t.Context(), queue.Request{Cost: Page}))(t)
 }
+
+// Another replica reads a block before the node of this one has it.
+func TestExecutedWaitsForABlockThatTheNodeLacks(t *testing.T) {
+	n := newFakeNode(t, 100)
+	n.executionAhead = 1000
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	n.change(func() {
+		n.frontRPC, n.front = true, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":-1,"error":{"code":-32603,"message":"Internal error","data":"height 100 must be less than or equal to the current blockchain height 99"}}`)
+		}
+	})
+	_, _, err := p.Executed(within(t, 100*time.Millisecond), "client", 100, 1050)
+	wantKind(t, err, upstream.Timeout)
+	time.AfterFunc(200*time.Millisecond, func() { n.change(func() { n.front = nil }) })
+	since, newest, err := p.Executed(within(t, time.Minute), "client", 100, 1050)
+	if since != 100 || newest != 1099 || err != nil {
+		t.Errorf("Executed = %d, %d, %v; want 100, 1099 once the node has the block", since, newest, err)
+	}
+}
