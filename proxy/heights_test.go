@@ -38,7 +38,7 @@ func TestResponsesAreMarkedWhileNodesCatchUp(t *testing.T) {
 		got.expectHeader(t, "Cache-Control", "public, max-age=0, s-maxage=0")
 		got.expectHeader(t, "Cache-Status", status)
 	}
-	s.get(t, anyPath, "X-Min-Block-Height", "200").expectRefusal(t, 504, `{"code":504,"msg":{},"error":"block 200 has not arrived; the newest is 228"}`+"\n")
+	s.get(t, anyPath, "X-Min-Block-Height", "200").expectRefusal(t, 504, `{"code":504,"msg":{},"error":"the chain node does not have block 200 yet; its answer is from block 128"}`+"\n")
 }
 
 // newestBlockControl matches the Cache-Control of a response at the newest block.

@@ -125,12 +125,12 @@ func (r *Reader) waitHeight(ctx context.Context, rec *record.Record, height int6
 // CheckHeight refuses an answer from below the required block: it is from a node that is catching up. A height of 0 is unknown.
 func (r *Reader) CheckHeight(height, required int64) error {
 	if 0 < height && height < required {
-		return r.notArrived(required, nil)
+		return notYet(r.Nodes.Tip(), nil, "the chain node does not have block %d yet; its answer is from block %d", required, height)
 	}
 	return nil
 }
 
-// notArrived returns the failure of a request that requires a block which does not arrive. err may be nil.
+// notArrived returns the failure of a request that requires a block which does not arrive.
 func (r *Reader) notArrived(height int64, err error) error {
 	tip := r.Nodes.Tip()
 	return notYet(tip, err, "block %d has not arrived; the newest is %d", height, tip.Height)

@@ -194,7 +194,7 @@ func TestPassedAnswerBelowTheRequiredBlockIsRefused(t *testing.T) {
 	defer memory.Close()
 	r := expect.Value(blocks.New(blocks.Options{Nodes: atBlock100{}}, web.New(web.Options{}, nil), memory))(t)
 	ep := expect.Value(NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, &echoing{behind: 1}))(t)
-	for header, want := range map[string]string{"99": "", "100": "block 100 has not arrived; the newest is 100"} {
+	for header, want := range map[string]string{"99": "", "100": "the chain node does not have block 100 yet; its answer is from block 99"} {
 		w := httptest.NewRecorder()
 		request := web.NewHTTPRequest(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil))
 		request.Header.Set(respond.MinHeightHeader, header)

@@ -441,7 +441,7 @@ func TestUncachedAnswerBelowTheRequiredBlockIsRefused(t *testing.T) {
 	n := newRecordedNode(t)
 	n.setAnswer(`abci_query{"path":"/custom/x"}`, `"result":{"response":{"code":0,"value":"Cg==","height":"745"}}`)
 	server, _ := newHandler(t, n, rpc.Options{})
-	for height, want := range map[string]string{"745": `"value":"Cg=="`, "746": "block 746 has not arrived"} {
+	for height, want := range map[string]string{"745": `"value":"Cg=="`, "746": "the chain node does not have block 746 yet"} {
 		r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(`{"id":1,"method":"abci_query","params":{"path":"/custom/x"}}`)))(t)
 		r.Header.Set("X-Min-Block-Height", height)
 		resp := expect.Value(http.DefaultClient.Do(r))(t)
