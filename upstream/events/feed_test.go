@@ -274,6 +274,19 @@ func TestFeedLeavesSilentNode(t *testing.T) {
 	})
 }
 
+func TestBlockIsNotReadFirstFromTheNodeThatFellSilent(t *testing.T) {
+	inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		hangs := make(chan struct{})
+		w.nodes[0].with(func(n *node) { n.blocked = hangs })
+		w.move(101, 0)
+		time.Sleep(time.Second)
+		w.expect(l, "NewBlock 101")
+		close(hangs)
+	})
+}
+
 func TestTransactionIsAnnouncedWhenNodesFindIt(t *testing.T) {
 	inBubble(t, 2, events.Options{}, func(t *testing.T, w *world) {
 		sender, reader := w.listen(txs, blocks), w.listen(blocks)

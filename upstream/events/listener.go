@@ -29,6 +29,7 @@ type nodeListener struct {
 
 // A nodeSubscription is a subscription at a node.
 type nodeSubscription struct {
+	node    string
 	end     context.CancelCauseFunc
 	dropped atomic.Bool // its events are discarded
 }
@@ -101,7 +102,7 @@ func (l *nodeListener) stream(ctx context.Context, n Node) (received bool, err e
 	}
 	defer messages.Close()
 	l.outage.End()
-	s := &nodeSubscription{end: end}
+	s := &nodeSubscription{node: n.Name, end: end}
 	l.current.Store(s)
 	defer l.current.Store(nil)
 	for {

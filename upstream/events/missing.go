@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,8 +31,12 @@ func (s *sequencer) readMissing(ctx context.Context, t tip.Tip, next int64) time
 		return left
 	}
 	s.reading = true
+	silent := ""
+	if on := s.listener.current.Load(); on != nil {
+		silent = on.node
+	}
 	s.workers.Go(func() {
-		r := s.read(ctx, next)
+		r := s.read(ctx, next, silent)
 		r.epoch = t.Epoch
 		s.reads <- r
 	})
@@ -121,11 +126,16 @@ type readResult struct {
 	err    error
 }
 
-// read reads a block from the first fit node that provides it.
-func (f *Feed) read(ctx context.Context, height int64) readResult {
+// read reads a block from the first fit node that provides it. The node that has not announced it, which may hang, comes last.
+func (f *Feed) read(ctx context.Context, height int64, silent string) readResult {
 	r := readResult{height: height, err: errNoNode}
 	tried, unavailable := 0, 0
-	for _, n := range f.o.Nodes() {
+	nodes := slices.Clone(f.o.Nodes())
+	if i := slices.IndexFunc(nodes, func(n Node) bool { return n.Name == silent }); i >= 0 {
+		last := nodes[i]
+		nodes = append(slices.Delete(nodes, i, i+1), last)
+	}
+	for _, n := range nodes {
 		if !n.Fit() {
 			r.unfit = true
 			continue
