@@ -81,8 +81,11 @@ func (p *Pool) executionBlock(ctx context.Context, client string, height int64) 
 	if !p.protocol.executes {
 		return 0, ErrNoExecution
 	}
+	all := p.CometBFT()
+	reached := func(c CometBFT) int64 { return min(c.endpoint.snapshot().Height, height) }
+	slices.SortStableFunc(all, func(a, b CometBFT) int { return cmp.Compare(reached(b), reached(a)) }) // one without the block may hang
 	var failures []error
-	for _, c := range p.CometBFT() {
+	for _, c := range all {
 		number, err := c.endpoint.executionBlock(ctx, client, height)
 		switch {
 		case err == nil:

@@ -201,3 +201,15 @@ func TestExecutedWaitsForABlockThatTheNodeLacks(t *testing.T) {
 		t.Errorf("Executed = %d, %d, %v; want 100, 1099 once the node has the block", since, newest, err)
 	}
 }
+
+func TestExecutedAsksTheNodeThatHasTheBlockFirst(t *testing.T) {
+	behind, current := newFakeNode(t, 99), newFakeNode(t, 100)
+	current.executionAhead = 1000
+	p := run(t, Options{BlockInterval: time.Minute}, behind, current)
+	wantTip(t, p, 100)
+	since, newest, err := p.Executed(within(t, time.Minute), "client", 100, 1050)
+	if since != 100 || newest != 1099 || err != nil {
+		t.Errorf("Executed = %d, %d, %v; want 100, 1099", since, newest, err)
+	}
+	behind.change(func() { expect.Equal(t, len(behind.blocks), 0, "blocks that the other node was asked for") })
+}
