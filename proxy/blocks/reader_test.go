@@ -22,6 +22,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -102,8 +103,10 @@ func (c *chain) WaitHeight(ctx context.Context, height int64) error {
 }
 
 // Executed includes one block of the execution client in each block, 1000 ahead, but none in block c.empty.
-func (c *chain) Executed(_ context.Context, _ string, height, number int64) (since, newest int64, err error) {
-	time.Sleep(c.executing)
+func (c *chain) Executed(ctx context.Context, _ string, height, number int64) (since, newest int64, err error) {
+	if err := upstream.Sleep(ctx, c.executing); err != nil {
+		return 0, 0, upstream.Silence("the chain node", err)
+	}
 	newest = height + 1000
 	if c.empty > 0 && height >= c.empty {
 		newest--
@@ -314,6 +317,15 @@ func TestMissingItemIsReadAgainForMinimumBlock(t *testing.T) {
 		d.nodes.grow(1)
 		expect.Equal(t, get(missingRead{read{d.nodes}}, 0), outcome{100, "hit"}, "outcome without a minimum block")
 		expect.Equal(t, get(read{d.nodes}, 101), outcome{101, "miss"}, "outcome with the minimum block 101")
+	})
+}
+
+func TestWaitForExecutionBlockIncludesTheReadOfIt(t *testing.T) {
+	withFrontend(t, func(t *testing.T, d *frontend) {
+		d.nodes.executing = time.Minute
+		began := time.Now()
+		d.get(t, web.Heights{EVM: 1100}, blocks.Snapshot{})
+		expect.Equal(t, time.Since(began), 10*time.Second, "wait for a node that lacks the newest block")
 	})
 }
 

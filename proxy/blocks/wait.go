@@ -152,6 +152,8 @@ const farAhead = 1 << 32
 // request requires, and waits for it. For a later page of a list it first looks at the block of the walk. A read at a
 // height that exists looks at that height alone.
 func (r *Reader) heightOfExecutionBlock(ctx context.Context, rec *record.Record, q *Read) (height int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
+	defer cancel()
 	tip := r.Nodes.Tip()
 	if at := cmp.Or(q.Pinned, q.Walk.Height); 0 < at && at <= tip.Height {
 		leave, refused := r.waiters.Enter(&rec.Client, max(tip.Interval, time.Second)) // a node may be read
@@ -187,8 +189,6 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, rec *record.Record,
 // awaitExecuted waits for the block whose state includes the block of the execution chain. newest is the one that is
 // included at the tip.
 func (r *Reader) awaitExecuted(ctx context.Context, rec *record.Record, tip node.Tip, block, newest int64) (height int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
-	defer cancel()
 	for {
 		// A block includes at most one block of the execution chain.
 		err = r.waitHeight(ctx, rec, tip.Height+min(block-newest, farAhead))
