@@ -1,7 +1,6 @@
 package config
 
 import (
-	"os"
 	"slices"
 	"strings"
 )
@@ -42,7 +41,7 @@ func (l *loader) secretFile(k Key, variable, path string) {
 	if path == "" {
 		return
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := readFile(path)
 	if err != nil {
 		l.problems = append(l.problems, Problem{Place: variable, Text: err.Error()})
 		return

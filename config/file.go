@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -24,12 +25,28 @@ type fileReader struct {
 	open map[*yaml.Node]bool // sections being read, to find aliases that contain themselves
 }
 
+const maxFile = 64 << 20
+
+// readFile is os.ReadFile for a file of settings. It refuses a long file before that fills the memory.
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is longer than %d bytes, too long for settings", path, maxFile)
+	}
+	return text, err
+}
+
 // file reads a YAML file. It returns an error if the file cannot be read or is not YAML. Other
 // problems are collected.
 func (l *loader) file(path string) error {
-	text, err := os.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", path, errors.Unwrap(err))
+		return fmt.Errorf("read %s: %w", path, cmp.Or(errors.Unwrap(err), err))
 	}
 	r := &fileReader{loader: l, name: filepath.Base(path), open: map[*yaml.Node]bool{}}
 	var document, second yaml.Node

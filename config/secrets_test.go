@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,7 +33,8 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 }
 
 func TestProblemsOfSecretFiles(t *testing.T) {
-	file := writeFile(t, "a token that is long")
+	file, long := writeFile(t, "a token that is long"), writeFile(t, "")
+	expect.NoError(t, os.Truncate(long, 65<<20))
 	tests := []struct {
 		name    string
 		environ []string
@@ -40,6 +42,7 @@ func TestProblemsOfSecretFiles(t *testing.T) {
 	}{
 		{"missing file", []string{"TIPCACHE_ADMIN_TOKEN_FILE=" + filepath.Join(t.TempDir(), "x")}, "TIPCACHE_ADMIN_TOKEN_FILE: open /"},
 		{"empty file", []string{"TIPCACHE_REDIS_SEAL_KEY_FILE=" + writeFile(t, "\n")}, "is empty"},
+		{"long file", []string{"TIPCACHE_ADMIN_TOKEN_FILE=" + long}, "is longer than"},
 		{"file for a setting that is no secret", []string{"TIPCACHE_LISTEN_FILE=" + file}, "TIPCACHE_LISTEN_FILE: no such setting"},
 		{"provider without kind", []string{"TIPCACHE_METADATA_PROVIDER=http://127.0.0.1:1/x"}, "TIPCACHE_METADATA_PROVIDER: metadata.provider: expected alchemy:URL"},
 		{"value and file", []string{"TIPCACHE_ADMIN_TOKEN=another, long as well", "TIPCACHE_ADMIN_TOKEN_FILE=" + file}, "admin_token: both"},
@@ -50,6 +53,13 @@ func TestProblemsOfSecretFiles(t *testing.T) {
 			t.Errorf("%s: error = %v, want one line with %q", tt.name, err, tt.want)
 		}
 	}
+}
+
+func TestLongFileIsNotReadIntoMemory(t *testing.T) {
+	file := writeFile(t, "")
+	expect.NoError(t, os.Truncate(file, 65<<20))
+	_, err := config.Load(config.Sources{File: file})
+	expect.Contains(t, fmt.Sprint(err), "is longer than", "error")
 }
 
 // YAML takes such a text for an alias, a tag, an anchor or a comment, so that there would be no secret.
