@@ -54,6 +54,14 @@ func (s *settingFlags) read() (config.Config, error) {
 	return config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: s.values})
 }
 
+// readAgain is read for a running server. It refuses a pipe, which has no second reading: opening it would never end.
+func (s *settingFlags) readAgain() (config.Config, error) {
+	if info, err := os.Stat(s.file); err == nil && !info.Mode().IsRegular() {
+		return config.Config{}, fmt.Errorf("read %s: it is not a regular file, so it cannot be read again", s.file)
+	}
+	return s.read()
+}
+
 // load is read with an error for a terminal.
 func (s *settingFlags) load() (config.Config, error) {
 	cfg, err := s.read()

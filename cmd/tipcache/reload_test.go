@@ -95,6 +95,15 @@ func (s *configuredServer) status(key string) int {
 	return s.list(`{}`).status
 }
 
+func TestPipeIsNotReadAgain(t *testing.T) {
+	s := startServing(t, newDevnet(t, devnet.Options{}), "")
+	expect.NoError(t, os.Remove(s.file))
+	expect.NoError(t, syscall.Mkfifo(s.file, 0o600))
+	expect.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+	record := s.waitForLog("rejected configuration, keeping the current one")
+	expect.Contains(t, fmt.Sprint(record["error"]), "cannot be read again", "error")
+}
+
 func TestUnusableCertificateBlocksNoReload(t *testing.T) {
 	_, leaked := createKey(t, "web")
 	_, line := createKey(t, "web")

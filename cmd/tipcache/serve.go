@@ -53,7 +53,7 @@ func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, s
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // before New, which may wait for nodes: SIGHUP must not end the process
 	defer signal.Stop(hangup)
-	s, err := service.New(ctx, cfg, log, service.Reloading{Load: settings.read, Hangup: hangup})
+	s, err := service.New(ctx, cfg, log, service.Reloading{Load: settings.readAgain, Hangup: hangup})
 	switch {
 	case errors.Is(err, context.Canceled): // it was told to end while it waited for a node
 		return nil
