@@ -76,6 +76,13 @@ func (c *chain) move(height, epoch int64) {
 	c.moved = make(chan struct{})
 }
 
+// fallTo sets the block to which the chain fell before the next epoch.
+func (c *chain) fallTo(height int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tip.FellTo = height
+}
+
 // fork changes the hash of a block.
 func (c *chain) fork(height int64) {
 	c.mu.Lock()

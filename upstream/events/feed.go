@@ -140,7 +140,8 @@ func (f *Feed) startAtTip() {
 }
 
 // nextAt returns the height to announce next, or 0 while no tip is known. It becomes the height after t if it is unknown, if a new
-// epoch may lack the last block, or if the tip has fallen since the first client subscribed. No block is announced twice.
+// epoch may lack the last block, or if the tip has fallen since the first client subscribed. If the chain fell before the epoch
+// began, it becomes the height after that to which it fell. No block is announced twice.
 func (f *Feed) nextAt(t tip.Tip) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +149,11 @@ func (f *Feed) nextAt(t tip.Tip) int64 {
 	case t.Height <= 0:
 	case f.epoch != t.Epoch:
 		if f.last == "" || t.Height < f.next-1 || f.o.Heights.HashOf(f.next-1) != f.last {
-			f.next, f.last, f.sent = t.Height+1, "", 0
+			first := t.Height + 1
+			if f.next > 0 && t.FellTo > max(0, t.Height-maxFallen) {
+				first = min(first, t.FellTo+1)
+			}
+			f.next, f.last, f.sent = first, "", 0
 		}
 		f.epoch = t.Epoch
 	case f.next == 0:

@@ -441,6 +441,38 @@ func TestBlocksAfterRollbackAreAnnounced(t *testing.T) {
 	})
 }
 
+func TestBlocksBeforeARollbackIsProvedAreAnnounced(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.nodes[0].announce(101)
+		w.move(101, 0)
+		w.expect(l, "NewBlock 101")
+		w.fallTo(5)
+		w.move(7, 1)
+		time.Sleep(time.Second) // the feed waits for a node to announce block 7
+		w.expect(l, "NewBlock 6, NewBlock 7")
+		w.fallTo(0)
+		w.move(3, 2)
+		synctest.Wait()
+		w.nodes[0].announce(4)
+		w.move(4, 2)
+		w.expect(l, "NewBlock 4")
+	})
+}
+
+func TestFirstSubscriptionAfterARollbackBeginsAtTheTip(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {
+		w.fallTo(95)
+		w.move(97, 1)
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.nodes[0].announce(98)
+		w.move(98, 1)
+		w.expect(l, "NewBlock 98")
+	})
+}
+
 // For example, Redis is reached for the first time.
 func TestNoBlockIsMissedIfTheNextEpochHasTheSameChain(t *testing.T) {
 	inBubble(t, 1, events.Options{}, func(t *testing.T, w *world) {

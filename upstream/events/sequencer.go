@@ -19,6 +19,7 @@ const (
 	maxUnannounced = 3                // consecutive unannounced blocks before the feed changes to another node
 	maxPending     = 500              // announced blocks and consensus events that wait for an earlier block
 	linger         = 10 * time.Second // how long consensus events are received after the last subscription to them has ended
+	maxFallen      = 100              // blocks between a fall and the begin of its epoch that are announced
 	maxDisputes    = 5                // how often a block that does not follow the last one is read again before it is accepted
 )
 

@@ -153,7 +153,10 @@ func (t *Tracker) Begin(epoch int64) {
 			t.sources[i].accepted = Claim{}
 		}
 	}
-	v.Epoch, v.Time = epoch, time.Time{}
+	v.Epoch, v.FellTo, v.Time = epoch, 0, time.Time{}
+	if !t.lowerSince.IsZero() {
+		v.FellTo = t.lowerFrom
+	}
 	t.value.Store(&v)
 	t.proved, t.raised, t.lowerSince, t.unprovedSince = 0, 0, time.Time{}, time.Time{}
 	t.pace.height = 0 // keeps the interval

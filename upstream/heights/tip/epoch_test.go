@@ -39,6 +39,17 @@ func TestNewEpochForgetsClaimsOfTheOldChain(t *testing.T) {
 	}
 }
 
+func TestEpochKnowsToWhichBlockTheChainFell(t *testing.T) {
+	tip := newAt100(2*time.Second, time.Minute)
+	for _, height := range []int64{40, 41} {
+		tip.Accept(0, Claim{Height: height})
+	}
+	tip.Begin(7)
+	expect.Equal(t, tip.Read().FellTo, 40, "block after the fall")
+	tip.Begin(8)
+	expect.Equal(t, tip.Read().FellTo, 0, "block after an epoch without a fall")
+}
+
 func TestClaimsLower(t *testing.T) {
 	tests := []struct {
 		name  string

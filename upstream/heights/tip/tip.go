@@ -15,6 +15,7 @@ type Tip struct {
 	Height      int64         // 0 if unknown; falls below a proved height only with a new epoch
 	Limit       int64         // highest plausible height; 0 means no limit
 	Epoch       int64         // changes when the chain is reset or rolled back; heights of two epochs cannot be compared
+	FellTo      int64         // newest block when the fall before this epoch was noticed; 0 if there was none
 	Known       bool          // a claim was accepted recently, so Height is current
 	CatchingUp  bool          // every source with a recent claim is behind its peers
 	Unconfirmed bool          // a source contradicts Height, and the contradiction is not settled yet
