@@ -67,7 +67,8 @@ func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) boo
 		case state == connectivity.Idle:
 			n.Connect()
 		case state == connectivity.TransientFailure:
-			learn(ctx) // fails at once with the reason
+			learn(ctx)    // fails at once with the reason
+			c.reconnect() // resolves the server's name, which the library does only every 30 s
 		case state == connectivity.Ready && n.chain.Load() == nil && !learn(ctx):
 			_ = upstream.Sleep(ctx, time.Second)
 			continue
@@ -128,7 +129,7 @@ func (c *grpcClient) renew(ctx context.Context, at func() (height int64, chain s
 		height, chain := at()
 		if err := c.replace(ctx, height, chain); err != nil && ctx.Err() == nil {
 			c.log.Debug("gRPC connection not replaced", "err", c.hide.Replace(err.Error()))
-			if c.lag.hides(height) {
+			if c.lag.hides(height) || c.current.Load().GetState() != connectivity.Ready {
 				c.reconnect()
 			}
 		}

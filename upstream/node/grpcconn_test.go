@@ -1,8 +1,11 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
@@ -179,4 +183,18 @@ func TestGRPCServerThatHasPrunedAHeightIsNotReconnected(t *testing.T) {
 	}
 	expect.Equal(t, name.Accepted(), 1, "connections")
 	expect.Equal(t, p.Health()[0].GRPC, "ok", "state of gRPC")
+}
+
+func TestNameOfUnreachableGRPCServerIsResolvedAgain(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	c := expect.Value(newGRPCClient("node", Endpoint{GRPC: porttest.Address(t)}, Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}.WithDefaults()))(t)
+	defer c.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var works sync.WaitGroup
+	defer works.Wait()
+	defer cancel()
+	works.Go(func() { c.follow(ctx, func(ctx context.Context) bool { return c.learn(ctx, 0, "") }) })
+	works.Go(func() { c.renew(ctx, func() (int64, string) { return 0, "" }) })
+	expect.Eventually(t, "two new connections, which resolve the name", func() bool { return log.Count("not replaced") >= 2 })
 }
