@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +35,7 @@ func readFile(path string) ([]byte, error) {
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s is longer than %d bytes, too long for settings", path, maxFile)
+		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is longer than %d MiB, too long for settings", maxFile>>20)}
 	}
 	return text, err
 }
@@ -46,7 +45,7 @@ func readFile(path string) ([]byte, error) {
 func (l *loader) file(path string) error {
 	text, err := readFile(path)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", path, cmp.Or(errors.Unwrap(err), err))
+		return fmt.Errorf("read %s: %w", path, errors.Unwrap(err))
 	}
 	r := &fileReader{loader: l, name: filepath.Base(path), open: map[*yaml.Node]bool{}}
 	var document, second yaml.Node
