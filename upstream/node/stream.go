@@ -153,6 +153,9 @@ func (s *Stream) Receive() ([]byte, error) {
 	} else if err != nil {
 		return nil, s.lost()
 	}
+	if head[0] > 1 {
+		return nil, status.Errorf(codes.Internal, "grpc: received unexpected payload format %d", head[0])
+	}
 	body := &io.LimitedReader{R: s.response.Body, N: int64(binary.BigEndian.Uint32(head[1:]))}
 	if body.N > s.maxBody {
 		return nil, status.Errorf(codes.ResourceExhausted, tooLarge+" (%d vs. %d)", body.N, s.maxBody)

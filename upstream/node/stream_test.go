@@ -148,6 +148,7 @@ func TestStreamEndsWithAStatus(t *testing.T) {
 		"message that inflates within memory":  {frame: frameOf(1, 0), size: free / 4},
 		"message above the limit":              {frame: frameOf(0, maxBody+1), size: 1, code: codes.ResourceExhausted, text: "grpc: received message larger than max (4194305 vs. 4194304)"},
 		"truncated message":                    {frame: frameOf(0, 10), size: 5, code: codes.Unavailable, text: "the stream to the node was lost"},
+		"unknown flag":                         {frame: frameOf(7, 3), size: 3, code: codes.Internal, text: "grpc: received unexpected payload format 7"},
 		"truncated prefix":                     {frame: []byte{0}, code: codes.Unavailable, text: "the stream to the node was lost"},
 		"status without messages":              {header: map[string]string{"Grpc-Status": "5", "Grpc-Message": "not%20found"}, code: codes.NotFound, text: "not found"},
 		"status with the node's key":           {header: map[string]string{"Grpc-Status": "16", "Grpc-Message": "key secret has expired", "X-Echo": "secret"}, code: codes.Unauthenticated, text: "key *** has expired"},
