@@ -5,6 +5,7 @@
 //     the listeners.
 //   - run.go serves until the end, drain.go finishes requests, and reload.go applies a
 //     changed configuration.
+//   - index.go fills the collection store, and reports its state.
 //   - inspect.go finds out for tipcache check what /readyz would say.
 //   - readiness.go reports and logs the health of the parts, and admin.go has the other
 //     calls of the admin listener.
