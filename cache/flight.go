@@ -16,8 +16,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// A flight is a running lookup of a key: in memory once more, in the shared store, and at the origin. The request that began it
-// and all others of the key wait for it.
+// A flight is a running lookup of a key: in memory once more, in the shared store, and at the origin. All requests of the key share
+// it.
 type flight struct {
 	*request // began it
 
@@ -38,7 +38,7 @@ func (r *request) start(ctx context.Context) (done <-chan singleflight.Result) {
 }
 
 // growStack gives the calling goroutine a stack of 16 KiB, which reading a node needs, at once: growing later
-// would copy more.
+// would copy more. The call itself does it, by the size of the frame, which is never used.
 //
 //go:noinline
 func growStack(never int) byte {
@@ -72,7 +72,7 @@ func (r *request) fly(ctx context.Context) (f *flight, err error) {
 	return f, err
 }
 
-// run looks the key up: in memory, in the shared store, and at the origin under the key's lease. The entry goes into memory, and
+// run looks the key up: in memory, in the shared store, and at the origin, under the key's lease if it gets that. The entry goes into memory, and
 // then into the shared store, which wakes the replicas that wait for it.
 func (f *flight) run(ctx context.Context) error {
 	// The previous flight may have ended between the caller's lookup in memory and the start of this one. Without a
@@ -118,7 +118,7 @@ func (f *flight) run(ctx context.Context) error {
 
 func (f *flight) isFresh() bool { return f.q.judge(f.at, f.c.o.Now) == Fresh }
 
-// isOriginFailure reports whether the origin has failed: otherwise it was not read, or is a batch that reads the cache for a client.
+// isOriginFailure returns false for an error that says that the read was declined for lack of capacity.
 func isOriginFailure(err error) bool {
 	return !errors.Is(err, upstream.ErrYielded) && !errors.Is(err, account.ErrShare) && !errors.Is(err, ErrOverloaded)
 }
@@ -160,8 +160,8 @@ func (f *flight) load(ctx context.Context) (e *Entry, err error) {
 	return e, err
 }
 
-// put puts e into memory, unless memory has a newer entry, and returns the slot of the key. If the newer entry is
-// worse for this flight's callers (read later, but of unknown height), it returns a slot with e.
+// put puts e into memory, unless memory has a newer entry, and returns the slot of the key. It returns a slot of its own with e if
+// that has expired already, or if the newer entry is worse for this flight's callers (read later, but of unknown height).
 func (f *flight) put(e *Entry) *slot {
 	now := f.c.o.Now
 	own := &slot{entry: e}
@@ -193,14 +193,14 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 	}()
 }
 
-// repeat returns a new request for the same answer.
+// repeat returns a new request with the same query for another purpose.
 func (r *request) repeat(purpose Purpose) *request {
 	repeated := &request{c: r.c, sp: r.sp, q: r.q, from: r.from}
 	repeated.q.For = purpose
 	return repeated
 }
 
-// refresh joins the flight of an entry marked as renewing, without a waiting caller.
+// refresh runs or joins the flight of an entry marked as renewing, waits for it, and removes the mark.
 func (r *request) refresh(ctx context.Context, at *slot) (*flight, error) {
 	defer at.renewing.Store(false)
 	select {

@@ -9,12 +9,12 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 )
 
-// A record holds what is in progress for a key below memory, and what its next lookup must know. It exists while one of its
+// A record holds what is in progress for a key in the shared store and at the origin, and what its next lookup must know. It exists while one of its
 // fields is set. Hits and the last failure belong to the entry in memory (slot), so that a hit needs no record.
 //
-// A flight answers before it writes to the shared store, which has the old entry until the write ends. Therefore the store is not
-// read while a flight is in progress, a read overtaken by a flight is discarded, and the next flight waits for the write of the
-// previous one.
+// A flight answers before it writes to the shared store, which has the old entry until the write ends. Therefore a caller
+// reads the store only if neither a flight nor a write is in progress, a read overtaken by a flight is discarded, and the next
+// flight waits for the write of the previous one.
 type record struct {
 	flight    *flight // the lookup in progress; nil for none
 	reading   bool    // a caller reads the shared store
@@ -45,7 +45,7 @@ func (w *write) wait(ctx context.Context) error {
 // isActive reports whether a flight or a read of the shared store is in progress.
 func (r *record) isActive() bool { return r.flight != nil || r.reading }
 
-// keys holds the records of a space's keys.
+// keys holds the records of a space's keys. Those of its methods that other replicas' messages need are in subscriber.go.
 type keys struct {
 	seed   maphash.Seed
 	shards [keyShards]keyShard
@@ -59,7 +59,7 @@ const keyShards = 64
 type keyShard struct {
 	mu      sync.Mutex
 	records map[string]record
-	changed record // while mu is held: the record that a function changes. A variable of its own would be allocated
+	changed record // while mu is held: the record that a function changes; a local variable would escape to the heap
 }
 
 func newKeys(mostRenewed int64) *keys {
@@ -93,7 +93,7 @@ func (s *keyShard) set(key string, r record) {
 	}
 }
 
-// get returns the record of a key. Its streak changes under the lock of the shard, so only change may look at that.
+// get returns the record of a key. Its streak changes under the lock of the shard, so only change and changeAll may look at that.
 func (k *keys) get(key string) record {
 	s := k.shardOf(key)
 	s.mu.Lock()

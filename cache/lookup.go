@@ -47,8 +47,8 @@ type found struct {
 //
 // If the origin fails, or there is no time or capacity to wait for it, Get returns a cached entry: one that is stale, or one that
 // q.Policy keeps for errors, with the failure in Result.Err. Without such an entry it returns the failure: the origin's, ctx's,
-// [ErrOverloaded] or [account.ErrShare]. Get never returns a cached entry below q.MinHeight, and one that is too old for q.Policy
-// only if the origin failed with [upstream.ErrBehind].
+// [ErrOverloaded] or [account.ErrShare]. If ctx is canceled, it returns ctx's error. Get never returns a cached entry below
+// q.MinHeight, unless that never changes, and one that is too old for q.Policy only if the origin failed with [upstream.ErrBehind].
 func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err error) {
 	sp := c.space.Load()
 	at, _ := sp.memory.GetIfPresent(q.Key)
@@ -133,7 +133,7 @@ func (q *Query) requires() *freshness.Requirement {
 	return &freshness.Requirement{Policy: &q.Policy, Tip: q.Tip, MinHeight: q.MinHeight, MaxHeight: q.MaxHeight}
 }
 
-// judge judges a slot, which may be nil.
+// judge returns the state of a slot's entry for the query. s may be nil.
 func (q *Query) judge(s *slot, now freshness.Clock) State {
 	if s == nil {
 		return Expired
@@ -155,7 +155,7 @@ func (c *Cache) hit(at *slot) Result {
 	return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}
 }
 
-// hit counts a use of the entry, up to the number that makes the key read ahead: a load is cheaper than contention.
+// hit counts a use of the entry. It stops at the number that makes the key read ahead, so that entries used by many are only read.
 func (s *slot) hit() {
 	if s.hits.Load() < ahead.Often {
 		s.hits.Add(1)
@@ -166,8 +166,8 @@ func (n *counts) finished(o Outcome, store string) {
 	n.requests[slices.Index(outcomes[:], o)][slices.Index(stores[:], store)].Add(1)
 }
 
-// decide returns what Get does with at, the entry of a store, nil for none. Hit and StaleHit serve it at once, StaleError serves
-// it because of err, and Miss waits for a newer entry.
+// decide returns what Get does with at, the entry of a store, nil for none: Hit and StaleHit mean to serve it at once, StaleError to
+// serve it in place of the failure err, and Miss to wait for a newer entry.
 func (r *request) decide(at *slot) (outcome Outcome, err error) {
 	switch r.q.judge(at, r.c.o.Now) {
 	case Fresh:
@@ -199,8 +199,8 @@ func (r *request) failure(at *slot) error {
 
 // isActive reports whether a flight or read of the key is in progress.
 func (r *request) isActive() bool {
-	now := r.sp.keys.get(r.q.Key)
-	return now.isActive()
+	rec := r.sp.keys.get(r.q.Key)
+	return rec.isActive()
 }
 
 // takePlace counts the caller as a waiting one. It fails if too many callers wait.
@@ -290,14 +290,15 @@ func (r *request) await(ctx context.Context, done <-chan singleflight.Result, w 
 	}
 }
 
-// serve returns the result for an entry. An entry that is not fresh is refreshed afterwards.
+// serve returns the result for an entry. An entry of a store that is not fresh is refreshed afterwards.
 func (r *request) serve(ctx context.Context, have found, own bool) Result {
 	have.at.hit()
 	res := Result{Entry: have.at.entry, Outcome: Miss, Store: have.store, Forward: have.forward, Collapsed: !own}
 	switch {
-	case have.store == fromOrigin && !own:
-		r.c.counts.collapsed.Add(1)
 	case have.store == fromOrigin:
+		if !own {
+			r.c.counts.collapsed.Add(1)
+		}
 	case r.q.judge(have.at, r.c.o.Now) == Fresh:
 		res.Outcome = Hit
 	default:

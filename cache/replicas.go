@@ -13,8 +13,9 @@ import (
 )
 
 // acquire reads the shared store until it has a fresh entry (f.at, and fresh is true), or until the flight may read the origin. It
-// then returns a lease that must be published, nil without a shared store. The lease is held, unless the shared store or the replica
-// that has the lease fails or takes too long: then each replica reads for its own callers. A read ahead waits for no replica.
+// then returns a lease that must be passed to publish, nil without a shared store. The lease is held, unless the shared store or the
+// replica that has the lease fails or takes too long, or leases are ignored: then each replica reads for its own callers. A read
+// ahead does not wait for another replica: it gets errHeld.
 func (f *flight) acquire(ctx context.Context) (lease Lease, fresh bool, err error) {
 	if !f.sp.shares(&f.q) {
 		return nil, false, nil
@@ -33,7 +34,10 @@ func (f *flight) acquire(ctx context.Context) (lease Lease, fresh bool, err erro
 		return nil, true, nil
 	}
 	for until.Err() == nil {
-		drain(woken)
+		select {
+		case <-woken: // arrived before the store is read
+		default:
+		}
 		if f.takeRenewal() {
 			return nil, true, nil
 		}
@@ -94,8 +98,8 @@ func (f *flight) adopt(e *Entry) (fresh bool) {
 	return f.isFresh()
 }
 
-// publish writes the entry to the shared store, which ends the lease. It abandons the lease after a failure, or if the entry has Failed.
-// Callers do not wait for that, but the next flight of the key and Close do.
+// publish writes the entry to the shared store, which ends the lease. After a failure, or with Entry.Failed, it only ends the lease.
+// Callers do not wait for that, but the next flight of the key, a purge and Close do.
 func (f *flight) publish(ctx context.Context, lease Lease, failure error) {
 	if lease == nil {
 		return
@@ -114,16 +118,8 @@ func (f *flight) publish(ctx context.Context, lease Lease, failure error) {
 	})
 }
 
-// drain drops a message that arrived before the shared store is read.
-func drain(woken <-chan bool) {
-	select {
-	case <-woken:
-	default:
-	}
-}
-
-// Any writer to the shared store can acquire and renew leases. After maxUnreleased waits in a row that used up the flight's
-// time, while the lease was neither released nor expired, leases are ignored for ignoredFor.
+// A writer that keeps renewing leases must not stall us. After maxUnreleased waits in a row that used up the flight's time, while
+// the lease was neither released nor expired, leases are ignored for ignoredFor.
 const (
 	maxUnreleased = 5
 	ignoredFor    = time.Minute
@@ -150,7 +146,8 @@ func newLeaseBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 	})
 }
 
-// awaitLease waits for the replica that has the lease, for at most left, and reports whether to read the store again.
+// awaitLease waits for the replica that has the lease, for at most left, and reports whether to read the store again. While leases
+// are ignored, it returns false at once.
 func (c *Cache) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) (again bool) {
 	_, _ = c.leases.Execute(func() (_ struct{}, err error) { // the breaker counts errors
 		began, end := time.Now(), "timeout"
@@ -160,7 +157,9 @@ func (c *Cache) awaitLease(ctx context.Context, woken <-chan bool, left time.Dur
 		defer c.counts.leaseWaiting.Add(-1)
 		select {
 		case again = <-woken:
-			end = map[bool]string{true: "woken", false: "failed"}[again]
+			if end = "woken"; !again {
+				end = "failed"
+			}
 		case <-timer.C:
 			end, again, err = "expired", true, errExpired
 		case <-ctx.Done():

@@ -44,7 +44,7 @@ func (l *loader) Expected(background bool) time.Duration {
 
 // Load implements [cache.Loader]. It decides which answers of a node are failures, and when an entry is provisional.
 func (l *loader) Load(ctx context.Context, how cache.How) (*cache.Entry, error) {
-	q, ask, before := l.q, l.request(), how.Before
+	q, before := l.q, how.Before
 	if q.Batch != nil {
 		return l.compose(ctx, how)
 	}
@@ -58,6 +58,7 @@ func (l *loader) Load(ctx context.Context, how cache.How) (*cache.Entry, error) 
 			return nil, fmt.Errorf("%w: %w", cache.ErrOverloaded, err)
 		}
 	}
+	ask := l.request()
 	ask.Miss, ask.Background, ask.Ahead = before == nil, how.For == cache.ForBackground, how.For == cache.ForAhead
 	tip := l.Nodes.Tip().Height
 	answer, err := q.Source.Ask(ctx, q, ask, before)
@@ -65,7 +66,7 @@ func (l *loader) Load(ctx context.Context, how cache.How) (*cache.Entry, error) 
 		at := *answer
 		at.Height, answer = tip, &at
 	}
-	chosen := q.Pinned == 0 && q.Kind.Class != Block // the query of a block names it
+	chosen := q.Pinned == 0 && q.Kind.Class != Block // tipcache chose the height: a query of a block contains it
 	if err = checkAnswer(answer, err, chosen, before != nil && q.Kind.policy.Load().ServesPastExpires(before.Stamp())); err != nil {
 		return nil, err
 	}
@@ -80,9 +81,9 @@ func (l *loader) Load(ctx context.Context, how cache.How) (*cache.Entry, error) 
 	return entry, err
 }
 
-// checkAnswer returns the error that the cache receives, or nil if the node answered. A node that refuses a height
-// chosen by us is behind: an entry of any age is better than its answer. If an entry can be served (hasEntry), a
-// node's report that it failed is an error as well, and so is an answer that speaks only of the node.
+// checkAnswer returns the error that the cache receives; nil for an answer to keep. A node that refuses a height chosen by us, or has
+// pruned it, is behind: an entry of any age is better than its answer. If an entry can be served (hasEntry), a node's report that it
+// failed is an error as well, and so is an answer that speaks only of the node.
 func checkAnswer(a *node.Answer, err error, chosen, hasEntry bool) error {
 	if err == nil && (a.Reason == node.Other || a.Unkept) && hasEntry {
 		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node failed", Err: fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)}
@@ -95,8 +96,8 @@ func checkAnswer(a *node.Answer, err error, chosen, hasEntry bool) error {
 	return err
 }
 
-// NewEntry returns an entry without content for a node's answer. Its height is the tip's if the answer has none, and for
-// answers that the node lacks the block.
+// NewEntry returns an entry without content for a node's answer. Its height is the tip's if the answer has none, or says
+// that the node lacks the block.
 func (r *Reader) NewEntry(a *node.Answer) *cache.Entry {
 	e := &cache.Entry{Height: a.Height, ReadAt: time.Now()}
 	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {
@@ -113,10 +114,11 @@ func SetContent(e, before *cache.Entry, status int, typ string, body []byte, las
 		source = cache.Lasting
 	}
 	e.Content = cache.NewContentAfter(before, status, typ, "", body, source)
-	if isNew = !lasts || before == nil || before.Source != source || before.ETag != e.ETag; !isNew {
+	if lasts && before != nil && before.Source == source && before.ETag == e.ETag {
 		e.Content = before.Content
+		return false
 	}
-	return isNew
+	return true
 }
 
 // Lasts reports whether an answer is valid until the policy says otherwise. Missing heights and possible failures are valid

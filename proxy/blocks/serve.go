@@ -106,7 +106,7 @@ func (r *Reader) lookup(ctx context.Context, from *web.Request, q *Read, tip nod
 		return a, nil
 	}
 
-	// One read per block answers all requests that wait for an item, and its entry may have expired since.
+	// One read per block answers all requests that wait for an item, such as a transaction. Its entry may have expired since.
 	if from.Item != nil {
 		a.Result = cache.Result{Entry: from.Item, Outcome: cache.Hit, Store: "memory"}
 		return a, nil
@@ -132,7 +132,7 @@ func (r *Reader) lookup(ctx context.Context, from *web.Request, q *Read, tip nod
 // Keyed reports whether requests need an API key.
 func (r *Reader) Keyed() bool { return r.o.Auth }
 
-// AdmitCall admits clients with a valid key.
+// AdmitCall admits clients with a valid key or, unless keys are required, all.
 func (r *Reader) AdmitCall(from *web.Request) error {
 	if !r.o.Auth {
 		return nil
@@ -150,8 +150,8 @@ func (r *Reader) OnRevoked(from *web.Request, operation func() string, end func(
 // event, the wait is then as short as for any newer block.
 const maxNotifiedWait = 5 * time.Second
 
-// getNotified reads an entry that is no older than the block that the client was notified about. If it fails, the response may be
-// older and is marked as stale, and later requests do not wait for that block.
+// getNotified reads an entry that is no older than the block that the client was notified about. If it fails, lookup serves an older
+// one, marked as stale, and later requests do not wait for that block.
 func (r *Reader) getNotified(ctx context.Context, from *web.Request, query cache.Query, notified int64, l *loader) (cache.Result, error) {
 	wait := maxNotifiedWait
 	if r.Stack.Admission.Trusts(r.Stack.Admission.AddressOf(from.Request)) {
@@ -175,14 +175,14 @@ func (r *Reader) cacheQuery(q *Read, tip node.Tip) cache.Query {
 	if tip.Known {
 		query.Tip, query.Interval = tip.Height, tip.Interval
 	}
-	if q.Batch != nil { // its parts are stored
+	if q.Batch != nil { // Redis has its parts
 		query.Policy.Keep = 0
 	}
 	return query
 }
 
-// maxRetained is the maximum size of a request, in bytes, that is kept after its response, to be read ahead. For a
-// longer one, memory is reserved while it is read, because its client may have left.
+// maxRetained is the maximum size of a request, in bytes, that is kept after its response, to be read ahead. For one with a longer
+// body, memory is reserved while it is read, because its client may have left.
 const maxRetained = 2 << 10
 
 func (q *Read) isLong() bool { return max(len(q.Key), q.Size) > maxRetained }

@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// An Engine routes requests with Gin. A path has a route of its own, or the one that the engine's function finds. It must not change
+// An Engine routes requests with Gin. Handle adds the routes of paths, and a function finds those of all others. It must not change
 // after its first request.
 type Engine struct {
 	stack *Stack
@@ -20,18 +20,17 @@ type Engine struct {
 	mount *Mount
 }
 
-// NewEngine returns an engine. find returns the route of a request for a path that Handle was not called with, and may edit the
-// request. Without a mount, which may be nil, URLs stay as they were sent.
+// NewEngine returns an engine. find returns the route of a request for a path that Handle has not added, and may edit the request. Without a mount, which may be nil, URLs stay as they were sent.
 func (s *Stack) NewEngine(mount *Mount, find func(*Request) Route) *Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := &Engine{stack: s, gin: gin.New(), mount: mount}
-	e.gin.RedirectTrailingSlash = false // Gin redirects before any middleware
+	e.gin.RedirectTrailingSlash = false // Gin redirects before any middleware, so without a record or a limit
 	e.gin.NoRoute(e.handlers(find)...)
 	return e
 }
 
 // Handle adds the paths of a pattern, as in [Route], for some methods or, with none, for all. find returns their route, and may edit
-// the request. Gin's tree has one name for each variable: handlers read the path themselves.
+// the request. All variables have one name, because Gin refuses different ones at one place: handlers read the path themselves.
 func (e *Engine) Handle(pattern string, find func(*Request) Route, methods ...string) {
 	path := variable.ReplaceAllString(pattern, ":x")
 	if len(methods) == 0 {
@@ -47,11 +46,11 @@ var variable = regexp.MustCompile(`{[^}]*}`)
 func (e *Engine) handlers(find func(*Request) Route) []gin.HandlerFunc {
 	s := e.stack
 	return []gin.HandlerFunc{
-		s.begin,            // CORS, which errors have, too
+		s.begin,            // the writer of the response, and CORS headers, which errors have, too
 		s.record(find),     // the route, request id, access log, metrics, traces
 		s.renderFailures,   // errors and panics, in the form of the route
 		s.limit,            // 429 for addresses that send too many requests, 414 and 431
-		s.answerPreflights, // CORS
+		s.answerPreflights, // of CORS
 		s.authorize,        // 401 and 429 for API keys, 403 and 429 by the access rules
 		serve,              // the function of the route
 	}
@@ -98,7 +97,8 @@ func (s *Stack) begin(c *gin.Context) {
 	s.setOrigin(r.ResponseHeader, r.Request)
 }
 
-// record begins the record of a request with its route, and counts, logs and traces the request at its end.
+// record finds the route of a request and begins its record with it. It counts, logs and traces the request at its end. A route
+// with Whole does all of this itself.
 func (s *Stack) record(find func(*Request) Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		r := requestOf(c)

@@ -16,7 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Handler returns the handler of a listener, which passes a request to the first engine below whose base its path is. The last one has
+// Handler returns the handler of a listener, which passes a request to the first engine whose base its path is below. The last one has
 // no base. hasPath reports whether an engine answers a path of the health checks; nil means that none does.
 func (s *Stack) Handler(hasPath func(path string) bool, engines ...*Engine) http.Handler {
 	return &door{s, engines, hasPath}
@@ -29,7 +29,7 @@ type door struct {
 	hasPath func(path string) bool
 }
 
-// ServeHTTP implements [http.Handler]. While the process drains, responses close their connection.
+// ServeHTTP implements [http.Handler]. While the process drains, responses ask clients to close their connection.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if IsHealthCheck(r) && (d.hasPath == nil || !d.hasPath(r.URL.Path)) {
 		d.Stack.serveHealth(w, r)
@@ -40,10 +40,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d.Stack.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
-	var answered bool
 	var sampling record.Sampling
 	if c != nil && r.ProtoMajor >= 2 {
-		c.ServeStream(w, r, func(w http.ResponseWriter) bool {
+		c.ServeStream(w, r, func(w http.ResponseWriter) (answered bool) {
 			d.Stack.setOrigin(w.Header(), r)
 			if lane != nil && d.Stack.o.Lane != nil {
 				answered, sampling = lane.Serve(c, w, r)
@@ -55,11 +54,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if lane != nil && !c.CarriesTLS() { // it could not answer when it read the request, but has decided whether that is traced
-		answered, sampling = lane.Serve(c, w, r)
+		_, sampling = lane.Serve(c, w, r)
 	}
-	if !answered {
-		d.pass(w, r, lane, sampling, false)
-	}
+	d.pass(w, r, lane, sampling, false)
 }
 
 // pass makes a Request, and passes it through the engine of the base path that it was sent below.
@@ -120,13 +117,13 @@ func (s *Stack) end(r *Request, status, size int) {
 	if rec.LaneSlot != nil && rec.Replayer != nil && rec.Err == nil && rec.Outcome == string(cache.Hit) && rec.Store == "memory" {
 		rec.LaneSlot.Put(r.Request, head, rec)
 	}
-	if rec.Failed && status == http.StatusOK { // as a REST request is counted
+	if rec.Failed && status == http.StatusOK { // a failure in the body of an RPC response counts as one of REST
 		status = http.StatusBadGateway
 	}
 	s.Recorder.End(rec, &record.End{Head: head, Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
 }
 
-// recovered calls serve and returns a panic as an error: no server around these calls recovers it.
+// recovered calls serve and returns a panic as an error.
 func recovered(serve func() (int, error)) (size int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -42,15 +42,13 @@ func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
 }
 
 func (f *fetch) run(ctx context.Context) (*Answer, error) {
+	wait := 2 * f.pool.Tip().Interval
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2)
+	}
+	f.deadline = time.Now().Add(wait)
 	for {
 		tip, chainID, moved := f.pool.Look()
-		if f.deadline.IsZero() {
-			wait := 2 * tip.Interval
-			if end, ok := ctx.Deadline(); ok {
-				wait = min(wait, time.Until(end)/2)
-			}
-			f.deadline = time.Now().Add(wait)
-		}
 		e, hope := f.choose(tip, chainID)
 		if e != nil {
 			if result := f.send(ctx, e); f.isFinal(ctx, result) {
@@ -84,7 +82,7 @@ type fetch struct {
 	pruned     *Answer  // refusal of an endpoint that has pruned the height
 	doubtful   *Answer  // answer that another node may contradict; see settle
 	heightless *Answer  // answer without a height, received while no tip was known
-	broken     bool     // an endpoint was skipped because its breaker is open or its chain has not been known for a while
+	broken     bool     // an endpoint was skipped that may work soon: its breaker is open, or it or its chain is not known yet
 	far        bool     // an endpoint was skipped because it is too far behind
 
 	newest   int64     // newest height of the endpoints that were skipped because they lag
@@ -106,7 +104,7 @@ func (f *fetch) height(tip Tip) int64 {
 	}
 }
 
-// heightAt returns the height to read at an endpoint. A parent is read at its newest block. If an answer to that had no
+// heightAt returns the height to read at an endpoint. A parent, which is another tipcache, is read at its newest block. If an answer to that had no
 // height, it is read at a height like other nodes.
 func (f *fetch) heightAt(e *endpoint, tip Tip) int64 {
 	if f.request.Height == AtTip && !f.request.Unpinned && f.heightless == nil && e.client.isParent.Load() {
@@ -170,6 +168,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		}
 		switch {
 		case err != nil:
+			return nil, err
 		case r.sentHeight(result.height) == 0:
 			if !f.pool.Tip().Allows(answer.Height) {
 				answer.Height = 0
@@ -177,7 +176,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		case !answer.Cached && r.readsState():
 			f.pool.RecordReading(e.blocks, now.Epoch, answer.reading())
 		}
-		return answer, err
+		return answer, nil
 	}
 	if r.slow() {
 		result.answer, result.err = send()
@@ -191,7 +190,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 }
 
 // readableAt returns the highest block that an endpoint is known to be able to read: the one that it names, if that has been
-// proved. A request for an earlier block proves it by a cheap read first.
+// proved. For a request for an earlier block, it first proves it by a cheap read.
 func (f *fetch) readableAt(ctx context.Context, e *endpoint, v view, height int64) int64 {
 	if f.request.Height > 0 && height < v.Height && f.pool.Proved() <= height && f.request.readsState() {
 		if probe, err := e.send(ctx, Request{Path: e.client.protocol.probe}, v.Height); err == nil {
@@ -208,7 +207,7 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 	switch {
 	case f.request.Cost == Unknown && !errors.Is(r.err, upstream.ErrBehind):
 		return true
-	case errors.Is(r.err, errTipRefused) && time.Now().After(f.deadline): // until then it counts as lagging, see the next case
+	case errors.Is(r.err, errTipRefused) && time.Now().After(f.deadline): // until then it counts as lagging
 		f.done, f.failure = append(f.done, r.endpoint), r.err
 		return false
 	case exists && f.isBehindItsNode(r):
@@ -243,8 +242,8 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 	}
 }
 
-// isBehindItsNode reports whether a gRPC server has been refusing blocks that REST or RPC of the same node serve. It may be another
-// server than the name of its address stands for now, so it is reconnected.
+// isBehindItsNode reports whether a gRPC server has been refusing blocks that REST or RPC of the same node serve. Its name
+// may now stand for another server, so it is reconnected.
 func (f *fetch) isBehindItsNode(r result) bool {
 	switch {
 	case f.request.Invoke == nil || r.answer == nil || r.is(Pruned):
@@ -278,7 +277,7 @@ func (r result) unsent() bool {
 	return isDialError(r.err) || errors.Is(r.err, gobreaker.ErrOpenState) || errors.Is(r.err, gobreaker.ErrTooManyRequests)
 }
 
-// wait waits until the tip or a node's state changes, or for a pause that doubles each time.
+// wait waits until the tip or a node's state changes, or for a pause that doubles each time. Then endpoints that lagged are tried again.
 func (f *fetch) wait(ctx context.Context, moved <-chan struct{}) error {
 	select {
 	case <-moved:
