@@ -86,6 +86,15 @@ func TestRecordedSDKResponsesMatchTheDocument(t *testing.T) {
 	}
 }
 
+func TestRefusalOfAPathThatTheChainLacksMatchesTheDocument(t *testing.T) {
+	t.Parallel()
+	s := newSDK(t, devnet.Options{}, nil)
+	d := readContract(t, s.proxy)
+	got := s.get(t, "/cosmos/circuit/v1/disable_list")
+	expect.Equal(t, got.status, http.StatusNotImplemented, "status")
+	d.check(t, d.operation(t, "circuit_disabled"), got.status, got.header, got.body)
+}
+
 func TestBatchMatchesTheDocument(t *testing.T) {
 	t.Parallel()
 	s := startChain(t, proxy.Options{})

@@ -55,7 +55,7 @@ func (d *description) Refusals() []refusalText {
 	for _, r := range d.parts.Statuses {
 		switch {
 		case r.Status == http.StatusUnauthorized && !d.o.Auth:
-		case r.Status == never && d.o.Cosmos == nil:
+		case (r.Status == never || r.Status == http.StatusNotImplemented) && d.o.Cosmos == nil:
 		default:
 			all = append(all, r)
 		}
