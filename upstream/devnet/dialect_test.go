@@ -139,6 +139,10 @@ func TestTransactionsOfABlockAreTheSameInBothAPIs(t *testing.T) {
 	expect.Equal(t, response.Get("tx.body.memo").Str, string(memo), "memo by REST")
 	_, listed := sdk(t, d, "/cosmos/tx/v1beta1/txs/block/1000", "")
 	expect.Equal(t, gjson.Get(listed, "txs.0.body.memo").Str, string(memo), "memo in the list of the block")
+	expect.Equal(t, gjson.Get(listed, "block.data.txs").Raw, txs.Raw, "transactions of the block in the list")
+	if res, future := sdk(t, d, "/cosmos/tx/v1beta1/txs/block/99999", ""); res.StatusCode != http.StatusInternalServerError {
+		t.Errorf("list of a future block = %d %s, want the node's 500", res.StatusCode, future)
+	}
 }
 
 func field(number byte, value string) string {

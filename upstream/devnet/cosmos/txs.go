@@ -268,6 +268,9 @@ func txsInBlock(q *query) (string, error) {
 		return document(q)
 	}
 	height, _ := strconv.ParseInt(q.args["height"], 10, 64) // validated as an integer
+	if height < 1 || height > q.now.Height {
+		return "", fmt.Errorf("codespace sdk code 26: invalid height: requested height %d but height must not be less than 1 or greater than the current height %d", height, q.now.Height)
+	}
 	_, own := ownTx(height, q.blockHash(height))
 	texts := []string{gjson.Get(own, "tx").Raw}
 	for _, b := range q.chain.mempool.upTo(q.now.Height) {
@@ -275,7 +278,12 @@ func txsInBlock(q *query) (string, error) {
 			texts = append(texts, gjson.Get(b.sent(), "tx").Raw)
 		}
 	}
-	return q.Query.Paged(`{"txs":[` + strings.Join(texts, ",") + `],"pagination":{}}`)
+	block, err := q.blockJSON(height)
+	if err != nil {
+		return "", err
+	}
+	id, body := gjson.Get(block, "block_id").Raw, gjson.Get(block, "block").Raw
+	return q.Query.Paged(`{"txs":[` + strings.Join(texts, ",") + `],"block_id":` + id + `,"block":` + body + `,"pagination":{}}`)
 }
 
 // blockJSON renders a block.
