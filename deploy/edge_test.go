@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -75,6 +76,45 @@ func TestEdgesShareOnePoll(t *testing.T) {
 		if polls > followers*leastBlocks/4 {
 			t.Errorf("%s: polls of tipcache = %.0f, want at most %d", name, polls, followers*leastBlocks/4)
 		}
+	}
+}
+
+// A client follows a path by /live, and leaves. It sends no Accept and, like curl, no Accept-Encoding. The edge must pass the
+// events, and must leave, too.
+func TestEdgesPassStreams(t *testing.T) {
+	if os.Getenv("TIPCACHE_TEST_EDGE") == "" {
+		t.Skip("skipped: TIPCACHE_TEST_EDGE is not set; .ci/http sets it")
+	}
+	origin, admin := startOrigin(t)
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	for name, at := range map[string]string{"nginx": startNginx(t, "edge/nginx.conf", origin), "Varnish": startVarnish(t, origin)} {
+		t.Run(name, func(t *testing.T) {
+			ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+			defer leave()
+			r := expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, at+"/live?path="+polledPath, http.NoBody))(t)
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatalf("stream: %v", err)
+			}
+			defer resp.Body.Close()
+			lines := bufio.NewScanner(resp.Body)
+			for events := 0; events < 2; {
+				if !lines.Scan() {
+					t.Fatalf("events = %d, want 2: %v", events, lines.Err())
+				}
+				if strings.HasPrefix(lines.Text(), "data:") {
+					events++
+				}
+			}
+			leave()
+			expect.NoError(t, rig.Eventually(t.Context(), func(ctx context.Context) error {
+				metrics, err := rig.Get(ctx, "http://"+admin+"/metrics")
+				if open := rig.ParseSamples(metrics).Sum("tipcache_proxy_streams"); err == nil && open > 0 {
+					return fmt.Errorf("open streams after the client left = %.0f, want 0", open)
+				}
+				return err
+			}))
+		})
 	}
 }
 

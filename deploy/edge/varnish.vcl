@@ -20,7 +20,8 @@ backend tipcache {
 }
 sub vcl_recv {
   if (req.method != "GET" && req.method != "HEAD") { return (pass); }
-  if (req.http.Accept ~ "(?i)text/event-stream") { return (pipe); }
+  # /live streams whatever the client accepts.
+  if (req.http.Accept ~ "(?i)text/event-stream" || req.url ~ "/live(\?|$)") { return (pipe); }
   # The key has no request header: requests that name their block or user in a header bypass the cache.
   if (req.http.X-Block-Height || req.http.X-Min-Block-Height || req.http.X-Min-Evm-Block
       || req.http.X-Cosmos-Block-Height || req.http.Grpc-Metadata-X-Cosmos-Block-Height

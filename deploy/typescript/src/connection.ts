@@ -14,6 +14,8 @@ const leastTime = 6_000
 const firstWait = 1_000 // before a lost connection is opened again
 const longestWait = 30_000
 
+const accept = { Accept: 'text/event-stream' } // proxies recognize streams by it
+
 const mostBarren = 2 // consecutive streams without data
 
 export interface Server {
@@ -77,7 +79,7 @@ export class Connection {
 
   async #run(signal: AbortSignal): Promise<void> {
     const sent = this.server.session.token
-    const response = await this.server.fetch(this.#target(sent), { signal })
+    const response = await this.server.fetch(this.#target(sent), { headers: accept, signal })
     if (!response.ok) await bodyOf(response)
     this.server.session.note(response, sent)
     this.#begun = true
@@ -173,7 +175,7 @@ export class Connection {
     try {
       for (const t of this.#topics.length > 1 ? this.#topics : []) {
         this.#listen(openTime)
-        const alone = await this.server.fetch(`/live?${new URLSearchParams({ path: t.target })}`, { signal: ended.signal })
+        const alone = await this.server.fetch(`/live?${new URLSearchParams({ path: t.target })}`, { headers: accept, signal: ended.signal })
         if (alone.ok) await alone.body?.cancel()
         else await bodyOf(alone).catch((err: TipcacheError) => { if (isRefusal(err.status)) refused.push([t, err]) })
       }

@@ -15,6 +15,7 @@ test('answers that are followed share a connection, and twenty-one need two', as
   await until(() => all.every(n => n.told.length === 1))
   assert.equal(server.asked.length, 1)
   assert.equal(server.asked[0].key, 'secret')
+  assert.equal(server.asked[0].accept, 'text/event-stream')
   assert.deepEqual(all[3].told, [{ msg: { p: '/staking/validators/v3' }, status: 200, height: 7, id: '7.{"p":"/staking/validators/v3"}' }])
 
   const more = [pool, params].map(p => { const n = notes(); lives.push(chain.live(p, n)); return n })

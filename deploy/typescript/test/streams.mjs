@@ -23,7 +23,7 @@ export async function startStreams(t) {
       refuse: status => res.writeHead(status, { 'content-type': 'application/json' }).end(`{"code":${status},"msg":{},"error":"no ${status}"}`),
     })
     const stream = {
-      paths: query.getAll('path'), id: query.get('stream.last_event_id'), key: req.headers['x-api-key'], blocks: query.get('stream.blocks'), session: query.get('stream.session') ?? undefined,
+      paths: query.getAll('path'), id: query.get('stream.last_event_id'), key: req.headers['x-api-key'], accept: req.headers.accept, blocks: query.get('stream.blocks'), session: query.get('stream.session') ?? undefined,
       write: text => res.write(text),
       say: (path, height, msg, tag = JSON.stringify(msg)) => res.write(`id: ${height}.${tag}\ndata: ${JSON.stringify({ path, height, answer: { code: 200, msg, error: '' } })}\n\n`),
       block: (height, session) => res.write(`event: block\ndata: ${JSON.stringify({ height, session })}\n\n`),
