@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/stream"
@@ -248,6 +250,8 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 		e.FastLane = "no: " + why
 	} else if found.Forecast != cache.Hit || found.Store != "memory" {
 		e.FastLane = "no: memory has no fresh entry"
+	} else if !record.LaneMayServe(found.Memory.Entry) {
+		e.FastLane = fmt.Sprintf("no: its status is %d", found.Memory.Entry.Status)
 	}
 }
 

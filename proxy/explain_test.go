@@ -157,6 +157,21 @@ func TestExplanationNamesReasonAgainstFastLane(t *testing.T) {
 	}
 }
 
+func TestExplanationOfAFailureThatIsCachedForAWhile(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Web.Lane = lane.New(lane.Options{}) })
+	for target, want := range map[string]string{ // paths of a module that the chain lacks
+		"/cosmos/circuit/v1/disable_list":                  "no: its status is 501",
+		"/cosmos/circuit/v1/disable_list?x-block-height=1": "no: the URL has a parameter of this server",
+	} {
+		expect.Equal(t, s.get(t, target).status, http.StatusNotImplemented, "status")
+		e := explain(t, s.proxy, proxy.Inquiry{URL: target})
+		expect.Equal(t, e.FastLane, want, "fast lane of %s", target)
+		if e.Verdict != "hit" || e.Memory.Expires == "" || strings.Contains(e.Why, "never changes") {
+			t.Errorf("explanation of %s = %s: %s Expires in %q; want a hit that expires", target, e.Verdict, e.Why, e.Memory.Expires)
+		}
+	}
+}
+
 func TestFastLaneOfLimitedAndUnknownPathsIsExplained(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	defer client.Close()

@@ -61,8 +61,10 @@ func (r reasoning) describe(name string, at cache.Stored) string {
 		return fmt.Sprintf("%s has an entry that expired %s ago.", name, ago(r.now.Sub(at.Entry.Expires)))
 	case r.q.Policy.Immutable && at.Entry.Provisional:
 		return fmt.Sprintf("%s has it, but from before a later block could be read. It is served until then, and is then read once more.", name)
-	case r.q.Policy.IsImmutable(at.Entry.Stamp()):
+	case r.q.Policy.IsImmutable(at.Entry.Stamp()) && at.Entry.Expires.IsZero():
 		return name + " has it, and it never changes."
+	case r.q.Policy.IsImmutable(at.Entry.Stamp()) && !r.expired(at):
+		return fmt.Sprintf("%s has it, and it expires in %s.", name, ago(at.Entry.Expires.Sub(r.now)))
 	default:
 		return fmt.Sprintf("%s has it, %s: %s.", name, r.age(at), r.bounds(at))
 	}
