@@ -29,12 +29,25 @@ export class Frames {
       } catch (err) {
         if (signal.aborted) return
         const status = err instanceof TipcacheError ? err.status : 0
+        if (isRefusal(status) && await this.#drop(signal).catch(() => false)) return // replaced by a new one
         if (status !== 504) for (const t of this.topics) t.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
         least = 0 // the chain may have been rolled back, so that the block never arrives
         await pause((err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random()), signal).catch(() => {}) // closed
         wait = Math.min(2 * wait, longestWait)
       }
     }
+  }
+
+  // drop finds the paths that the server refuses, because it refuses a batch for one of them.
+  async #drop(signal: AbortSignal): Promise<boolean> {
+    const refused: [Topic, TipcacheError][] = []
+    for (const t of this.topics) {
+      const alone = await this.server.fetch(`/batch?${new URLSearchParams({ path: t.target })}`, { signal })
+      if (alone.ok) await alone.body?.cancel()
+      else await bodyOf(alone).catch((err: TipcacheError) => { if (isRefusal(err.status)) refused.push([t, err]) })
+    }
+    for (const [t, err] of refused) this.server.refused(t, err)
+    return refused.length > 0
   }
 
   // read passes on the answers of the newest block, which is least or later, unless it has passed on that block before.

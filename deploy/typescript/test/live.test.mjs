@@ -353,6 +353,28 @@ test('frames are drawn of batches where streams are cut or held', async t => {
   mock.timers.tick(300)
 })
 
+test('frames continue without a path for which the server refuses the batch', async t => {
+  const server = await startStreams(t)
+  server.onstream = s => s.end()
+  const frames = []
+  const page = new Tipcache(server.url).frames([pool, params], f => frames.push(f))
+  await until(() => server.batched.length === 1)
+  server.batched[0].refuse(400)
+  await until(() => server.batched.length === 2)
+  assert.deepEqual(server.batched[1].paths, [pool])
+  server.batched[1].say(7, ['a'])
+  await until(() => server.batched.length === 3)
+  assert.deepEqual(server.batched[2].paths, [params])
+  server.batched[2].refuse(400)
+  await until(() => server.batched.length === 4)
+  assert.deepEqual(server.batched[3].paths, [pool])
+  server.batched[3].say(8, ['b'])
+  await until(() => frames.length === 1)
+  assert.equal(frames[0].answers[0].answer.msg, 'b')
+  assert.deepEqual(frames[0].answers[1].failure, { code: 400, error: 'no 400', final: true })
+  page.close()
+})
+
 test('frames of batches report a refused path and a failed one, and continue with the others', async t => {
   const server = await startStreams(t)
   server.onstream = s => s.cut()
