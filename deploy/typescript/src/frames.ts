@@ -27,9 +27,9 @@ export class Frames {
         wait = firstWait
         least = this.#height + 1
       } catch (err) {
-        if (signal.aborted) return
         const status = err instanceof TipcacheError ? err.status : 0
-        if (isRefusal(status) && await this.#drop(signal).catch(() => false)) return // replaced by a new one
+        if (isRefusal(status) && await this.#drop().catch(() => false)) return // replaced by a new one
+        if (signal.aborted) return
         if (status !== 504) for (const t of this.topics) t.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
         least = 0 // the chain may have been rolled back, so that the block never arrives
         await pause((err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random()), signal).catch(() => {}) // closed
@@ -39,8 +39,9 @@ export class Frames {
   }
 
   // drop finds the paths that the server refuses, because it refuses a batch for one of them.
-  async #drop(signal: AbortSignal): Promise<boolean> {
+  async #drop(): Promise<boolean> {
     const refused: [Topic, TipcacheError][] = []
+    const signal = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(batchTime)])
     for (const t of this.topics) {
       const alone = await this.server.fetch(`/batch?${new URLSearchParams({ path: t.target })}`, { signal })
       if (alone.ok) await alone.body?.cancel()
