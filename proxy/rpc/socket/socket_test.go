@@ -568,6 +568,21 @@ func TestHostileClientDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
+// beginDrain drains the sockets, and returns when new ones are refused. wait waits for the end.
+func beginDrain(t *testing.T, d *socket.Handler, url string) (wait func()) {
+	t.Helper()
+	var drain sync.WaitGroup
+	drain.Go(func() { d.Drain(t.Context()) })
+	expect.Eventually(t, "refusal of new connections", func() bool {
+		more, _, err := websocket.Dial(t.Context(), url, nil)
+		if err == nil {
+			_ = more.CloseNow()
+		}
+		return err != nil
+	})
+	return drain.Wait
+}
+
 func TestStoppingServerAnswersPendingRequestsAndClosesConnections(t *testing.T) {
 	called, proceed := make(chan struct{}), make(chan struct{})
 	d, url := serve(t, socket.Options{Methods: methods(func(*http.Request, string, json.RawMessage) []byte {
@@ -578,21 +593,13 @@ func TestStoppingServerAnswersPendingRequestsAndClosesConnections(t *testing.T) 
 	conn := dial(t, url)
 	send(t, conn, `{"id":1,"method":"slow","params":{}}`)
 	<-called
-	var drain sync.WaitGroup
-	drain.Go(func() { d.Drain(t.Context()) })
-	expect.Eventually(t, "refusal of new connections", func() bool {
-		more, _, err := websocket.Dial(t.Context(), url, nil)
-		if err == nil {
-			_ = more.CloseNow()
-		}
-		return err != nil
-	})
+	wait := beginDrain(t, d, url)
 	close(proceed)
 	expect.Equal(t, receive(t, conn), `{"jsonrpc":"2.0","id":1,"result":{}}`, "answer")
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("connection ended with %v, want status %d", err, websocket.StatusServiceRestart)
 	}
-	drain.Wait()
+	wait()
 }
 
 func TestDrainAnswersCallsSentBeforeIt(t *testing.T) {
@@ -609,15 +616,7 @@ func TestDrainAnswersCallsSentBeforeIt(t *testing.T) {
 		send(t, conn, `{"id":1,"method":"slow","params":{}}`)
 	}
 	<-called
-	var drain sync.WaitGroup
-	drain.Go(func() { d.Drain(t.Context()) })
-	expect.Eventually(t, "refusal of new connections", func() bool {
-		more, _, err := websocket.Dial(t.Context(), url, nil)
-		if err == nil {
-			_ = more.CloseNow()
-		}
-		return err != nil
-	})
+	wait := beginDrain(t, d, url)
 	close(proceed)
 	answered := 0
 	var err error
@@ -625,7 +624,7 @@ func TestDrainAnswersCallsSentBeforeIt(t *testing.T) {
 		_, _, err = conn.Read(t.Context())
 	}
 	expect.Equal(t, answered-1, calls, "answers before %v", err)
-	drain.Wait()
+	wait()
 }
 
 func TestConnectionDuringDrainIsAnExpectedFailure(t *testing.T) {
