@@ -134,6 +134,35 @@ func TestTipComesFromAnswersWithoutCometBFT(t *testing.T) {
 	expect.Equal(t, p.Tip().Height, d.Height(), "tip")
 }
 
+// SDK 0.54 may name the height in gRPC trailers, which its REST server drops, and so may a gateway drop the header.
+func TestAnswerThatNamesNoHeightIsOfTheRequestedOne(t *testing.T) {
+	d := newDevnet(t, Cosmos, devnet.Options{})
+	gateway := httputil.NewSingleHostReverseProxy(expect.Value(url.Parse(d.NodeURL()))(t))
+	gateway.ModifyResponse = func(r *http.Response) error {
+		r.Header.Del(heightHeader)
+		r.Header.Del(metadataHeader)
+		if strings.HasSuffix(r.Request.URL.Path, "/pool") {
+			d.Advance(1)
+		}
+		return nil
+	}
+	server := httptest.NewServer(gateway)
+	t.Cleanup(server.Close)
+	p := runPool(t, Options{Dialect: Cosmos, Endpoints: []Endpoint{{REST: server.URL, Comet: d.CometURL()}}, BlockInterval: 100 * time.Millisecond})
+	tip := d.Height()
+	waitForTip(t, p, tip)
+	for _, height := range []int64{AtTip, tip - 5} {
+		want := height
+		if height == AtTip {
+			want = tip
+		}
+		a := expect.Value(p.Fetch(t.Context(), Request{Path: "/cosmos/staking/v1beta1/pool", Height: height}))(t)
+		expect.Equal(t, a.Height, want, "height of the answer to a read at %d", height)
+		tip = d.Height()
+		waitForTip(t, p, tip)
+	}
+}
+
 // A node that is stopping responds like this: its REST server still runs, but its application does not.
 func TestGatewayWithoutApplicationIsABadAnswer(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, true)

@@ -176,6 +176,9 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		case !answer.Cached && r.readsState():
 			f.pool.RecordReading(e.blocks, now.Epoch, answer.reading())
 		}
+		if answer.Height == 0 && answer.Reason == OK && r.readsState() { // a gateway may drop the header
+			answer.Height = r.sentHeight(result.height)
+		}
 		return answer, nil
 	}
 	if r.slow() {

@@ -46,7 +46,7 @@ func TestImpossibleHeightsOfAnswersAreRejected(t *testing.T) {
 			stated           string
 			pinned, unpinned int64 // heights of the answers; invalidHeight for an error
 		}{
-			{"100", 100, 100}, {"", 0, 0}, {"101", invalidHeight, 101}, {"99", invalidHeight, 99},
+			{"100", 100, 100}, {"", 100, 0}, {"101", invalidHeight, 101}, {"99", invalidHeight, 99},
 			{"-1", invalidHeight, invalidHeight}, {"100", 100, 100}, {most, invalidHeight, invalidHeight}, {"100", 100, 100}, {"9223372036854775808", invalidHeight, invalidHeight}, {"1000000", invalidHeight, 0},
 		} {
 			md := metadata.Pairs(heightKey, c.stated)
