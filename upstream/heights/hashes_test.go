@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/heights"
 )
 
 // withoutHeaders runs a test with nodes that stream no headers.
@@ -326,4 +327,20 @@ func TestRESTServerOfAnotherChainIsNotFollowed(t *testing.T) {
 			t.Errorf("state = %+v with tip %d, want the replaced node refused\n%s", v, c.Tip().Height, c.log)
 		}
 	}, ours, other)
+}
+
+// The hash in a header of a block that does not exist yet is not compared with the block when it arrives.
+func TestHashOfAFalseHeaderDoesNotResetTheChain(t *testing.T) {
+	honest, liar := newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		liar.change(func() {
+			liar.lie, liar.streamed = 5, func(height int64) string { return fmt.Sprint("A", height-5) }
+		})
+		c.block()
+		c.RecordReading(c.known[0], 0, heights.Reading{Height: c.Tip().Height, Outcome: heights.Future}) // a request doubts the tip
+		liar.change(func() { liar.lie, liar.streamed = 0, nil })
+		c.blocks(10)
+		expect.Equal(t, c.epochs.Load(), 0, "epochs that began")
+		expect.Equal(t, c.Tip().Height, honest.newest(), "tip")
+	}, honest, liar)
 }
