@@ -13,9 +13,9 @@ import (
 func TestNewestHashesAreKept(t *testing.T) {
 	var a hashTable
 	for height := int64(1); height <= 3*rememberedHashes; height++ {
-		a.add(height, fmt.Sprint("hash of ", height))
+		a.add(height, fmt.Sprint("hash of ", height), nil)
 	}
-	a.add(1, "too old")
+	a.add(1, "too old", nil)
 	oldest := int64(2*rememberedHashes + 1)
 	if a.at(oldest) != "hash of 8193" || a.at(oldest-1) != "" || a.atOrBelow(oldest) != oldest || a.atOrBelow(oldest-1) != 0 {
 		t.Errorf("at(%d) = %q, want the hash; at of the block before = %q, want none", oldest, a.at(oldest), a.at(oldest-1))
@@ -30,7 +30,7 @@ func TestReplacedAfterRollback(t *testing.T) {
 	c.Add(&Node{Name: "a", Logger: slog.New(slog.DiscardHandler)})
 	addBlocks := func(from, to int64, chain string) {
 		for height := from; height <= to; height++ {
-			c.hashes.add(height, fmt.Sprintf("%sABCDEF%04d", chain, height))
+			c.hashes.add(height, fmt.Sprintf("%sABCDEF%04d", chain, height), nil)
 		}
 	}
 	addBlocks(90, 99, "A0")
@@ -59,7 +59,7 @@ func TestReplacedAfterRollback(t *testing.T) {
 func TestHashesAreForgottenBeforeTheirEpochEnds(t *testing.T) {
 	a, over := new(hashTable), false
 	current := func() bool { return !over }
-	a.addAll(map[int64]string{7: "old"}, current)
+	a.addAll(map[int64]string{7: "old"}, nil, current)
 	if got := a.at(7); got != "old" {
 		t.Fatalf("at(7) = %q, want old", got)
 	}
@@ -67,7 +67,30 @@ func TestHashesAreForgottenBeforeTheirEpochEnds(t *testing.T) {
 		expect.Equal(t, a.at(7), "", "at(7) at the beginning of the new epoch")
 		over = true
 	})
-	if a.addAll(map[int64]string{8: "old"}, current); a.at(8) != "" {
+	if a.addAll(map[int64]string{8: "old"}, nil, current); a.at(8) != "" {
 		t.Errorf("at(8) = %q from the previous epoch, want none", a.at(8))
 	}
+}
+
+// A hash that only the headers of one subscription have had is not shared with other replicas.
+func TestHashOfOneSourceIsConfirmedByAnotherOrByTheEndOfItsSubscription(t *testing.T) {
+	var a hashTable
+	one, other := new(heightSource), new(heightSource)
+	confirmed := func(want int64) {
+		t.Helper()
+		height, _ := a.confirmed()
+		expect.Equal(t, height, want, "newest confirmed hash")
+	}
+	confirmed(0)
+	a.add(1, "a", nil)
+	a.add(2, "b", one)
+	a.add(2, "b", one)
+	a.add(3, "c", one)
+	confirmed(1)
+	a.add(2, "b", other)
+	confirmed(2)
+	a.endSubscription(other)
+	confirmed(2)
+	a.endSubscription(one)
+	confirmed(3)
 }

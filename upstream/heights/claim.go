@@ -38,8 +38,8 @@ type heightSource struct {
 }
 
 // claim passes a claim of the source to the tracker if it is plausible or proved, and reports whether it
-// is. hashes are the hashes of earlier blocks that were read in epoch.
-func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, hashes map[int64]string) bool {
+// is. hashes are the hashes of earlier blocks that were read in epoch. by is as in knownHash.
+func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, hashes map[int64]string, by *heightSource) bool {
 	s.node.update(func(v *State) { v.Spoke = time.Now() })
 	falls := s.falls(claim.Height)
 	if falls {
@@ -50,7 +50,7 @@ func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, 
 		return false
 	}
 	restored := s.chain.tip.Accept(s.source, claim)
-	s.chain.hashes.addAll(hashes, func() bool { return s.chain.Tip().Epoch == epoch })
+	s.chain.hashes.addAll(hashes, by, func() bool { return s.chain.Tip().Epoch == epoch })
 	s.node.update(func(v *State) {
 		v.Height, v.Heard, v.Distrusted = claim.Height, time.Now(), v.Distrusted && !restored
 		if !claim.Time.IsZero() {

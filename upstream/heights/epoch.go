@@ -127,7 +127,7 @@ func (r *reconciler) reconcile(ctx context.Context) bool {
 	if now.Known && !now.CatchingUp {
 		r.compare(ctx, agreed, now)
 	}
-	if height, hash := c.hashes.newest(); hash != "" {
+	if height, hash := c.hashes.confirmed(); hash != "" {
 		_ = c.o.Ledger.AddAnchor(ctx, chainID, now.Epoch, height, hash) // retried in the next round
 	}
 	return true

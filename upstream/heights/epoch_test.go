@@ -38,7 +38,7 @@ func TestAnchorIsAddedToItsOwnEpoch(t *testing.T) {
 	before := c.Tip().Epoch
 	ledger.meanwhile = func() int64 {
 		c.changeEpoch(t.Context(), before, "a test")
-		c.hashes.add(10, "of the new chain")
+		c.hashes.add(10, "of the new chain", nil)
 		return c.Tip().Epoch
 	}
 	r := &reconciler{chain: c}

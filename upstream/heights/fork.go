@@ -3,11 +3,13 @@ package heights
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
+	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
 // hashOf returns the hash of a block, known or read from a node, or "" if no node provides it.
@@ -78,7 +80,8 @@ const restartTime = 6
 // decideFork decides what it means that this node has another block at a height than the known one. This node is on a fork if
 // at least as many nodes have the known block as have this node's. Nodes that have not responded for less than restartTime count
 // among the former. Otherwise the chain was reset, or the first node that had a block at the height is on a fork: decideFork
-// begins a new epoch and excludes the nodes that have the known block.
+// begins a new epoch and excludes the nodes that have the known block. But if only the headers of one node have had the known hash,
+// and its RPC server has another one, the headers are false: decideFork replaces the hash and excludes that node.
 func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, known, hash string) (forked bool) {
 	if s.node.State().Fork == 0 {
 		defer s.chain.contradict()()
@@ -94,8 +97,16 @@ func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, know
 	if has > agreeing || awaited && time.Since(s.silence) < restartTime*s.chain.o.RollbackAfter {
 		return true
 	}
+	if by := s.chain.hashes.current.Load().known(height).by; by != nil {
+		own, err := by.node.hash(ctx, height)
+		if isSame := by.node == s.node; err == nil && own != "" && own != known && (own == hash || isSame) {
+			s.chain.hashes.addAll(map[int64]string{height: own}, nil, func() bool { return s.chain.Tip().Epoch == epoch })
+			s.chain.excludeFork(by.node, height)
+			return isSame
+		}
+	}
 	s.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
-	s.chain.hashes.addAll(map[int64]string{height: hash}, func() bool { return s.chain.hashes.at(height) == "" })
+	s.chain.hashes.addAll(map[int64]string{height: hash}, nil, func() bool { return s.chain.hashes.at(height) == "" })
 	for _, n := range holders {
 		s.chain.excludeFork(n, height)
 	}
@@ -112,6 +123,14 @@ func (f *rpcFollower) checkFork(ctx context.Context) {
 	if hash, err := f.node.Comet.Hash(ctx, height); err == nil {
 		f.checkHash(ctx, epoch, height, hash)
 	}
+}
+
+// othersStream reports whether a node other than n streams headers at about a height: it would show a false hash in n's headers.
+func (c *Chain) othersStream(n *Node, height int64) bool {
+	return slices.ContainsFunc(c.all(), func(m *member) bool {
+		v := m.node.State()
+		return m.node != n && v.Connected && !v.Foreign() && v.Height >= height-tip.Slack
+	})
 }
 
 // excludeFork excludes a node on another fork from use.

@@ -29,41 +29,48 @@ type blockHashes [rememberedHashes]atomic.Pointer[knownHash]
 type knownHash struct {
 	height int64
 	hash   string
+	by     *heightSource // set while only the headers of its current subscription have had this hash, and other nodes stream, too
 }
 
 // at returns the hash of a block, or "" if it is unknown.
-func (b *blockHashes) at(height int64) string {
+func (b *blockHashes) at(height int64) string { return b.known(height).hash }
+
+// known returns what is known of a block; zero for nothing.
+func (b *blockHashes) known(height int64) knownHash {
 	if b == nil || height <= 0 {
-		return ""
+		return knownHash{}
 	}
 	if k := b[height%rememberedHashes].Load(); k != nil && k.height == height {
-		return k.hash
+		return *k
 	}
-	return ""
+	return knownHash{}
 }
 
 // addAll adds hashes by height if their epoch is the current one. It calls isCurrent under mu, so that no epoch begins
-// meanwhile.
-func (t *hashTable) addAll(hashes map[int64]string, isCurrent func() bool) {
+// meanwhile. by is as in knownHash.
+func (t *hashTable) addAll(hashes map[int64]string, by *heightSource, isCurrent func() bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !isCurrent() {
 		return
 	}
 	for height, hash := range hashes {
-		t.add(height, hash)
+		t.add(height, hash, by)
 	}
 }
 
 // add adds the hash of a block. The caller must hold mu.
-func (t *hashTable) add(height int64, hash string) {
+func (t *hashTable) add(height int64, hash string, by *heightSource) {
 	if hash == "" || len(hash) > maxHash || height <= max(0, t.high-rememberedHashes) {
 		return
 	}
 	if t.current.Load() == nil {
 		t.current.Store(new(blockHashes))
 	}
-	t.current.Load()[height%rememberedHashes].Store(&knownHash{height, hash})
+	if before := t.current.Load().known(height); before.hash == hash && before.by != by {
+		by = nil // another source confirms it
+	}
+	t.current.Load()[height%rememberedHashes].Store(&knownHash{height, hash, by})
 	t.high = max(t.high, height)
 }
 
@@ -74,6 +81,31 @@ func (t *hashTable) newest() (height int64, hash string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.high, t.at(t.high)
+}
+
+// confirmed returns the highest block with a hash that does not depend on the headers of one node, or 0.
+func (t *hashTable) confirmed() (height int64, hash string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for height = t.high; height > max(0, t.high-rememberedHashes); height-- {
+		if k := t.current.Load().known(height); k.hash != "" && k.by == nil {
+			return height, k.hash
+		}
+	}
+	return 0, ""
+}
+
+// endSubscription makes the hashes that only the headers of a source have had count as confirmed: the node may be restarted with
+// another chain now.
+func (t *hashTable) endSubscription(of *heightSource) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for height := t.high; height > max(0, t.high-rememberedHashes); height-- {
+		if k := t.current.Load().known(height); k.by == of {
+			k.by = nil
+			t.current.Load()[height%rememberedHashes].Store(&k)
+		}
+	}
 }
 
 // atOrBelow returns the highest block with a known hash at or below a height, or 0.
@@ -108,7 +140,7 @@ func (t *hashTable) addPrevious(hashes map[int64]string) {
 	previous := t.previous.Load()
 	for height, hash := range hashes {
 		if height > 0 && previous.at(height) == "" {
-			previous[height%rememberedHashes].Store(&knownHash{height, hash})
+			previous[height%rememberedHashes].Store(&knownHash{height: height, hash: hash})
 		}
 	}
 }
@@ -161,7 +193,7 @@ func (s *heightSource) claimHashed(ctx context.Context, read blockHash, claim ti
 		}
 	}
 	if ours {
-		s.claim(ctx, epoch, claim, hashes)
+		s.claim(ctx, epoch, claim, hashes, nil)
 	}
 }
 

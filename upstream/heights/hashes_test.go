@@ -344,3 +344,19 @@ func TestHashOfAFalseHeaderDoesNotResetTheChain(t *testing.T) {
 		expect.Equal(t, c.Tip().Height, honest.newest(), "tip")
 	}, honest, liar)
 }
+
+// One of two nodes streams headers with false hashes, always before the other one, whose headers show it.
+func TestFalseHeadersOfOneNodeBeginNoEpoch(t *testing.T) {
+	for ahead := range int64(4) {
+		liar, honest := newFakeNode(990), newFakeNode(990)
+		runChain(t, func(t *testing.T, c *followed) {
+			liar.change(func() {
+				liar.lie, liar.streamed = ahead, func(height int64) string { return fmt.Sprint("L", height) }
+			})
+			c.blocks(40)
+			expect.Equal(t, c.epochs.Load(), 0, "epochs that began, with headers %d blocks ahead\n%s", ahead, c.log)
+			expect.Equal(t, c.Tip().Height, honest.newest(), "tip, with headers %d blocks ahead", ahead)
+			expect.Equal(t, c.HashOf(c.Tip().Height-5), fmt.Sprint("A", c.Tip().Height-5), "hash of a block, with headers %d blocks ahead", ahead)
+		}, liar, honest)
+	}
+}

@@ -133,6 +133,7 @@ func (f *rpcFollower) beginStream(ctx context.Context, end context.CancelCauseFu
 func (f *rpcFollower) disconnect() {
 	defer f.takeTurn()()
 	f.end, f.header = nil, knownHash{}
+	f.chain.hashes.endSubscription(f.heightSource)
 	n := f.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -161,7 +162,7 @@ func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 		return errWrongChain
 	}
 	if h.Last.Hash != "" {
-		f.header = knownHash{h.Height - 1, h.Last.Hash}
+		f.header = knownHash{height: h.Height - 1, hash: h.Last.Hash}
 	}
 	if ours := f.checkHash(ctx, epoch, h.Height-1, h.Last.Hash); !ours || known.CatchingUp {
 		return nil
@@ -177,7 +178,11 @@ func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 	if h.Height-1 > f.chain.Tip().Height { // the header may be false, and its claim only plausible
 		hashes = nil
 	}
-	if !f.claim(ctx, epoch, tip.Claim{Height: h.Height, Time: h.Time}, hashes) {
+	var by *heightSource
+	if f.chain.othersStream(f.node, h.Height) {
+		by = f.heightSource
+	}
+	if !f.claim(ctx, epoch, tip.Claim{Height: h.Height, Time: h.Time}, hashes, by) {
 		return nil
 	}
 	f.endContradiction()
