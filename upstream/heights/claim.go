@@ -168,7 +168,7 @@ func (c *Chain) proveTip(ctx context.Context, height int64) {
 		switch has, err := s.node.has(ctx, c, height); {
 		case err == nil && has:
 			c.tip.Prove(epoch, height)
-		case err == nil:
+		case err == nil && c.tip.Claims(s.source, height): // still: the node may fall, which its source finds out
 			s.distrust(height, errNoBlock)
 		}
 	}
