@@ -72,8 +72,8 @@ func (r *request) fly(ctx context.Context) (f *flight, err error) {
 	return f, err
 }
 
-// run looks the key up: in memory, in the shared store, and at the origin, under the key's lease if it gets that. The entry goes into memory, and
-// then into the shared store, which wakes the replicas that wait for it.
+// run looks the key up: in memory, in the shared store, and at the origin, under the key's lease if it gets that. The entry goes into
+// memory, and then into the shared store, which wakes the replicas that wait for it.
 func (f *flight) run(ctx context.Context) error {
 	// The previous flight may have ended between the caller's lookup in memory and the start of this one. Without a
 	// second lookup its entry would be read twice.

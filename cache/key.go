@@ -45,7 +45,7 @@ func (w *write) wait(ctx context.Context) error {
 // isActive reports whether a flight or a read of the shared store is in progress.
 func (r *record) isActive() bool { return r.flight != nil || r.reading }
 
-// keys holds the records of a space's keys. Those of its methods that other replicas' messages need are in subscriber.go.
+// keys holds the records of the keys of a space. Its methods for messages of other replicas are in subscriber.go.
 type keys struct {
 	seed   maphash.Seed
 	shards [keyShards]keyShard

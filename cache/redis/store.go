@@ -53,7 +53,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Store implements [cache.Shared]. Its commands go through doUntil, except those of Subscribe, Ping, Check and Spend.
+// Store implements [cache.Shared]. All methods send their commands by doUntil, except Subscribe, Ping, Check and Spend.
 type Store struct {
 	rdb     redis.UniversalClient
 	o       Options

@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// An Engine routes requests with Gin. Handle adds the routes of paths, and a function finds those of all others. It must not change
+// An Engine routes requests with Gin: by the paths that Handle has added, and by a function for all other paths. It must not change
 // after its first request.
 type Engine struct {
 	stack *Stack
@@ -20,7 +20,8 @@ type Engine struct {
 	mount *Mount
 }
 
-// NewEngine returns an engine. find returns the route of a request for a path that Handle has not added, and may edit the request. Without a mount, which may be nil, URLs stay as they were sent.
+// NewEngine returns an engine. find returns the route of a request for a path that Handle has not added, and may edit the request.
+// Without a mount, which may be nil, URLs stay as they were sent.
 func (s *Stack) NewEngine(mount *Mount, find func(*Request) Route) *Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := &Engine{stack: s, gin: gin.New(), mount: mount}

@@ -10,7 +10,7 @@ import (
 
 // A Limiter applies a client's limits to what the client is sent after its first response, such as events of a stream.
 type Limiter struct {
-	Name string // queue name of the reads for the client, which is separate from that of its requests
+	Name string // of the client's streams in the queues of the nodes: its other requests have another name there
 
 	admission *limits.Admission
 	client    limits.Client

@@ -29,7 +29,9 @@ type rpcFollower struct {
 	*heightSource
 	up chan struct{} // has a value if a node that was down responds again
 
-	turn       chan struct{}           // holds a value while a header or a poll is handled; guards the following. Not a mutex: synctest's clock stops while one is awaited
+	// turn holds a value while a header or a poll is handled, and guards the following fields. It is not a mutex, because synctest's
+	// clock stops while a goroutine waits for one.
+	turn       chan struct{}
 	end        context.CancelCauseFunc // ends the subscription; nil if there is none
 	streamed   int64                   // newest streamed height
 	headers    int                     // number of accepted headers

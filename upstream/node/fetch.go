@@ -19,8 +19,8 @@ const (
 
 // Fetch sends a request to an endpoint, and to others if one fails, has pruned the height or does not have it yet. If the chain
 // has the block but no endpoint can read it yet, Fetch waits until ctx ends. A read at the tip waits for two block
-// intervals, at most half of the time left, and then reads the newest block that an endpoint has. An endpoint with CometBFT is used after Run has
-// checked its chain.
+// intervals, at most half of the time left, and then reads the newest block that an endpoint has. An endpoint with CometBFT is used
+// after Run has checked its chain.
 //
 // While a node commits a block, it may answer a read at the block before with the state of the new one. An answer is
 // therefore Unsettled unless the request was sent after the node could read a higher block. The answer of a parent is
@@ -104,8 +104,8 @@ func (f *fetch) height(tip Tip) int64 {
 	}
 }
 
-// heightAt returns the height to read at an endpoint. A parent, which is another tipcache, is read at its newest block. If an answer to that had no
-// height, it is read at a height like other nodes.
+// heightAt returns the height to read at an endpoint. A parent, which is another tipcache, is read at its newest block. If an answer
+// to that had no height, it is read at a height like other nodes.
 func (f *fetch) heightAt(e *endpoint, tip Tip) int64 {
 	if f.request.Height == AtTip && !f.request.Unpinned && f.heightless == nil && e.client.isParent.Load() {
 		return 0
