@@ -28,7 +28,6 @@ type Options struct {
 	OriginTimeout time.Duration         // last part of FlightTimeout, kept for reading the origin: waits for other replicas end before it; default half
 	Patience      time.Duration         // maximum wait for the origin while a stale entry could be served, see [Patience]; at least 1 s if the entry is kept only for errors
 	MaxWaiters    int                   // maximum number of callers waiting in flights; more are refused; default 10000. While more than half wait, a client may have a twentieth
-	HotInterval   time.Duration         // between two reports of the most used keys, for replicas that start; default 30 s
 	MaxBackground int                   // maximum number of background flights and encodings; more are skipped; default 4096
 	EncodeAtOnce  bool                  // makes callers wait for encodings that would otherwise be made in the background
 	Now           func() time.Time      // clock to judge entries by, shared with replicas and nodes; waits use the process clock; default time.Now
@@ -37,7 +36,7 @@ type Options struct {
 }
 
 func (o Options) validate() error {
-	least := min(o.MemoryBytes, int64(o.FlightTimeout), int64(o.OriginTimeout), int64(o.Patience), int64(o.HotInterval), int64(o.MaxWaiters), int64(o.MaxBackground))
+	least := min(o.MemoryBytes, int64(o.FlightTimeout), int64(o.OriginTimeout), int64(o.Patience), int64(o.MaxWaiters), int64(o.MaxBackground))
 	if least < 0 {
 		return fmt.Errorf("cache: an option is negative: %d", least)
 	}
@@ -52,7 +51,6 @@ func (o Options) WithDefaults() Options {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 256<<20)
 	o.FlightTimeout = cmp.Or(o.FlightTimeout, 10*time.Second)
 	o.OriginTimeout = cmp.Or(o.OriginTimeout, o.FlightTimeout/2)
-	o.HotInterval = cmp.Or(o.HotInterval, 30*time.Second)
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 10_000)
 	o.MaxBackground = cmp.Or(o.MaxBackground, 4096)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -138,7 +136,6 @@ type space struct {
 	keys       *keys
 	ahead      *ahead.Keys[*request]
 	subscriber *subscriber        // nil without a shared store or namespace
-	warming    atomic.Bool        // entries are being loaded from the shared store
 	leave      context.CancelFunc // ends the subscription
 }
 
@@ -187,12 +184,7 @@ func (c *Cache) newSpace(namespace string) *space {
 	sp.ahead = ahead.New(sp.keys)
 	if namespace != "" && c.o.Shared != nil {
 		sp.subscriber = &subscriber{sp.memory, sp.keys}
-		sp.warming.Store(true)
 		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, sp.subscriber) })
-		c.tasks.Go(func() {
-			c.warm(ctx, sp)
-			c.reportHot(ctx, sp)
-		})
 	}
 	return sp
 }

@@ -15,8 +15,6 @@ import (
 type fakeShared struct {
 	cache.Shared // nil; the tests do not call its other methods
 
-	hotKeys  []string
-	saveHot  func(keys []cache.HotKey)
 	load     func(keys []string) map[string]*cache.Entry
 	read     func() (*cache.Entry, error)
 	newLease func(to cache.Subscriber)
@@ -29,7 +27,6 @@ type fakeShared struct {
 // newFakeShared returns a shared store that finds no entry, grants all leases and accepts all writes.
 func newFakeShared() *fakeShared {
 	return &fakeShared{
-		saveHot:  func([]cache.HotKey) {},
 		read:     func() (*cache.Entry, error) { return nil, nil },
 		newLease: func(cache.Subscriber) {},
 		acquire: func(cache.Subscriber) (cache.LeaseReply, error) {
@@ -42,15 +39,8 @@ func newFakeShared() *fakeShared {
 
 func (s *fakeShared) Read(context.Context, string, string) (*cache.Entry, error) { return s.read() }
 
-func (s *fakeShared) HotKeys(context.Context, string, int) ([]string, error) { return s.hotKeys, nil }
-
 func (s *fakeShared) Load(_ context.Context, _ string, keys ...string) (map[string]*cache.Entry, error) {
 	return s.load(keys), nil
-}
-
-func (s *fakeShared) SaveHotKeys(_ context.Context, _ string, keys []cache.HotKey) error {
-	s.saveHot(keys)
-	return nil
 }
 
 func (s *fakeShared) NewLease(string, string, int64, bool) cache.Lease {
@@ -133,12 +123,9 @@ func TestPanicDuringWriteDoesNotFailRequest(t *testing.T) {
 func TestPanicDuringReadDoesNotFailRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeShared()
-		s.hotKeys = []string{"k"}
-		s.load = func([]string) map[string]*cache.Entry { panic("an entry that cannot be decoded") }
 		s.read = func() (*cache.Entry, error) { panic("an entry that cannot be decoded") }
 		c := newCacheWith(t, s, cache.Options{})
 		checkGet(t, c, cache.Query{Key: "k", Policy: byTheBlock, Tip: 100}, answer(100, page), cache.Miss, 100, 0)
-		waitForPreload(t, c)
 	})
 }
 

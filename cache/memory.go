@@ -19,7 +19,6 @@ type memory interface {
 	peek(key string) *slot
 	reweigh(key string)
 	purge(sel Selection) int
-	hottest() []HotKey
 
 	All() iter.Seq2[string, *slot]
 	GetIfPresent(key string) (*slot, bool)

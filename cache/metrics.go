@@ -22,7 +22,7 @@ type counts struct {
 	variants [codings.Count]atomic.Uint64
 	ahead    ahead.Counts
 
-	collapsed, flights, skipped, originCalls, originErrors, evictions, renewals, warmed atomic.Uint64
+	collapsed, flights, skipped, originCalls, originErrors, evictions, renewals atomic.Uint64
 
 	writing      atomic.Int64             // leases being released in the shared store
 	leaseWaiting atomic.Int64             // flights waiting for another replica's lease
@@ -51,7 +51,6 @@ func (c *Cache) collectors() []prometheus.Collector {
 		counter("origin_calls_total", "Upstream requests.", &n.originCalls, nil),
 		counter("origin_errors_total", "Failed upstream requests.", &n.originErrors, nil),
 		counter("evictions_total", "Entries evicted because memory was full.", &n.evictions, nil),
-		counter("warmed_total", "Entries loaded from Redis at the start: the keys that other replicas use most.", &n.warmed, nil),
 		counter("renewals_total", "Entries with a height that were stored in memory: new keys, and newer entries of known keys.", &n.renewals, nil),
 		gauge("shared_writes", "Leases being released in Redis, with or without an entry.", func() float64 { return float64(n.writing.Load()) }),
 		gauge("lease_waiting", "Flights waiting for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),

@@ -18,12 +18,6 @@ type Shared interface {
 	// Save stores or replaces entries for the duration keep. It does not notify other replicas.
 	Save(ctx context.Context, namespace string, entries map[string]*Entry, keep time.Duration)
 
-	// SaveHotKeys stores some of the keys that a replica uses most.
-	SaveHotKeys(ctx context.Context, namespace string, keys []HotKey) error
-
-	// HotKeys returns at most n recently reported keys, the most used first.
-	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)
-
 	// NewLease returns a lease of a key, not acquired yet. Its Publish also replaces newer entries above maxHeight, if not 0.
 	// A lease for a read ahead does not hurry the replica that holds it.
 	NewLease(namespace, key string, maxHeight int64, ahead bool) Lease

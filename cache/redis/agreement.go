@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -93,7 +94,9 @@ func (s *Store) update(ctx context.Context, chainID string, change func(*agreeme
 
 // epochKey returns the Redis key of a chain's agreement. Each seal key has its own: replicas with different keys, as
 // during an update, could not read each other's agreements and would overwrite them.
-func (s *Store) epochKey(chainID string) string { return metaKey(s.codec.named("epoch"), chainID) }
+func (s *Store) epochKey(chainID string) string {
+	return "tipcache:1:" + s.codec.named("epoch") + ":{" + url.QueryEscape(chainID) + "}"
+}
 
 const (
 	maxAnchors   = 16

@@ -1,14 +1,12 @@
 package redis
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/expect"
 )
@@ -73,18 +71,6 @@ func TestAgreementReturnsAgeOfLastConfirmation(t *testing.T) {
 	server.SetTime(time.Now().Add(time.Hour))
 	if a := s.mustAgree(t, 0); a.Anchors[10] != hash || a.SinceConfirmed < 59*time.Minute || a.SinceConfirmed > 61*time.Minute {
 		t.Errorf("agreement = %+v, want anchor 10: %s, confirmed an hour ago", a, hash)
-	}
-}
-
-func TestHotKeysAreLimited(t *testing.T) {
-	s, server := newStore(t)
-	keys := make([]cache.HotKey, maxHot+10)
-	for i := range keys {
-		keys[i] = cache.HotKey{Key: strconv.Itoa(i), Rank: i}
-	}
-	expect.NoError(t, s.SaveHotKeys(t.Context(), "story-1", keys))
-	if kept, err := server.ZMembers(hotKey("story-1")); err != nil || len(kept) != maxHot {
-		t.Errorf("hot keys in Redis = %d, %v; want %d, nil", len(kept), err, maxHot)
 	}
 }
 

@@ -122,8 +122,6 @@ func TestReplicasShareEntriesInCluster(t *testing.T) {
 	a.Save(t.Context(), "story-1", entries, time.Hour)
 	found = expect.Value(b.Load(t.Context(), "story-1", keys...))(t)
 	expect.Equal(t, len(found), len(entries), "entries that the other replica loads")
-	expect.NoError(t, a.SaveHotKeys(t.Context(), "story-1", []cache.HotKey{{Key: "k"}}))
-	expect.NoDiff(t, expect.Value(b.HotKeys(t.Context(), "story-1", 10))(t), []string{"k"}, "hot keys")
 	expect.Equal(t, expect.Metric(t, regA, "tipcache_cache_shared_errors_total")+expect.Metric(t, regB, "tipcache_cache_shared_errors_total"), 0, "errors of the stores")
 }
 

@@ -5,7 +5,6 @@
 //   - codec.go, seal.go: an entry is a hash with description m and body b; a signature may prove that a replica wrote it
 //   - pipeline.go: concurrent commands share round trips
 //   - entries.go: reads, loads, saves and inspects entries
-//   - hot.go: stores the keys that replicas use most
 //   - agreement.go: replicas agree on the epoch of a chain and the hashes of its blocks
 //   - lease.go, acquire.go: a script grants a free lease, reports the holder of a taken one, or returns an entry other than
 //     the one that the caller has judged (scripts.go). A message tells the holder that a caller waits

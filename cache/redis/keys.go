@@ -31,6 +31,3 @@ func leaseKey(entry string) string { return entry + ":l" }
 
 // channelOf returns the channel for messages among the replicas of a namespace.
 func channelOf(namespace string) string { return "tipcache:2:" + url.QueryEscape(namespace) }
-
-// metaKey returns the Redis key of a value per chain or namespace. Entries and leases have other keys.
-func metaKey(kind, of string) string { return "tipcache:1:" + kind + ":{" + url.QueryEscape(of) + "}" }

@@ -37,7 +37,7 @@ var parts = []rig.Part{
 	{Name: "keys", About: "10,000 and 100,000 keys, all wanted at each block: how long clients wait, what fails, what is current, what the node is asked", Run: peers.Keys},
 	{Name: "misses", About: "uncached responses of 1, 51 and 515 KB, plain and for a browser, and one that is never cached, compared with nginx: CPU, latency", Run: peers.Misses},
 	{Name: "collections", About: "10 million logs indexed, import and pages of 10^6 collections, SQLite and PostgreSQL", Run: load.Collections},
-	{Name: "start", About: "time from exec to the first 200 of /readyz, memory of an idle and of a full replica, and the source of a second replica's responses", Run: load.Start},
+	{Name: "start", About: "time from exec to the first 200 of /readyz, and memory of an idle and of a full replica", Run: load.Start},
 	{Name: "visible", About: "200 writes: how long after its receipt the first response includes each", Run: load.Visible},
 	{Name: "probe", About: "tipcache probe of tipcache, of an nginx that caches for a second, and of their node: blocks behind, steps backward, latency", Run: peers.Probe},
 	{Name: "redis", About: "a replica with empty memory and a full Redis, compared with a bare Gin server that does one GET", Run: peers.Redis},

@@ -51,12 +51,9 @@ func (r *redisRun) replica(ctx context.Context) *rig.Replica {
 	return r.Replica(ctx, rig.Before(r.chain, "--redis", r.redis.URL()))
 }
 
-// cold requests everything once from a replica that has just started and has not preloaded the most used keys. All of
-// it must come from Redis, without reads of the node.
+// cold requests everything once from a replica that has just started. All of it must come from Redis, without reads of
+// the node.
 func (r *redisRun) cold(ctx context.Context) result {
-	for _, hot := range rig.Must(r.redis.Keys(ctx, "tipcache:1:hot:*").Result()) {
-		rig.Check(r.redis.Del(ctx, hot).Err())
-	}
 	t := r.replica(ctx)
 	defer t.Stop()
 	asked := r.chain.Stats().Node.Of("/staking/validators/")

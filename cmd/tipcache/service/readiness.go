@@ -179,9 +179,6 @@ func (s *Service) judge(ctx context.Context) judgement {
 	for _, part := range s.missing(j.parts, nodes) {
 		j.problems[part] = j.parts[part].Error()
 	}
-	if s.cache.Warming() {
-		j.problems["cache"] = "loading the entries that other replicas use most" // other replicas have more entries for a moment
-	}
 	if s.stopping.Load() {
 		j.problems["draining"] = "finishing the last requests"
 	}
