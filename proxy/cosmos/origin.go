@@ -20,6 +20,7 @@ const missingLife = 20 * time.Millisecond
 // Ask implements [blocks.Source]. A node that has just started has no latest state until the next block, so a read of the latest
 // is repeated at the tip.
 func (ep *endpoint) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, _ *cache.Entry) (*node.Answer, error) {
+	ask.IsMethod = ep.Endpoint.Row.Method != ""
 	a, err := ep.h.Reader.Nodes.Fetch(ctx, ask)
 	if errors.Is(err, node.ErrNoLatest) && ep.h.Reader.Nodes.Tip().Known {
 		ask.Unpinned = false

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -76,13 +77,19 @@ func cosmosReason(status int, code codes.Code, height int64) Reason {
 // ErrNoLatest is the error of a node that has just started. It cannot read its latest block until the next one.
 var ErrNoLatest = errors.New("the node cannot read its latest block yet")
 
+// errNoHeaders is the error of a success that lacks the headers of the node's other ones: a server in front of the node
+// reports its own errors so.
+var errNoHeaders = fmt.Errorf("status 200 %w and headers", ErrForeign)
+
 // disambiguate determines the reason of an ambiguous answer. An SDK node refuses future heights and pruned heights with
 // the same code. Without gRPC, errors of the state look the same as well. Further reads at the height tell them apart.
 func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
-	e.detectGRPC(a)
+	e.noteHeaders(a)
 	switch {
 	case r.writes(), r.Post != nil && r.Unpinned: // the caller reads an unpinned POST again at a height
 		return a, nil
+	case r.IsMethod && a.Reason == OK && a.Height == 0 && a.Codec == "" && e.snapshot().sendsHeaders && !e.client.isParent.Load():
+		return nil, badAnswer(errNoHeaders)
 	case height == 0 && e.client.isParent.Load(): // Fetch reads the parent again, at a height
 		return a, nil
 	case height == 0 && a.Reason == Ambiguous:
@@ -158,10 +165,15 @@ func (e *endpoint) readable(ctx context.Context, height int64) (bool, error) {
 	return err == nil && a.Reason == OK, err
 }
 
-// detectGRPC records whether the REST server uses gRPC. Without gRPC, its errors have no height.
-func (e *endpoint) detectGRPC(a *Answer) {
-	if a.Reason == OK && a.Height > 0 {
-		without := a.Codec == ""
-		e.update(func(v *view) { v.withoutGRPC = without })
+// noteHeaders records which headers the REST server's successful responses have.
+func (e *endpoint) noteHeaders(a *Answer) {
+	if a.Reason != OK || a.Height <= 0 && a.Codec == "" {
+		return
 	}
+	e.update(func(v *view) {
+		v.sendsHeaders = true
+		if a.Height > 0 {
+			v.withoutGRPC = a.Codec == ""
+		}
+	})
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -37,6 +38,10 @@ func newRefusingNode(t *testing.T, refusal sdkRefusal) (base string, requests *a
 		}
 		h := w.Header()
 		h.Set("Content-Type", "application/json")
+		if r.URL.Path == path && refusal.status == http.StatusOK { // of a server in front of the node
+			_, _ = fmt.Fprintf(w, `{"error":%q}`, refusal.text)
+			return
+		}
 		h.Set(metadataHeader, height)
 		h.Set(codecHeader, "application/grpc")
 		switch r.URL.Path {
@@ -113,6 +118,25 @@ func TestRefusalThatSpeaksOfOneNodeIsNotTheStatesAnswer(t *testing.T) {
 				expect.Equal(t, h.Breaker, "closed", "breaker of %s", h.Name)
 			}
 		})
+	}
+}
+
+// All responses of an SDK node name a height or gRPC's content type. A gateway may report its own errors with 200.
+func TestAnswerWithoutTheHeadersOfTheNodeIsAFailure(t *testing.T) {
+	t.Parallel()
+	first, _ := newRefusingNode(t, sdkRefusal{status: 200, text: "rate limit exceeded"})
+	second, asked := newRefusingNode(t, value)
+	both := []Endpoint{{REST: first}, {REST: second, Priority: 1}}
+	for nodes := 1; nodes <= 2; nodes++ {
+		p := runPool(t, Options{Dialect: Cosmos, Endpoints: both[:nodes], BlockInterval: time.Minute})
+		waitForTip(t, p, 100)
+		for _, unpinned := range []bool{false, true} {
+			before := asked.Load()
+			_, err := p.Fetch(within(t, time.Minute), Request{Path: path, Height: 90, Unpinned: unpinned, IsMethod: true})
+			if isForeign := errors.Is(err, ErrForeign); isForeign != (nodes == 1) || asked.Load()-before != int64(nodes-1) {
+				t.Errorf("Fetch from %d nodes, unpinned %t = %v after %d requests to the second one", nodes, unpinned, err, asked.Load()-before)
+			}
+		}
 	}
 }
 

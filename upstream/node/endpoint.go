@@ -64,11 +64,12 @@ type endpoint struct {
 type view struct {
 	heights.State
 
-	withoutGRPC bool          // the REST server does not use gRPC, so its errors have no height
-	answered    time.Time     // when the REST server last responded
-	latency     time.Duration // of cheap reads, smoothed
-	restErr     error         // current error of the REST server
-	keys        pageKeys      // Story only
+	withoutGRPC  bool          // the REST server does not use gRPC, so its errors have no height
+	sendsHeaders bool          // SDK only: the REST server's successful responses name a height or gRPC's content type
+	answered     time.Time     // when the REST server last responded
+	latency      time.Duration // of cheap reads, smoothed
+	restErr      error         // current error of the REST server
+	keys         pageKeys      // Story only
 }
 
 // serverOf returns the server for a request, or nil if the endpoint does not have it.
@@ -195,7 +196,7 @@ func (e *endpoint) recordREST(err error) {
 	}
 	e.update(func(v *view) {
 		if upstream.KindOf(err) == upstream.Unreachable { // the node may be restarted with another release
-			v.keys.tested = time.Time{}
+			v.keys.tested, v.sendsHeaders = time.Time{}, false
 		}
 		if upstream.KindOf(err) != 0 && !errors.Is(err, account.ErrFull) {
 			v.restErr = err

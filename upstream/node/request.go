@@ -20,6 +20,7 @@ type Request struct {
 	Keys       KeyForm // Story only: the form of the page key in Query. If a node of this form is known, no other one is used
 	Height     int64   // AtTip, a height to read at, or 0 for the node's latest
 	Unpinned   bool    // Height only selects the node, which reads at its latest height
+	IsMethod   bool    // SDK only: the path is that of a gRPC method, so the node's answer has the headers of its gateway
 	Cost       Cost
 	Client     string      // the client, for fair queueing
 	Call       *Call       // a CometBFT RPC call instead of Path, Query and Post; may be nil
