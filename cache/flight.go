@@ -24,9 +24,10 @@ type flight struct {
 	found // the newest entry that it knows: its result once it has ended
 }
 
-// ended returns a flight that has ended.
-func ended(result singleflight.Result) (*flight, error) {
-	return result.Val.(*flight), result.Err //nolint:forcetypeassert // flights return nothing else
+// resultOf returns what a flight has found, and whether another caller began it.
+func (r *request) resultOf(ended singleflight.Result) (have found, shared bool, err error) {
+	f := ended.Val.(*flight) //nolint:forcetypeassert // flights return nothing else
+	return f.found, f.request != r, ended.Err
 }
 
 // start starts the flight of the key on another goroutine, or joins the current one.
@@ -189,7 +190,7 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 	go func() {
 		defer r.c.tasks.Done()
 		defer r.c.background.Add(-1)
-		_, _ = r.repeat(max(r.q.For, ForBackground)).refresh(ctx, at) // the next caller sees the result
+		_, _, _ = r.repeat(max(r.q.For, ForBackground)).refresh(ctx, at) // the next caller sees the result
 	}()
 }
 
@@ -201,13 +202,13 @@ func (r *request) repeat(purpose Purpose) *request {
 }
 
 // refresh runs or joins the flight of an entry marked as renewing, waits for it, and removes the mark.
-func (r *request) refresh(ctx context.Context, at *slot) (*flight, error) {
+func (r *request) refresh(ctx context.Context, at *slot) (have found, shared bool, err error) {
 	defer at.renewing.Store(false)
 	select {
 	case result := <-r.start(ctx):
-		return ended(result)
+		return r.resultOf(result)
 	case <-r.c.life.Done():
-		return &flight{request: r}, errClosed
+		return found{}, false, errClosed
 	}
 }
 

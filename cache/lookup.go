@@ -64,7 +64,7 @@ func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err 
 	}
 	switch outcome, failure := r.decide(have.at); outcome {
 	case Hit, StaleHit:
-		return r.serve(ctx, have, true), nil
+		return r.serve(ctx, have, false), nil
 	case StaleError:
 		r.revalidate(ctx, have.at)
 		return Result{Entry: have.at.entry, Outcome: StaleError, Store: have.store, Err: failure}, nil
@@ -73,7 +73,7 @@ func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err 
 
 	err = r.takePlace() // from here on, the caller may wait
 	if err != nil && q.judge(have.at, c.o.Now) == Stale {
-		return r.serve(ctx, have, true), nil // and refresh it in the background
+		return r.serve(ctx, have, false), nil // and refresh it in the background
 	} else if err != nil {
 		return r.standIn(found{}, err)
 	}
@@ -81,29 +81,28 @@ func (c *Cache) Get(ctx context.Context, q Query, from Loader) (res Result, err 
 	if have.at == nil && sp.shares(&q) {
 		have = found{at: r.readShared(ctx), store: inShared}
 		if outcome, _ := r.decide(have.at); outcome == Hit || outcome == StaleHit {
-			return r.serve(ctx, have, true), nil
+			return r.serve(ctx, have, false), nil
 		}
 	}
 
 	w := r.newWait(have.at)
 	for try := 0; try < maxFlights; try, r.read = try+1, nil { // the next flight reads a newer entry
-		f, err := r.join(ctx, w)
-		own := f.request == r
+		got, shared, err := r.join(ctx, w)
 		yielded := errors.Is(err, upstream.ErrYielded) && q.For != ForAhead // the flight was a read ahead, and there was no capacity for that
-		refused := errors.Is(err, account.ErrShare) && !own                 // it was a batch of another client, which has too many callers
+		refused := errors.Is(err, account.ErrShare) && shared               // it was a batch of another client, which has too many callers
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
 			return Result{}, ctx.Err() // the caller is gone, perhaps since its own flight began
 		case yielded || refused:
 			continue // the next flight may be this caller's
 		case err != nil:
-			return r.standIn(f.found, err)
+			return r.standIn(got, err)
 		}
-		have = found{r.newest(f.at), f.store, f.forward}
+		have = found{r.newest(got.at), got.store, got.forward}
 		state := q.judge(have.at, c.o.Now)
-		latest := own || try > 0 && have.store == fromOrigin // another caller's first flight may have begun too early
+		latest := !shared || try > 0 && have.store == fromOrigin // another caller's first flight may have begun too early
 		if latest || state == Fresh || state == Stale && w.left(Stale) <= 0 {
-			return r.serve(ctx, have, own), nil
+			return r.serve(ctx, have, shared), nil
 		}
 	}
 	return r.standIn(found{}, ErrOverloaded)
@@ -241,13 +240,13 @@ func (r *request) readShared(ctx context.Context) (at *slot) {
 	return at
 }
 
-// join starts the flight of the key, or joins the current one, and returns it when it has ended, or when the caller no longer
-// waits. A caller with nothing else to serve runs its flight on its own goroutine, which costs a fifth less; it then waits even
-// if its client disconnects.
-func (r *request) join(ctx context.Context, w wait) (*flight, error) {
+// join starts the flight of the key, or joins the current one, which is shared with the caller that began it. It returns what the
+// flight has found when that has ended, or what memory has when the caller no longer waits. A caller with nothing else to serve, and
+// with enough time, runs its flight on its own goroutine, which costs a fifth less; it then waits even if its client disconnects.
+func (r *request) join(ctx context.Context, w wait) (have found, shared bool, err error) {
 	if w.forFlight && r.mayRun(ctx) && !r.isActive() {
 		f, err, _ := r.sp.flights.Do(r.q.Key, func() (any, error) { return r.fly(ctx) })
-		return ended(singleflight.Result{Val: f, Err: err})
+		return r.resultOf(singleflight.Result{Val: f, Err: err})
 	}
 	return r.await(ctx, r.start(ctx), w)
 }
@@ -258,16 +257,15 @@ func (r *request) mayRun(ctx context.Context) bool {
 	return !ok || time.Until(deadline) >= r.c.o.FlightTimeout
 }
 
-// await waits for a flight to end, or for as long as w allows if another entry can be served. It then returns a flight of the
-// request with that entry.
-func (r *request) await(ctx context.Context, done <-chan singleflight.Result, w wait) (*flight, error) {
+// await waits for a flight to end, or for as long as w allows if another entry can be served.
+func (r *request) await(ctx context.Context, done <-chan singleflight.Result, w wait) (have found, shared bool, err error) {
 	patience := time.NewTimer(w.left(Stale))
 	defer patience.Stop()
 	fresh := false // memory had a fresh entry
 	for {
 		select {
 		case result := <-done:
-			return ended(result)
+			return r.resultOf(result)
 		case <-patience.C:
 			at, _ := r.sp.memory.GetIfPresent(r.q.Key)
 			state := r.q.judge(at, r.c.o.Now)
@@ -277,26 +275,27 @@ func (r *request) await(ctx context.Context, done <-chan singleflight.Result, w 
 				fresh = true
 				patience.Reset(leastPatience)
 			case state == Fresh: // another replica has renewed the entry
-				return &flight{request: r, found: found{at: at, store: inMemory}}, nil
+				return found{at: at, store: inMemory}, false, nil
 			case left > 0:
 				patience.Reset(left)
 			case state <= StaleIfError:
 				at.fail(r.c.o.Now(), errSlow) // others do not wait
-				return &flight{request: r, found: found{at: at, store: inMemory, forward: "stale"}}, errSlow
+				return found{at: at, store: inMemory, forward: "stale"}, false, errSlow
 			}
 		case <-ctx.Done():
-			return &flight{request: r}, ctx.Err()
+			return found{}, false, ctx.Err()
 		}
 	}
 }
 
-// serve returns the result for an entry. An entry of a store that is not fresh is refreshed afterwards.
-func (r *request) serve(ctx context.Context, have found, own bool) Result {
+// serve returns the result for an entry, which may come from a shared flight. An entry of a store that is not fresh is refreshed
+// afterwards.
+func (r *request) serve(ctx context.Context, have found, shared bool) Result {
 	have.at.hit()
-	res := Result{Entry: have.at.entry, Outcome: Miss, Store: have.store, Forward: have.forward, Collapsed: !own}
+	res := Result{Entry: have.at.entry, Outcome: Miss, Store: have.store, Forward: have.forward, Collapsed: shared}
 	switch {
 	case have.store == fromOrigin:
-		if !own {
+		if shared {
 			r.c.counts.collapsed.Add(1)
 		}
 	case r.q.judge(have.at, r.c.o.Now) == Fresh:

@@ -61,15 +61,15 @@ func (r *request) readAhead(ctx context.Context, at *slot) ahead.Result {
 	if !at.renewing.CompareAndSwap(false, true) {
 		return ahead.Needless
 	}
-	f, err := r.refresh(ctx, at)
+	have, shared, err := r.refresh(ctx, at)
 	switch {
-	case f.request != r, errors.Is(err, errHeld):
+	case shared, errors.Is(err, errHeld):
 		return ahead.Needless
 	case errors.Is(err, upstream.ErrYielded):
 		return ahead.Busy
 	case err != nil:
 		return ahead.Failed
-	case f.store == fromOrigin:
+	case have.store == fromOrigin:
 		return ahead.Origin
 	}
 	return ahead.Shared
