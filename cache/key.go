@@ -9,12 +9,12 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 )
 
-// A record holds what is in progress for a key in the shared store and at the origin, and what its next lookup must know. It exists while one of its
-// fields is set. Hits and the last failure belong to the entry in memory (slot), so that a hit needs no record.
+// A record holds what is in progress for a key in the shared store and at the origin, and what its next lookup must know. It exists
+// while one of its fields is set. Hits and the last failure belong to the entry in memory (slot), so that a hit needs no record.
 //
 // A flight answers before it writes to the shared store, which has the old entry until the write ends. Therefore a caller
-// reads the store only if neither a flight nor a write is in progress, a read overtaken by a flight is discarded, and the next
-// flight waits for the write of the previous one.
+// reads the store only if no flight, write or other read of the key is in progress, a read overtaken by a flight is discarded, and
+// the next flight waits for the write of the previous one.
 type record struct {
 	flight    *flight // the lookup in progress; nil for none
 	reading   bool    // a caller reads the shared store

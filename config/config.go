@@ -191,8 +191,8 @@ func Default() Config {
 	return c
 }
 
-// derive sets the timeouts that follow from others: a flight reads a node twice, a request waits for a
-// flight, and a drain outlasts a request.
+// derive sets the timeouts that follow from others: a flight has time for two reads of nodes, or for the wait for another
+// replica and one read; a request waits for a flight; and a drain outlasts a request.
 func (c *Config) derive() {
 	c.Cache.Flight = max(cache.Options{}.WithDefaults().FlightTimeout, 2*c.Chain.Timeout)
 	c.HTTP.RequestTimeout = max(web.DefaultSettings().RequestTimeout, 3*c.Chain.Timeout)

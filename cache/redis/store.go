@@ -23,7 +23,7 @@ import (
 // Settings are the operator's settings of a store, in the section redis.
 type Settings struct {
 	URL     string        `yaml:"url" flag:"redis" secret:"true" doc:"redis://, rediss:// or unix:// URL, or none. The path or ?db= is the database. Several hosts mean a Cluster, and ?master_name= means Sentinel. Hosts without a port get 6379, Sentinels too. User and password are for Redis; the parameters sentinel_username and sentinel_password are for the Sentinels. ?cluster=true makes one host a Cluster."`
-	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one Redis exchange. After it, the request continues without Redis."`
+	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one round trip to Redis. A request waits for Redis for up to twice that if others wait, and once more if it joins another request, and then continues without it."`
 	SealKey string        `yaml:"seal_key" secret:"true" doc:"Secret of at least 16 characters, the same on all replicas. tipcache signs entries, block hashes, leases and purges in Redis with it, and ignores unsigned ones. Empty disables signatures."`
 }
 
