@@ -125,7 +125,7 @@ type Index struct {
 	indexer.Settings `yaml:",inline"`
 }
 
-// HTTP is the public listener's limits.
+// HTTP is the section of what the listeners for clients have in common, and of base paths and limits.
 type HTTP struct {
 	Rate           string   `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
 	TrustedProxies []string `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, and X-Forwarded-Proto the scheme, such as 10.0.0.0/8."`

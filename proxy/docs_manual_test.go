@@ -260,6 +260,20 @@ func TestEachOperationHasSamplesInFourLanguages(t *testing.T) {
 	}
 }
 
+var exampleTarget = regexp.MustCompile(`name="target" value="([^"?]*)`)
+
+func TestExamplesOfSDKPathsHaveAllVariables(t *testing.T) {
+	targets := exampleTarget.FindAllStringSubmatch(manualText(t, proxy.Options{Dialect: node.Cosmos}), -1)
+	if len(targets) < 100 {
+		t.Errorf("examples = %d, want one per path", len(targets))
+	}
+	for _, target := range targets {
+		if strings.Contains(target[1], "//") || strings.HasSuffix(target[1], "/") {
+			t.Errorf("example %q lacks a variable: add a value to proxy/docs/sdk.json", target[1])
+		}
+	}
+}
+
 func TestManualDescribesOtherAPIsIfServed(t *testing.T) {
 	if page := manualText(t, proxy.Options{}); strings.Contains(page, "Other APIs") {
 		t.Error("manual describes other APIs, want none if they are not served")

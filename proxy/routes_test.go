@@ -18,7 +18,7 @@ const pubkey = "0x0320b5268d4d2367c052d0a0acb3cb7a3dd4496dfc656d47f91c852e1a0452
 
 const requesterKey = "04abababababababababababababababababababababababababababababababababababababababababababababababababababababababababababababababab"
 
-// readPaths has at least one request for each row, by cost.
+// readPaths has at least one request for each row of Story, by cost.
 var readPaths = map[node.Cost][]string{
 	node.Cheap: {
 		"/auth/params", "/bank/params", "/bank/supply/by_denom?denom=stake", "/bank/balances/" + del0 + "/by_denom?denom=stake",

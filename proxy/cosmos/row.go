@@ -41,7 +41,7 @@ func parseRows(text string) (rows []dialect.Row) {
 	return rows
 }
 
-// ParseRow parses a row of an operator: name, pattern, class, cost and parameters of the query, separated by blanks.
+// ParseRow parses a row, also of an operator: name, pattern, class, cost and parameters of the query, separated by blanks.
 func ParseRow(line string) (dialect.Row, error) {
 	words := strings.Fields(line)
 	if len(words) < minWords {
@@ -65,7 +65,7 @@ var methodPath = regexp.MustCompile(`^/[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+/[A-Za-z0-
 // minWords is the number of words of a row without parameters.
 const minWords = 4
 
-// check returns an error if a row of an operator is invalid.
+// check returns an error if a row is invalid.
 func check(r dialect.Row) error {
 	switch isMethod := r.Pattern == ""; {
 	case strings.ContainsAny(r.Name, "/\"\\"):

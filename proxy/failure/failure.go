@@ -31,7 +31,7 @@ func (f *Failure) Error() string {
 func (f *Failure) Unwrap() error { return f.Err }
 
 // SetAdvice sets WWW-Authenticate for 401, and Retry-After in whole seconds if RetryAfter is set or the status is
-// 429 or 503.
+// 429 or 503. gRPC has trailers of its own.
 func (f *Failure) SetAdvice(h http.Header) {
 	if f.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `ApiKey header="X-Api-Key"`)

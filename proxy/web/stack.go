@@ -31,7 +31,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Limits of a request. The http.Server must accept more than MaxHeader, so that a refusal has the form of the API.
+// Limits of a request. The http.Server must accept more than both together, so that a refusal has the form of the API.
 const (
 	MaxURL    = 8 << 10  // bytes of the request target
 	MaxHeader = 16 << 10 // bytes of the names and values of the headers

@@ -123,7 +123,7 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		ConnContext:       conn.Context,
 		ConnState:         conn.State,
 		HTTP2:             conn.HTTP2(),
-		MaxHeaderBytes:    4 * web.MaxHeader, // so that package web can refuse headers above MaxHeader in the form of the API
+		MaxHeaderBytes:    4 * web.MaxHeader, // more than MaxURL and MaxHeader, so that package web can refuse longer ones in the form of the API
 		ErrorLog:          parts.ServerLog(s.log),
 	}
 }
