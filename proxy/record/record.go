@@ -39,7 +39,7 @@ type Record struct {
 
 	Route    string // name of the route, which is a label: never a path
 	Start    time.Time
-	Waited   time.Duration // for the block that the client requires; the duration in metrics does not include it
+	Waited   time.Duration // for blocks, of the nodes or of the index; the duration in metrics does not include it
 	ID       [1]string     // an array, so that a header can share it
 	Outcome  string        // hit, stale, miss, collapsed, stale_error; without the cache answered, refused, abandoned or failed
 	Store    string
