@@ -89,7 +89,7 @@ func readContract(ctx context.Context, explorer *client, address string) (*Contr
 	}
 	c.ContractDeployer, c.DeployedBlockNumber, err = deployment(ctx, explorer, address)
 	switch {
-	case upstream.KindOf(err) == upstream.Overloaded: // a later request gets all of it
+	case isOwn(err), upstream.KindOf(err) == upstream.Overloaded: // a later request gets all of it
 		return nil, err
 	case c.blank():
 		return nil, err

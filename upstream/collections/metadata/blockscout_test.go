@@ -137,6 +137,32 @@ func TestBlockscoutContractIsReadAgainAfter429ForItsDeployment(t *testing.T) {
 	})
 }
 
+// A 429 for one contract, and the end of the program, cancel the requests for others.
+func TestBlockscoutContractIsReadAgainAfterItsDeploymentWasCanceled(t *testing.T) {
+	answers := explorer(map[string]string{"/api/v2/tokens/" + one: `{"name":"one"}`, "/api/v2/addresses/" + one: `{"creator_address_hash":"0xdeployer"}`})
+	for name, fault := range map[string]http.HandlerFunc{"429": status(http.StatusTooManyRequests), "end": slow(time.Hour, answers)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &memory{}
+				s := openBlockscout(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					switch r.URL.Path {
+					case "/api/v2/addresses/" + one:
+						slow(time.Second, answers)(w, r)
+					case "/api/v2/tokens/" + two:
+						slow(500*time.Millisecond, fault)(w, r)
+					default:
+						answers(w, r)
+					}
+				}), metadata.Options{Store: store})
+				s.Lookup(t.Context(), []string{one, two})
+				time.Sleep(100 * time.Millisecond)
+				expect.NoError(t, s.Close())
+				expect.Equal(t, len(store.keys()), 0, "records")
+			})
+		})
+	}
+}
+
 func TestBlockscoutGetsNoRequestsAfter429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64
