@@ -60,9 +60,9 @@ return {state, m, false, 0, ''}
 //
 // Instead of the content that Redis has, b is "=" and the ETag between spaces, as in m.
 //
-// KEYS: entry and lease of each. ARGV: channel (empty to publish nothing; in a Cluster the caller publishes), maximum length of
-// b in messages, position of the key in an entry's Redis key; for each: m, b, expiry in milliseconds, token, height above which
-// a stored entry is replaced even if it is newer (0 for none).
+// KEYS: entry and lease of each. ARGV: channel (empty to publish nothing), maximum length of b in messages, position of the key
+// in an entry's Redis key; for each: m, b, expiry in milliseconds, token, height above which a stored entry is replaced even if it
+// is newer (0 for none).
 const writeScript = `
 local call, match = redis.pcall, string.match
 local channel, longest, from = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -81,15 +81,13 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 		default:
 			if key, ok := strings.CutPrefix(msg.Payload, waiterMark); ok {
 				s.batcher.flush(entryKey(namespace, key))
-				return
 			}
-			to.Notify(about, mark == '+')
 		}
 	}
 }
 
 // A message that begins with renewalMark contains written entries, each as "<length of key> <length of m> <length of b>
-// <key><m><b>". If m is "+" or "-", it equals a separate message with that mark.
+// <key><m><b>". m is "+" or "-" if no entry was written: whether to read Redis again.
 const (
 	renewalMark = '*'
 
