@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	collectFor  = 5 * time.Millisecond // how long a batch waits for more addresses after its first one
-	saveTimeout = time.Second          // of a batch. Stores have their own, shorter timeouts
+	collectFor = 5 * time.Millisecond // how long a batch waits for more addresses after its first one
 
 	// noContract is an address without a contract. Every provider that works responds to a request for it.
 	noContract = "0x000000000000000000000000000000000000dead"
@@ -159,9 +158,7 @@ func (s *Service) fetch(ctx context.Context, flights []*flight) (alone bool) {
 	span.SetAttributes(attribute.Int("tipcache.contracts", len(flights)), attribute.Int("tipcache.learned", len(records)))
 	upstream.EndSpan(span, err)
 	if len(records) > 0 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
-		defer cancel()
-		s.o.Store.Save(ctx, records)
+		s.o.Store.Save(context.WithoutCancel(ctx), records)
 	}
 	return alone
 }

@@ -15,7 +15,7 @@ import (
 type Store interface {
 	// Load returns the records that it finds until ctx ends. A store that is down returns none.
 	Load(ctx context.Context, addresses []string) map[string]Record
-	// Save stores or replaces the records if it can.
+	// Save stores or replaces the records if it can, within a timeout of its own.
 	Save(ctx context.Context, records map[string]Record)
 }
 
