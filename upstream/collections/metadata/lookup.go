@@ -107,9 +107,7 @@ const maxAhead = time.Minute
 func freshnessOf(address string, r Record, now time.Time) freshness {
 	age := time.Duration(float64(now.Sub(r.ReadAt)) / spread(address))
 	switch {
-	case age < -maxAhead:
-		return expired
-	case len(r.Body) == 0 && age > noRecord:
+	case age < -maxAhead, len(r.Body) == 0 && age > noRecord:
 		return expired
 	case len(r.Body) == 0 || age <= freshFor:
 		return fresh
