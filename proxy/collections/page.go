@@ -82,8 +82,7 @@ func (p pageLoader) Load(ctx context.Context, how cache.How) (*cache.Entry, erro
 	if h.o.Watch != nil && page.Generation > 0 {
 		edition = h.edition(page.Generation, now)
 	}
-	const lasting = 1 // a source, so that a page may be served after Expires
-	e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", body, lasting), Height: edition, ReadAt: now}
+	e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", body, cache.Lasting), Height: edition, ReadAt: now}
 	if degraded {
 		e.Expires = now.Add(degradedLife)
 	} else if before != nil && before.Expires.IsZero() && isSamePage(before.Body, body) {
