@@ -17,7 +17,6 @@ var OrderNames = [...]string{UpdatedAt: "updatedAt", AssetCount: "assetCount", L
 const (
 	DefaultLimit = 20
 	MaxLimit     = 200
-	MaxAddresses = 200
 )
 
 // A Query selects one page. The zero value selects the DefaultLimit least recently updated collections. Collections with equal
@@ -28,8 +27,8 @@ type Query struct {
 	Limit   int  // 1 to MaxLimit; 0 means DefaultLimit
 	Offset  int  // number of collections to skip, at least 0
 
-	// Addresses selects the collections at these valid addresses, at most MaxAddresses. Their case does not matter, and
-	// unknown ones are ignored. Empty selects all.
+	// Addresses selects the collections at these valid addresses. Their case does not matter, and unknown ones are ignored.
+	// Empty selects all.
 	Addresses []string
 
 	MinAssets, MaxAssets *int64 // inclusive bounds of AssetCount; nil means no bound

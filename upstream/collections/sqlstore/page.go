@@ -24,7 +24,7 @@ FROM collections_state s LEFT JOIN index_cursor i ON true LEFT JOIN (page JOIN c
 WHERE s.id = 1
 ORDER BY c.%s, c.key`
 
-// foundFormat precedes pageFormat if addresses are given: at most MaxAddresses rows, looked up by key.
+// foundFormat precedes pageFormat if addresses are given: at most as many rows as addresses, looked up by key.
 const foundFormat = `found AS MATERIALIZED (
 	SELECT key, asset_count, licenses_count, updated_at FROM collections WHERE key %s), `
 
