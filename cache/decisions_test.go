@@ -95,7 +95,7 @@ func TestAllFreshnessDecisionsAgree(t *testing.T) {
 		stored[j.q.Key], older[j.q.Key] = j.entry, expired
 	}
 	writer.Save(t.Context(), stored, 0)
-	shared := expect.Value(redis.New(redistest.Client(t, store.Addr()), redis.Options{Settings: redis.Settings{Timeout: time.Minute}, Now: func() time.Time { return now }}))(t) // skips entries past Expires
+	shared := expect.Value(redis.New(redistest.Client(t, store.Addr()), redis.Options{Settings: redis.Settings{Timeout: time.Minute}}))(t)
 	shared.Save(t.Context(), "story-1", stored, time.Hour)
 	behind.Save(t.Context(), older, 0)
 	judge := func(j judgement) {

@@ -84,8 +84,7 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*cache.Entry, keep time.Duration) {
 	var writes []*entryWrite
 	for key, e := range entries {
-		keep, body := s.keepFor(e, keep), s.codec.encodeBody(e.Body)
-		if keep > 0 && body != nil {
+		if body := s.codec.encodeBody(e.Body); body != nil {
 			at := entryKey(namespace, key)
 			writes = append(writes, &entryWrite{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: body, keep: keep, replaceAbove: -1})
 		}
@@ -101,14 +100,6 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 			_ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.EvalSha, -1, rest)) // replyTo has loaded the script
 		}
 	}
-}
-
-// keepFor returns how long Redis stores an entry of Save: until the entry expires, but at most keep.
-func (s *Store) keepFor(e *cache.Entry, keep time.Duration) time.Duration {
-	if e.Expires.IsZero() {
-		return keep
-	}
-	return min(keep, e.Expires.Sub(s.o.Now()))
 }
 
 // Inspect implements [cache.Shared].

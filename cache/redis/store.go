@@ -36,7 +36,7 @@ type Options struct {
 	Settings
 	Lease         time.Duration         // lifetime of a lease, unless its holder renews it; default 3 s
 	FlightTimeout time.Duration         // maximum time that a living replica holds a lease: [cache.Options.FlightTimeout]; default as there
-	Now           func() time.Time      // clock for expiry; default time.Now
+	Now           func() time.Time      // clock shared with replicas, for signatures and epochs; default time.Now
 	Logger        *slog.Logger          // nil discards
 	Registerer    prometheus.Registerer // nil registers no metrics
 }
