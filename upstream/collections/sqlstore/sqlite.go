@@ -137,14 +137,12 @@ func (sqliteEngine) failed(err error) error {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return collections.Busy(err)
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY:
-		return &upstream.Error{Kind: upstream.Unreachable, Msg: collections.OriginName + " cannot be reached", Err: err}
+		return upstream.Silence(collections.OriginName, err)
 	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, errReplaced):
-		return &upstream.Error{Kind: upstream.Unreachable, Msg: collections.OriginName + " cannot be reached", Err: err}
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errReplaced), errors.Is(err, context.DeadlineExceeded):
 		return upstream.Silence(collections.OriginName, err)
 	default:
 		return collections.Unusable(err)
