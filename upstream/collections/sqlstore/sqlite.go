@@ -125,9 +125,9 @@ func (e *sqliteEngine) close() {
 	}
 }
 
-// lead uses no lock, because a file is meant for one process. Apply is safe with several.
 func (sqliteEngine) beginImport(context.Context) error { return nil }
 
+// lead uses no lock, because a file is meant for one process. Apply is safe with several.
 func (sqliteEngine) lead(ctx context.Context, _ *store, work func(context.Context) error) error {
 	return work(ctx)
 }
