@@ -49,7 +49,7 @@ func ReadJSONL(r io.Reader, ignored *int) iter.Seq2[Collection, error] {
 			if len(c.Metadata) > len("{}") {
 				*ignored++
 			}
-			c.Metadata = nil // is part of the line, whose memory is reused
+			c.Metadata = nil // stores have none
 			if err != nil {
 				problems = append(problems, fmt.Errorf("line %d: %w", number, err))
 			} else if len(problems) == 0 && !yield(c, nil) {
