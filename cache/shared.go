@@ -9,7 +9,7 @@ import (
 // each method ends within a few of the store's timeouts, and unreadable data is absent. Entries of one namespace are
 // never returned for another. All methods may be called concurrently.
 type Shared interface {
-	// Load returns the entries of the keys that have one. After an error it returns those read before.
+	// Load returns the entries of the keys that have one. There is at least one key. After an error it returns those read before.
 	Load(ctx context.Context, namespace string, keys ...string) (map[string]*Entry, error)
 
 	// Read is Load for one key; nil means no entry.

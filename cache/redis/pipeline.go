@@ -154,11 +154,8 @@ func (s *Store) runBatch(ctx context.Context, p *pipeline, batch []*command) {
 	}
 }
 
-// roundTrip sends all commands in one round trip.
+// roundTrip sends all commands, at least one, in one round trip.
 func (s *Store) roundTrip(ctx context.Context, due time.Time, batch []*command) error {
-	if len(batch) == 0 {
-		return nil
-	}
 	err := s.doUntil(ctx, due, func(ctx context.Context) error {
 		if c := batch[0]; len(batch) == 1 && c.single {
 			c.last = c.send(ctx, s.rdb)
