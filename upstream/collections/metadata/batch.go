@@ -157,9 +157,7 @@ func (s *Service) fetch(ctx context.Context, flights []*flight) (alone bool) {
 	}
 	span.SetAttributes(attribute.Int("tipcache.contracts", len(flights)), attribute.Int("tipcache.learned", len(records)))
 	upstream.EndSpan(span, err)
-	if len(records) > 0 {
-		s.o.Store.Save(context.WithoutCancel(ctx), records)
-	}
+	s.o.Store.Save(context.WithoutCancel(ctx), records)
 	return alone
 }
 
