@@ -28,6 +28,9 @@ func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, 
 	for i, address := range addresses {
 		group.Go(func() error {
 			c, err := readContract(ctx, explorer, address)
+			if err == nil && ctx.Err() != nil && len(addresses) > 1 { // perhaps not all of it was read; alone, it has more time
+				err = explorer.silence(ctx, ctx.Err())
+			}
 			if errs[i] = err; upstream.KindOf(err) == upstream.Overloaded {
 				return err // cancels the others
 			}

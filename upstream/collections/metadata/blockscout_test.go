@@ -163,6 +163,23 @@ func TestBlockscoutContractIsReadAgainAfterItsDeploymentWasCanceled(t *testing.T
 	}
 }
 
+// The time of a batch ends while some of its contracts are read. They are read again, alone.
+func TestBlockscoutContractsAreReadCompletelyAfterBatchTookTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openBlockscout(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/api/v2/tokens/") {
+				fmt.Fprint(w, `{"name":"x"}`)
+			} else {
+				slow(900*time.Millisecond, text(`{"creator_address_hash":"0xdeployer"}`))(w, r)
+			}
+		}), metadata.Options{Settings: metadata.Settings{Budget: time.Minute}})
+		found, _ := s.Lookup(t.Context(), addresses(30))
+		for address, description := range found {
+			expect.Contains(t, string(description), "0xdeployer", "description of %s", address)
+		}
+	})
+}
+
 func TestBlockscoutGetsNoRequestsAfter429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64
