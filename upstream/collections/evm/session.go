@@ -54,12 +54,12 @@ func (s *Session) try(work func(*Session) error) error {
 // If the endpoint accepts a single call (see Endpoint.Single), the head may come from another server. Then a lagging server must
 // refuse the calls.
 func (s *Session) AtHead(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, s.Endpoint.timeout, block, calls, s.Endpoint.recordCalls)
+	return s.atHead(ctx, s.Endpoint.timeout, block, calls, false)
 }
 
 // Poll is AtHead with a short timeout, so that a hanging endpoint does not delay new blocks.
 func (s *Session) Poll(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, min(s.Endpoint.timeout, pollTimeout), block, calls, s.Endpoint.recordCalls)
+	return s.atHead(ctx, min(s.Endpoint.timeout, pollTimeout), block, calls, false)
 }
 
 // pollTimeout limits each request of Poll, unless Options.Timeout is shorter.
@@ -67,16 +67,16 @@ const pollTimeout = 3 * time.Second
 
 // AtHeadOnce is AtHead for calls that may be refused because of their parameters. It learns nothing from refusals.
 func (s *Session) AtHeadOnce(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, s.Endpoint.timeout, block, calls, func(int, error) bool { return false })
+	return s.atHead(ctx, s.Endpoint.timeout, block, calls, true)
 }
 
 // PollOnce is AtHeadOnce with the timeout of Poll.
 func (s *Session) PollOnce(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, min(s.Endpoint.timeout, pollTimeout), block, calls, func(int, error) bool { return false })
+	return s.atHead(ctx, min(s.Endpoint.timeout, pollTimeout), block, calls, true)
 }
 
-// atHead makes the calls without a kept answer. conclude reports whether to retry with fewer calls after an error.
-func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64, calls []Call, conclude func(calls int, err error) bool) (head int64, answers []Answer, err error) {
+// atHead makes the calls without a kept answer. Unless once is set, it retries with fewer calls after some errors.
+func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64, calls []Call, once bool) (head int64, answers []Answer, err error) {
 	answers = make([]Answer, len(calls))
 	keys, left := make([]string, len(calls)), make([]int, 0, len(calls))
 	for i, c := range calls {
@@ -102,7 +102,7 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 			answers[left[i]] = a
 		}
 		left, s.lacking = left[len(got):], s.lacking || err != nil
-		if less := conclude(len(some)+1, err); err != nil && !less {
+		if less := !once && s.Endpoint.recordCalls(len(some)+1, err); err != nil && !less {
 			return s.head, answers, err
 		}
 	}
