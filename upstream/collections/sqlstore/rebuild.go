@@ -76,7 +76,7 @@ func (s *store) SwapIn(ctx context.Context) error {
 func (s *store) DropShadow(ctx context.Context) error { return s.failed(s.dropShadow(ctx, s)) }
 
 func (s *store) shadowOptions() collections.Options {
-	return collections.Options{Settings: collections.Settings{Timeout: s.patience}, Logger: s.log, Connections: 4}
+	return collections.Options{Settings: collections.Settings{Timeout: s.patience}, Logger: s.log}.WithDefaults()
 }
 
 func sqlitePath(s *store) (string, error) {
