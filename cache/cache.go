@@ -81,7 +81,7 @@ type Cache struct {
 
 	life  context.Context //nolint:containedctx // ends with Close
 	end   context.CancelFunc
-	tasks sync.WaitGroup // flights, writes and subscriptions
+	tasks sync.WaitGroup // flights, reads and writes of the shared store, encodings and subscriptions
 
 	mu sync.Mutex // guards the replacement of space, and the end of life
 }

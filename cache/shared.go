@@ -40,11 +40,11 @@ type Shared interface {
 
 // Subscriber receives the messages of other replicas. Its methods do not block.
 type Subscriber interface {
-	// Notify reports that the replica with the lease of a key has published an entry or abandoned the lease,
-	// and whether to read the shared store again.
+	// Notify reports that the replica with the lease of a key has released it without storing an entry, and whether to
+	// read the shared store again.
 	Notify(key string, again bool)
 
-	// Renewed is Notify for a message that contains the published entry.
+	// Renewed reports that it has stored an entry.
 	Renewed(key string, renewal Renewal)
 
 	// NotifyAll makes all flights read again, because messages may have been lost.
