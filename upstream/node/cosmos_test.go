@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/heights"
 )
 
 // newDevnet starts a simulated chain without blocks of its own.
@@ -267,5 +269,27 @@ func TestHeightsAreFollowedAlthoughNodeInfoFails(t *testing.T) {
 				t.Errorf("requests for the refused path = %d, want 1", asked.Load())
 			}
 		})
+	}
+}
+
+func TestBlockHashComesFromTheNextBlock(t *testing.T) {
+	for name, tt := range map[string]struct{ height, hash, want string }{
+		"the next block":           {"8", "qw==", "AB"},
+		"another block":            {"7", "qw==", ""},
+		"a block without a hash":   {"8", "", ""},
+		"a hash that breaks off":   {"8", "q6ur!", ""},
+		"a block without a height": {"", "qw==", ""},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			expect.Equal(t, r.URL.Path, "/cosmos/base/tendermint/v1beta1/blocks/8", "path")
+			fmt.Fprintf(w, `{"block":{"header":{"height":%q,"last_block_id":{"hash":%q}}}}`, tt.height, tt.hash)
+		}))
+		defer server.Close()
+		p := expect.Value(New(Options{Dialect: Cosmos, Endpoints: []Endpoint{{REST: server.URL}}}))(t)
+		defer p.Close()
+		hash, err := p.endpoints()[0].BlockHash(t.Context(), 7)
+		if hash != tt.want || errors.Is(err, heights.ErrNoHash) != (tt.want == "") {
+			t.Errorf("BlockHash from %s = %q, %v; want %q", name, hash, err, tt.want)
+		}
 	}
 }

@@ -270,11 +270,12 @@ func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	hash, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "block.header.last_block_id.hash").Str)
-	if a.Reason != OK || len(hash) == 0 {
-		err = fmt.Errorf("%s: %w", r.Path, heights.ErrNoHash)
+	header := gjson.GetManyBytes(a.Body, "block.header.height", "block.header.last_block_id.hash")
+	hash, err := base64.StdEncoding.DecodeString(header[1].Str)
+	if err != nil || a.Reason != OK || len(hash) == 0 || header[0].Int() != height+1 {
+		return "", fmt.Errorf("%s: %w", r.Path, heights.ErrNoHash)
 	}
-	return fmt.Sprintf("%X", hash), err
+	return fmt.Sprintf("%X", hash), nil
 }
 
 // ChainID reads the chain's id from the node's description, for [heights.Node].Reader.

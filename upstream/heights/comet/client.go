@@ -153,7 +153,10 @@ func (c *Client) Hash(ctx context.Context, height int64) (string, error) {
 	if err == nil && (reply.Header.Height != height+1 || reply.Header.Last.Hash == "") {
 		err = fmt.Errorf("/header of block %d has no parent hash", height+1)
 	}
-	return reply.Header.Last.Hash, err
+	if err != nil {
+		return "", err
+	}
+	return reply.Header.Last.Hash, nil
 }
 
 // CloseIdle closes idle connections.
