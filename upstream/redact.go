@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -36,7 +37,9 @@ func CheckCredentials(raw string) error {
 // truncated. The URL may be nil.
 func NewRedactor(u *url.URL, secrets ...string) *strings.Replacer {
 	var pairs []string
-	for _, secret := range append(secretsOf(u), secrets...) {
+	all := append(secretsOf(u), secrets...)
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // one may begin with another
+	for _, secret := range all {
 		for _, encoded := range encodings(secret) {
 			if encoded != "" {
 				pairs = append(pairs, encoded, "***")
@@ -58,10 +61,11 @@ func secretsOf(u *url.URL) (secrets []string) {
 	if u == nil {
 		return nil
 	}
-	parts := []string{u.User.Username()}
-	if password, ok := u.User.Password(); ok {
+	var parts []string
+	if u.User != nil {
+		password, _ := u.User.Password()
 		both := u.User.Username() + ":" + password
-		parts = append(parts, u.User.String(), both, base64.StdEncoding.EncodeToString([]byte(both)), password)
+		parts = []string{u.User.Username(), u.User.String(), both, base64.StdEncoding.EncodeToString([]byte(both)), password}
 	}
 	for element := range strings.SplitSeq(u.Path, "/") {
 		if len(element) >= minWord || strings.Trim(element, "abcdefghijklmnopqrstuvwxyz._-") != "" {

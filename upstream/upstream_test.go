@@ -88,6 +88,17 @@ func TestCredentialsOfAnOriginAreHidden(t *testing.T) {
 	}
 }
 
+func TestCredentialsAreHiddenAsAWhole(t *testing.T) {
+	for said, address := range map[string]string{
+		"dG9rZW43Nzo=":  "https://token77@host", // a user without a password
+		"admin1:pass":   "https://admin1:pass@host",
+		"QueryKey7and8": "https://host/?a=QueryKey7&b=QueryKey7and8",
+	} {
+		u := expect.Value(url.Parse(address))(t)
+		expect.Equal(t, upstream.NewRedactor(u).Replace(said), "***", "%q of %s", said, address)
+	}
+}
+
 // What follows a 101 is no body: nothing that bounds a read of one would end it.
 func TestUnrequestedProtocolSwitchIsAnError(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
