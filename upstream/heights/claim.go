@@ -38,15 +38,17 @@ type heightSource struct {
 }
 
 // claim passes a claim of the source to the tracker if it is plausible or proved, and reports whether it
-// is. hashes are the hashes of earlier blocks that were read in epoch. by is as in knownHash.
+// is. The claim and hashes, the hashes of earlier blocks, were read in epoch. by is as in knownHash.
 func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, hashes map[int64]string, by *heightSource) bool {
 	s.node.update(func(v *State) { v.Spoke = time.Now() })
+	now := s.chain.Tip().Epoch
+	claim.Proved = claim.Proved && now == epoch
 	falls := s.falls(claim.Height)
 	if falls {
 		defer s.chain.contradict()()
 	}
 	needsProof := falls || !claim.Proved && !s.chain.tip.Plausible(s.source, claim.Height)
-	if needsProof && !s.prove(ctx, &claim, falls) {
+	if needsProof && (!s.prove(ctx, &claim, falls) || s.chain.Tip().Epoch != now) { // a new epoch polls again
 		return false
 	}
 	restored := s.chain.tip.Accept(s.source, claim)
