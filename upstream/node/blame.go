@@ -82,15 +82,16 @@ func (s *server) blame(err error) {
 
 // blameTimeout blames the server for a timeout of a request of the pool's own.
 func (s *server) blameTimeout(err error) {
-	if upstream.KindOf(err) == upstream.Timeout {
+	if upstream.KindOf(err) == upstream.Timeout && !s.counts(err) {
 		s.blame(err)
 	}
 }
 
-// counts reports whether the breaker counts an error. It ignores a timeout until somebody is to blame for it.
+// counts reports whether the breaker counts an error. It ignores a timeout of a request that was sent until somebody is to blame
+// for it.
 func (s *server) counts(err error) bool {
 	_, isBlamed := errors.AsType[blamed](err)
-	return isBlamed || s.isFailure(err) && upstream.KindOf(err) != upstream.Timeout
+	return isBlamed || s.isFailure(err) && (upstream.KindOf(err) != upstream.Timeout || isDialError(err))
 }
 
 const (

@@ -3,7 +3,9 @@ package node
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -120,5 +122,21 @@ func TestNodeIsNotToBlameIfTheOtherRefusesTheRequest(t *testing.T) {
 		a := expect.Value(p.Fetch(within(t, time.Minute), Request{Path: "/x", Height: AtTip}))(t)
 		expect.Equal(t, a.Reason, Other, "reason of the answer")
 		expect.Equal(t, failuresOf(p, 0), 0, "failures that count")
+	}
+}
+
+func TestRequestThatWasNotSentIsNotToBlame(t *testing.T) {
+	p := expect.Value(New(Options{Endpoints: []Endpoint{{REST: "http://127.0.0.1:1"}, {REST: "http://127.0.0.1:2"}}}))(t)
+	defer p.Close()
+	f := &fetch{pool: p, request: Request{Path: "/x", Height: AtTip}}
+	var err error = upstream.Silence(nodeName, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
+	for i, e := range p.endpoints() {
+		_, _ = e.restServer.breaker.Execute(func() (*Answer, error) { return nil, err })
+		e.restServer.blameTimeout(err)
+		f.isFinal(t.Context(), result{endpoint: e, err: err})
+		expect.Equal(t, failuresOf(p, i), 1, "failures of node %d after a connection that timed out", i)
+	}
+	if got := f.blame(nil, err); !errors.Is(got, err) || p.refusals.of(f.request) != nil {
+		t.Errorf("blame = %#v and later requests get %v, want the request not to be blamed", got, p.refusals.of(f.request))
 	}
 }

@@ -232,12 +232,12 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 		return false
 	case r.retryable() && ctx.Err() == nil:
 		f.done, f.failure = append(f.done, r.endpoint), r.err
-		if faultOf(r.err) != noFault {
-			f.suspects = append(f.suspects, r)
-		}
 		f.mayHave = f.mayHave || f.awaits(r.endpoint)
 		if !r.unsent() {
 			f.failed++
+			if faultOf(r.err) != noFault {
+				f.suspects = append(f.suspects, r)
+			}
 		}
 		return f.failed == maxFailed
 	default:
