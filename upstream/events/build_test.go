@@ -110,3 +110,15 @@ func TestBuiltEventsHaveTheNodesOrder(t *testing.T) {
 	}
 	expect.NoDiff(t, got, want, "events in order")
 }
+
+func TestDataIsValidJSONForEveryBlock(t *testing.T) {
+	block := `{"block_id":{"hash":"X"},"block":{"header":{"height":"5"},"data":{"txs":["AA\n=="]}}}`
+	b := expect.Value(blockFromResults([]byte(block), []byte(`{"height":"5","finalize_block_events":[],"txs_results":[{"\"a\"":1,"\u0000":2}]}`)))(t)
+	built, _ := b.events()
+	for _, e := range built {
+		if data := append([]byte("{"), e.Data()[:len(e.Data())-1]...); !json.Valid(data) {
+			t.Errorf("data of %s is not JSON: %s", e.Kind, data)
+		}
+	}
+	expect.Equal(t, len(built), 4, "events")
+}

@@ -188,9 +188,9 @@ func (m *builder) addTx(i int) {
 	if i > 0 {
 		value = fmt.Appendf(value, `"index":%d,`, i)
 	}
-	value = fmt.Appendf(value, `"tx":"%s","result":{`, m.parts.Data.Txs[i])
+	value = fmt.Appendf(value, `"tx":"%s","result":{`, base64.StdEncoding.EncodeToString(raw)) // the node's text may have line breaks
 	result.ForEach(func(name, member gjson.Result) bool {
-		value = appendNonEmpty(value, strings.Trim(name.Raw, `"`), json.RawMessage(member.Raw))
+		value = appendNonEmpty(value, strings.TrimSuffix(strings.TrimPrefix(name.Raw, `"`), `"`), json.RawMessage(member.Raw))
 		return true
 	})
 	tags := m.add(Tx, []byte(result.Get("events").Raw), append(value, "}}}"...), err)
