@@ -160,7 +160,7 @@ func (t *Tracker) Accept(source int, c Claim) (restored bool) {
 	if !c.CatchingUp {
 		t.pace.advance(c.Height, now)
 	}
-	if t.base == 0 {
+	if t.base <= 0 { // also after a negative height
 		t.base, t.baseAt = c.Height, now
 	}
 	if c.Proved {

@@ -320,6 +320,13 @@ func TestLowerClaimOfAnotherSourceKeepsTheTip(t *testing.T) {
 	})
 }
 
+func TestNegativeHeightDoesNotMakeOthersImplausible(t *testing.T) {
+	tip := New(2, 2*time.Second, time.Minute)
+	tip.Accept(0, Claim{Height: -5})
+	tip.Accept(1, Claim{Height: 100})
+	expect.Equal(t, tip.Plausible(1, 101), true, "the next block is plausible")
+}
+
 func TestRemovedSourcesLeaveNothing(t *testing.T) {
 	tip := newAt100(2*time.Second, time.Minute)
 	removed := tip.Add()
