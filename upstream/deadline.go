@@ -65,16 +65,10 @@ func (d *LazyDeadline) Value(key any) any {
 	return d.Context.Value(key)
 }
 
-// AfterFunc starts the timer. Package context calls it, so that a derived context needs no goroutine.
-func (d *LazyDeadline) AfterFunc(f func()) (stop func() bool) {
-	d.once.Do(d.arm)
-	return context.AfterFunc(d.armed, f)
-}
-
 // At returns the time for which Done would set the timer. A parent of another type has its own timer.
 func (d *LazyDeadline) At() time.Time { return d.at }
 
-// AfterCancel is AfterFunc without the timer: the caller must observe At itself. It must call stop before Release.
+// AfterCancel is [context.AfterFunc] without the timer: the caller must observe At itself. It must call stop before Release.
 func (d *LazyDeadline) AfterCancel(f func()) (stop func() bool) {
 	if parent, ok := d.Context.(*LazyDeadline); ok {
 		return parent.AfterCancel(f)
