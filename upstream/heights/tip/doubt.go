@@ -129,7 +129,7 @@ func (t *Tracker) RolledBack() bool {
 	if t.lowerSince.IsZero() || elapsed < t.rollback {
 		return false
 	}
-	if height := t.best(now).Height; height-t.lowerFrom > Slack+2*int64(elapsed/t.pace.interval()) {
+	if height := t.best(now); height-t.lowerFrom > Slack+2*int64(elapsed/t.pace.interval()) {
 		t.lowerSince, t.lowerFrom = now, height
 		return false
 	}
@@ -153,13 +153,13 @@ func (t *Tracker) Begin(epoch int64) {
 			t.sources[i].accepted = Claim{}
 		}
 	}
-	v.Epoch, v.FellTo, v.Time = epoch, 0, time.Time{}
+	v.Epoch, v.FellTo = epoch, 0
 	if !t.lowerSince.IsZero() {
 		v.FellTo = t.lowerFrom
 	}
 	t.value.Store(&v)
 	t.proved, t.raised, t.lowerSince, t.unprovedSince = 0, 0, time.Time{}, time.Time{}
 	t.pace.height = 0 // keeps the interval
-	t.base, t.baseAt = t.best(now).Height, now
+	t.base, t.baseAt = t.best(now), now
 	t.resolve(now, false)
 }

@@ -114,21 +114,6 @@ func TestUnprovedTipIsDoubtful(t *testing.T) {
 	})
 }
 
-func TestHeaderTimeBelongsToItsHeight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tip, header := New(1, 2*time.Second, time.Minute), time.Now().Add(-time.Second)
-		for _, c := range []struct {
-			claim Claim
-			want  time.Time
-		}{{Claim{Height: 100, Time: header}, header}, {Claim{Height: 100}, header}, {Claim{Height: 101}, time.Time{}}} {
-			tip.Accept(0, c.claim)
-			if got := tip.Read().Time; !got.Equal(c.want) {
-				t.Errorf("time at %d = %v, want %v", c.claim.Height, got, c.want)
-			}
-		}
-	})
-}
-
 func TestCatchingUpIfAllSourcesCatchUp(t *testing.T) {
 	tip := New(2, 2*time.Second, time.Minute)
 	tip.Accept(0, Claim{Height: 100, CatchingUp: true})

@@ -19,7 +19,6 @@ type Tip struct {
 	Known       bool          // a claim was accepted recently, so Height is current
 	CatchingUp  bool          // every source with a recent claim is behind its peers
 	Unconfirmed bool          // a source contradicts Height, and the contradiction is not settled yet
-	Time        time.Time     // of the header; zero if only the height is known
 	Since       time.Time     // when Height became the tip
 	Seen        time.Time     // when a claim was last accepted
 	Interval    time.Duration // learned time between two blocks
@@ -31,7 +30,7 @@ func (t Tip) Allows(height int64) bool { return t.Limit == 0 || height <= t.Limi
 // A Claim is a source's claim about its newest block.
 type Claim struct {
 	Height     int64
-	Time       time.Time // of the block's header; zero if unknown
+	Time       time.Time // of the block's header; zero if unknown; the tracker ignores it
 	CatchingUp bool      // the source is behind its peers
 	Proved     bool      // a read at the height was answered
 }
@@ -151,9 +150,6 @@ func (t *Tracker) Accept(source int, c Claim) (restored bool) {
 	defer t.mu.Unlock()
 	now, s := time.Now(), t.source(source)
 	restored = s.distrusted
-	if c.Time.IsZero() && s.accepted.Height == c.Height {
-		c.Time = s.accepted.Time
-	}
 	s.accepted, s.acceptedAt, s.distrusted = c, now, false
 	s.high = max(s.high, c.Height)
 	t.advanceBase(now)
@@ -221,17 +217,13 @@ func (t *Tracker) Enter(epoch int64) {
 func (t *Tracker) resolve(now time.Time, accepted bool) {
 	v := *t.value.Load()
 	before := v.Height
-	best := t.best(now)
-	v.Height = max(t.proved, best.Height)
+	v.Height = max(t.proved, t.best(now))
 	v.Interval = t.pace.interval()
 	if t.raised > 0 {
 		t.applyRaise(&v, now)
 	}
 	if v.Height != before {
-		v.Time, v.Since = time.Time{}, now
-	}
-	if best.Height == v.Height && !best.Time.IsZero() {
-		v.Time = best.Time
+		v.Since = now
 	}
 	if accepted {
 		v.Seen = now
@@ -250,17 +242,17 @@ func (t *Tracker) resolve(now time.Time, accepted bool) {
 	t.value.Store(&v)
 }
 
-// best returns the highest recent claim, or the highest of all claims if none is recent. So a lost source does not
+// best returns the height of the highest recent claim, or of the highest claim if none is recent. So a lost source does not
 // keep the tip at a height that the others do not claim.
-func (t *Tracker) best(now time.Time) (best Claim) {
+func (t *Tracker) best(now time.Time) (height int64) {
 	recent := func(s source) bool { return t.isRecent(s, now) }
 	anyRecent := slices.ContainsFunc(t.sources, recent)
 	for _, s := range t.sources {
-		if c := s.accepted; (recent(s) || !anyRecent) && (c.Height > best.Height || c.Height == best.Height && best.Time.IsZero()) {
-			best = c
+		if recent(s) || !anyRecent {
+			height = max(height, s.accepted.Height)
 		}
 	}
-	return best
+	return height
 }
 
 // isRecent is false for a distrusted source, which has no accepted claim.
@@ -290,7 +282,7 @@ func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 	case usable == 0 || lower < usable:
 		t.lowerSince = time.Time{}
 	case t.lowerSince.IsZero():
-		t.lowerSince, t.lowerFrom = now, t.best(now).Height
+		t.lowerSince, t.lowerFrom = now, t.best(now)
 	}
 	return usable == 0 && behind > 0
 }
