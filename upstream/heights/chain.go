@@ -46,7 +46,7 @@ type Chain struct {
 
 // New returns a chain without nodes. It neither connects nor starts a goroutine.
 func New(o Options) *Chain {
-	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(0, o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
+	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
 	c.members.Store(&[]*member{})
 	return c
 }

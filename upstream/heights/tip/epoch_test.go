@@ -9,7 +9,7 @@ import (
 )
 
 func TestPlausibleHeightsStartAtFirstAcceptedClaim(t *testing.T) {
-	tip := New(1, 2*time.Second, time.Minute)
+	tip := newTracker(1, 2*time.Second, time.Minute)
 	if tip.claimHeight(0, 100) {
 		t.Fatal("first claim is plausible, want it implausible")
 	}
@@ -115,7 +115,7 @@ func TestUnprovedTipIsDoubtful(t *testing.T) {
 }
 
 func TestCatchingUpIfAllSourcesCatchUp(t *testing.T) {
-	tip := New(2, 2*time.Second, time.Minute)
+	tip := newTracker(2, 2*time.Second, time.Minute)
 	tip.Accept(0, Claim{Height: 100, CatchingUp: true})
 	if !tip.Read().CatchingUp {
 		t.Error("CatchingUp = false while the only source catches up, want true")
@@ -127,7 +127,7 @@ func TestCatchingUpIfAllSourcesCatchUp(t *testing.T) {
 }
 
 func TestNoLimitWithoutTip(t *testing.T) {
-	tip := New(1, 2*time.Second, time.Minute)
+	tip := newTracker(1, 2*time.Second, time.Minute)
 	tip.Distrust(0)
 	if got := tip.Read(); got.Known || got.Limit != 0 {
 		t.Errorf("tip = %+v without claims, want unknown without limit", got)
@@ -140,7 +140,7 @@ func TestNoLimitWithoutTip(t *testing.T) {
 }
 
 func TestNewEpochKeepsClaimsIfNothingWasProved(t *testing.T) {
-	tip := New(1, 2*time.Second, time.Minute)
+	tip := newTracker(1, 2*time.Second, time.Minute)
 	tip.Accept(0, Claim{Height: 40})
 	tip.Begin(7)
 	if got := tip.Read(); got.Height != 40 || !got.Known {

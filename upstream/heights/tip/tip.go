@@ -67,12 +67,9 @@ type Tracker struct {
 	contradictions   *int      // number of unsettled ones in this epoch
 }
 
-// New returns a tracker with a number of sources. interval is the assumed time between two blocks until it has been learned.
-func New(sources int, interval, rollback time.Duration) *Tracker {
+// New returns a tracker without sources. interval is the assumed time between two blocks until it has been learned.
+func New(interval, rollback time.Duration) *Tracker {
 	t := &Tracker{pace: pace{assumed: interval}, rollback: rollback, contradictions: new(int)}
-	for range sources {
-		t.Add()
-	}
 	t.value.Store(&Tip{Interval: interval})
 	return t
 }

@@ -17,9 +17,17 @@ func (t *Tracker) claimHeight(source int, height int64) bool {
 	return plausible
 }
 
+func newTracker(sources int, interval, rollback time.Duration) *Tracker {
+	t := New(interval, rollback)
+	for range sources {
+		t.Add()
+	}
+	return t
+}
+
 // newAt100 returns a tracker of two sources. A claim of 100 by the first source is proved.
 func newAt100(interval, rollback time.Duration) *Tracker {
-	t := New(2, interval, rollback)
+	t := newTracker(2, interval, rollback)
 	t.Accept(0, Claim{Height: 100, Proved: true})
 	return t
 }
@@ -140,7 +148,7 @@ func TestDistrustedSourceNeedsProof(t *testing.T) {
 
 func TestTipIsKnownWhileItsSourceMakesClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tip := New(1, 2*time.Second, time.Minute)
+		tip := newTracker(1, 2*time.Second, time.Minute)
 		if tip.Read().Known {
 			t.Error("Known = true before the first claim, want false")
 		}
@@ -160,7 +168,7 @@ func TestTipIsKnownWhileItsSourceMakesClaims(t *testing.T) {
 
 func TestReplicasClaimIsWithdrawnUnlessConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tip := New(1, 2*time.Second, time.Minute)
+		tip := newTracker(1, 2*time.Second, time.Minute)
 		if tip.Raise(5); tip.Read().Height != 0 {
 			t.Error("Raise moved an unknown tip")
 		}
@@ -265,7 +273,7 @@ func TestIntervalIsLearned(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tip := New(1, 2*time.Second, time.Minute)
+				tip := newTracker(1, 2*time.Second, time.Minute)
 				for i, gap := range append([]time.Duration{0}, tt.gaps...) {
 					time.Sleep(gap)
 					tip.Accept(0, Claim{Height: int64(100 + i), CatchingUp: tt.catchingUp})
@@ -276,7 +284,7 @@ func TestIntervalIsLearned(t *testing.T) {
 	}
 	t.Run("missed blocks", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			tip := New(1, 2*time.Second, time.Minute)
+			tip := newTracker(1, 2*time.Second, time.Minute)
 			for i := range 4 {
 				tip.Accept(0, Claim{Height: int64(100 + 10*i)})
 				time.Sleep(30 * time.Second)
@@ -294,7 +302,7 @@ func TestReadDoesNotAllocate(t *testing.T) {
 func TestRolledBackAfterLowerSourcesStopCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const before = 1000
-		tip := New(2, time.Second, 10*time.Second)
+		tip := newTracker(2, time.Second, 10*time.Second)
 		tip.Accept(0, Claim{Height: before, Proved: true})
 		for second := range 31 {
 			tip.Accept(0, Claim{Height: int64(20 * min(second, 10))}) // 20 blocks a second, then none
@@ -319,7 +327,7 @@ func TestLowerClaimOfAnotherSourceKeepsTheTip(t *testing.T) {
 }
 
 func TestNegativeHeightDoesNotMakeOthersImplausible(t *testing.T) {
-	tip := New(2, 2*time.Second, time.Minute)
+	tip := newTracker(2, 2*time.Second, time.Minute)
 	tip.Accept(0, Claim{Height: -5})
 	tip.Accept(1, Claim{Height: 100})
 	expect.Equal(t, tip.Plausible(1, 101), true, "the next block is plausible")
