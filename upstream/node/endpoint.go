@@ -158,7 +158,7 @@ func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *A
 	e.metrics.countRequest(e.name, r, start, answer, err)
 	s.recordOutcome(answer, err)
 	if answer != nil {
-		answer.Node, answer.Cached = e.name, e.client.isParent.Load()
+		answer.Cached = e.client.isParent.Load()
 	}
 	if r.rest() {
 		e.recordREST(err)

@@ -87,7 +87,6 @@ type Answer struct {
 	Reason     Reason
 	Height     int64         // the height at which it was read; 0 if unknown
 	Codec      string        // Grpc-Metadata-Content-Type of an SDK node that uses gRPC
-	Node       string        // name of the node; may be ""
 	Latest     int64         // newest height named by the refusal of a pruned one; 0 if none
 	NoPath     bool          // the node does not have the path of a request of cost Unknown
 	Cached     bool          // another tipcache sent it, perhaps from its cache, so it proves no height

@@ -124,7 +124,7 @@ func TestAnswersAreClassified(t *testing.T) {
 				return
 			}
 			expect.NoError(t, err)
-			tt.want.Type, tt.want.Body, tt.want.Node, tt.want.Unsettled = "application/json", []byte(tt.body), n.address, true // no height is known
+			tt.want.Type, tt.want.Body, tt.want.Unsettled = "application/json", []byte(tt.body), true // no height is known
 			expect.NoDiff(t, got, tt.want, "answer")
 		})
 	}
