@@ -13,14 +13,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-// Configured returns the configuration of the nodes.
-func (p *Pool) Configured() (all []Endpoint) {
-	for _, e := range p.endpoints() {
-		all = append(all, e.configured)
-	}
-	return all
-}
-
 // SetEndpoints replaces the nodes. It can be called while the pool is in use. Nodes with an unchanged configuration stay
 // connected. A node whose address or headers changed serves requests with the previous ones until the new ones work. Requests in
 // flight to a removed node continue for up to a minute, and its gRPC streams end. If an address is invalid, SetEndpoints changes

@@ -260,7 +260,7 @@ func TestVerbatimPageKeyGoesToNodeOfItsFormWhileItsConfigurationChanges(t *testi
 	_, raw := fetchPage(t, p, Request{Path: validatorList, Query: "pagination.limit=3", Height: AtTip})
 	want, _ := fetchPage(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
 	changed := Endpoint{REST: "http://" + porttest.Address(t), Comet: newer.CometURL()}
-	expect.NoError(t, p.SetEndpoints([]Endpoint{p.Configured()[0], changed}))
+	expect.NoError(t, p.SetEndpoints([]Endpoint{p.endpoints()[0].configured, changed}))
 	preferNode(p, older)
 	r := Request{Path: validatorList, Query: withKey("pagination.limit=3", Base64Keys.encode(raw)), Keys: Base64Keys, Height: AtTip}
 	if got, _ := fetchPage(t, p, r); got != want {
@@ -272,8 +272,8 @@ func TestVerbatimPageKeyGoesToNodeOfItsFormWhileItsConfigurationChanges(t *testi
 func TestNodeKeepsTheFormOfItsPageKeysWhenAHeaderChanges(t *testing.T) {
 	p, _, _, _ := storyNodes(t, Options{VerbatimKeys: true})
 	expect.Eventually(t, "both forms", func() bool { return p.MixedKeys() })
-	changed := p.Configured()
-	changed[1].Headers = http.Header{"X-Key": {"new"}}
-	expect.NoError(t, p.SetEndpoints(changed))
+	changed := p.endpoints()[1].configured
+	changed.Headers = http.Header{"X-Key": {"new"}}
+	expect.NoError(t, p.SetEndpoints([]Endpoint{p.endpoints()[0].configured, changed}))
 	expect.Equal(t, p.Health()[1].PageKeys, Base64Keys, "form of the changed node")
 }
