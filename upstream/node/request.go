@@ -117,10 +117,10 @@ const (
 
 // String returns the metric label of the reason.
 func (r Reason) String() string {
-	return [...]string{"ok", "not_found", "bad_input", "pruned", "future_height", "other", "refused", "unread", "rejected"}[min(max(r, OK), Rejected)]
+	return [...]string{"ok", "not_found", "bad_input", "pruned", "future_height", "other", "refused", "unread", "rejected"}[r]
 }
 
 // Status returns the HTTP status for the reason.
 func (r Reason) Status() int {
-	return [...]int{200, 404, 400, 404, 400, 502, 502, 502, 400}[min(max(r, OK), Rejected)]
+	return [...]int{200, 404, 400, 404, 400, 502, 502, 502, 400}[r]
 }
