@@ -127,9 +127,8 @@ func TestTransactionsOfABlockAreTheSameInBothAPIs(t *testing.T) {
 	txs := gjson.Get(rest, "block.data.txs")
 	expect.Equal(t, gjson.GetBytes(rpc, "result.block.data.txs").Raw, txs.Raw, "transactions by RPC")
 	raw := expect.Value(base64.StdEncoding.DecodeString(txs.Get("0").Str))(t)
-	body, ok := protofield.Bytes(raw, 1)
-	memo, _ := protofield.Bytes(body, 2)
-	if !ok || string(memo) != "block 1000" {
+	memo := protofield.Bytes(protofield.Bytes(raw, 1), 2)
+	if string(memo) != "block 1000" {
 		t.Errorf("transaction = %x with memo %q, want one that clients can decode", raw, memo)
 	}
 	hash := fmt.Sprintf("%X", sha256.Sum256(raw))

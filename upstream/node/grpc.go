@@ -136,8 +136,7 @@ func chainOf(ctx context.Context, conn grpc.ClientConnInterface, options ...grpc
 	if err := conn.Invoke(ctx, "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo", &nothing, &reply, options...); err != nil {
 		return "", err
 	}
-	info, _ := protofield.Bytes(reply, 1) // default_node_info
-	if name, _ := protofield.Bytes(info, 4); len(name) > 0 {
+	if name := protofield.Bytes(protofield.Bytes(reply, 1), 4); len(name) > 0 { // default_node_info.network
 		return string(name), nil
 	}
 	return "", errors.New("server does not name its chain")

@@ -56,14 +56,14 @@ func All(message []byte) iter.Seq2[Field, bool] {
 	}
 }
 
-// Bytes returns the value of the first string, bytes or message field with a number. ok is false if there is none.
-func Bytes(message []byte, number protowire.Number) (value []byte, ok bool) {
+// Bytes returns the value of the first string, bytes or message field with a number, or nil if there is none.
+func Bytes(message []byte, number protowire.Number) []byte {
 	for f := range All(message) {
 		if f.Number == number && f.Type == protowire.BytesType {
-			return f.Bytes(), true
+			return f.Bytes()
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // Append appends fields to a message. pairs holds the number of each field, an int, followed by its value. Zero values

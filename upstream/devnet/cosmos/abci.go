@@ -86,8 +86,7 @@ func (c *Chain) Query(n state.View, path string, data []byte, height int64) Answ
 	s := &services[of]
 	q := &query{chain: c, node: n, now: now, path: s.pattern, args: map[string]string{"pagination.limit": "1000"}}
 	for i, name := range strings.Fields(s.request) {
-		argument, _ := protofield.Bytes(data, protowire.Number(i+1))
-		q.args[name] = string(argument)
+		q.args[name] = string(protofield.Bytes(data, protowire.Number(i+1)))
 	}
 	q.at(height)
 	body, err := routes[slices.IndexFunc(routes, func(r route) bool { return r.pattern == s.pattern })].serve(q)

@@ -89,7 +89,7 @@ func parseTx(raw []byte) (*broadcast, bool) {
 	in := func(path ...protowire.Number) string {
 		message := raw
 		for _, number := range path {
-			message, _ = protofield.Bytes(message, number)
+			message = protofield.Bytes(message, number)
 		}
 		return string(message)
 	}

@@ -47,13 +47,11 @@ const (
 )
 
 func payloadNumber(tx []byte) (int64, error) {
-	body, _ := protofield.Bytes(tx, txBody)
-	message, _ := protofield.Bytes(body, bodyMessages)
-	if name, _ := protofield.Bytes(message, anyType); string(name) != payloadType {
+	message := protofield.Bytes(protofield.Bytes(tx, txBody), bodyMessages)
+	if string(protofield.Bytes(message, anyType)) != payloadType {
 		return 0, ErrNoPayload
 	}
-	value, _ := protofield.Bytes(message, anyValue)
-	payload, _ := protofield.Bytes(value, executionPayload)
+	payload := protofield.Bytes(protofield.Bytes(message, anyValue), executionPayload)
 	for f := range protofield.All(payload) {
 		if v := f.Varint(); f.Number == number && 0 < v && v < 1<<62 {
 			return int64(v), nil //nolint:gosec // bounded
