@@ -20,8 +20,8 @@ func TestNewestHashesAreKept(t *testing.T) {
 	if a.at(oldest) != "hash of 8193" || a.at(oldest-1) != "" || a.atOrBelow(oldest) != oldest || a.atOrBelow(oldest-1) != 0 {
 		t.Errorf("at(%d) = %q, want the hash; at of the block before = %q, want none", oldest, a.at(oldest), a.at(oldest-1))
 	}
-	if height, hash := a.newest(); height != 3*rememberedHashes || hash != "hash of 12288" || a.atOrBelow(1<<40) != height {
-		t.Errorf("newest = %d, %q; want %d, hash of 12288", height, hash, 3*rememberedHashes)
+	if height := a.newest(); height != 3*rememberedHashes || a.at(height) != "hash of 12288" || a.atOrBelow(1<<40) != height {
+		t.Errorf("newest = %d with %q, want %d with hash of 12288", height, a.at(height), 3*rememberedHashes)
 	}
 }
 

@@ -76,11 +76,11 @@ func (t *hashTable) add(height int64, hash string, by *heightSource) {
 
 func (t *hashTable) at(height int64) string { return t.current.Load().at(height) }
 
-// newest returns the highest block with a known hash.
-func (t *hashTable) newest() (height int64, hash string) {
+// newest returns the highest block with a known hash, or 0.
+func (t *hashTable) newest() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.high, t.at(t.high)
+	return t.high
 }
 
 // confirmed returns the highest block with a hash that does not depend on the headers of one node, or 0.
@@ -202,7 +202,7 @@ func (s *heightSource) claimHashed(ctx context.Context, read blockHash, claim ti
 // missed, that hash is not read again. compared reports that it need not be: the chain has only this node, or the node's
 // newest hash was compared before.
 func (t *hashTable) missing(last int64, compared bool) (heights []int64) {
-	newest, _ := t.newest()
+	newest := t.newest()
 	switch {
 	case last == newest && compared:
 		return nil
