@@ -150,7 +150,7 @@ func (k *call) sendBack(ctx context.Context, from *node.Stream, required int64) 
 	for first := true; ; first = false {
 		message, err := from.Receive()
 		if first { // the node's headers have arrived, even if the call failed
-			header, _ := from.Header()
+			header := from.Header()
 			height := k.statedHeight(header) // 0 if the node states it in the trailers, as since SDK 0.54
 			if err := k.reader.CheckHeight(height, required); err != nil {
 				return 0, err

@@ -242,15 +242,12 @@ func (s *Stream) end() error {
 	return st.Err()
 }
 
-// Header waits for the node's headers and returns them.
-func (s *Stream) Header() (metadata.MD, error) {
-	if <-s.opened; s.err != nil {
-		return nil, s.lost()
+// Header waits for the node's headers and returns them. It returns nil if the stream was lost, or if there are only trailers.
+func (s *Stream) Header() metadata.MD {
+	if <-s.opened; s.err != nil || isBare(s.response) {
+		return nil
 	}
-	if isBare(s.response) {
-		return nil, nil
-	}
-	return s.metadataOf(s.response.Header), nil
+	return s.metadataOf(s.response.Header)
 }
 
 // Trailer returns the node's trailers after Receive has returned an error.
