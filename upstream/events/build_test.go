@@ -1,10 +1,12 @@
 package events
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -109,6 +111,29 @@ func TestBuiltEventsHaveTheNodesOrder(t *testing.T) {
 		got = append(got, string(e.value))
 	}
 	expect.NoDiff(t, got, want, "events in order")
+}
+
+// A chainOnly names the chain, and knows no blocks.
+type chainOnly struct{ Heights }
+
+func (chainOnly) ChainID() string { return "chain-1" }
+
+func TestErrorSaysThatANodeReturnedAnotherBlock(t *testing.T) {
+	results := map[string]string{
+		"block":         `{"block_id":{"hash":"X"},"block":{"header":{"chain_id":"chain-1","height":"7"}}}`,
+		"block_results": `{"height":"7","finalize_block_events":[]}`,
+	}
+	n := Node{
+		Fit: func() bool { return true },
+		Call: func(_ context.Context, method string, _ any, _ int64) (json.RawMessage, error) {
+			return json.RawMessage(results[method]), nil
+		},
+	}
+	f := New(Options{Nodes: func() []Node { return []Node{n} }, Heights: chainOnly{}})
+	if r := f.read(t.Context(), 5, ""); r.err == nil || !strings.Contains(r.err.Error(), "node returned another block") {
+		t.Errorf("error of a read that returned block 7 instead of 5 = %v", r.err)
+	}
+	expect.NoError(t, f.read(t.Context(), 7, "").err)
 }
 
 func TestDataIsValidJSONForEveryBlock(t *testing.T) {

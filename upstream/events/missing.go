@@ -115,6 +115,7 @@ const readTimeout = 10 * time.Second
 var (
 	errUnavailable = errors.New("no node has the block") // every fit node has pruned it, or sends it in a form whose decoding panics
 	errNoNode      = errors.New("no node is available")
+	errOther       = errors.New("node returned another block")
 )
 
 // A readResult is the result of reading a block.
@@ -151,7 +152,7 @@ func (f *Feed) read(ctx context.Context, height int64, silent string) readResult
 		if tried++; refused && pruned.MatchString(refusal.Data) || errors.Is(r.err, upstream.ErrPanicked) {
 			unavailable++
 		}
-		r.err = cmp.Or(r.err, errUnrelated)
+		r.err = cmp.Or(r.err, errOther)
 	}
 	if tried > 0 && tried == unavailable {
 		r.err = fmt.Errorf("%w: %w", errUnavailable, r.err)
