@@ -52,9 +52,17 @@ var (
 	noIndex   = regexp.MustCompile(`(?:block|transaction) indexing is disabled`)
 )
 
+// maxWraps is the number of wrapped statuses that are read. A contract may nest thousands, each of which repeats the search.
+const maxWraps = 16
+
 // doubtOf classifies a refusal of an SDK node by its gRPC code and text. The text may contain a status that the module wrapped.
 func doubtOf(code codes.Code, text string) Doubt {
-	for parts := inRPC.FindStringSubmatch(text); parts != nil; parts = inRPC.FindStringSubmatch(text) {
+	text = text[:min(len(text), maxText)]
+	for range maxWraps {
+		parts := inRPC.FindStringSubmatch(text)
+		if parts == nil {
+			break
+		}
 		code, text = CodeNamed(parts[1]), parts[2]
 	}
 	if searched, ok := strings.CutPrefix(text, "failed to search for txs: "); ok && doubtOfCall(searched) == certain {

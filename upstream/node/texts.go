@@ -73,9 +73,13 @@ var errorTexts = []struct {
 	{storyREST, regexp.MustCompile(`^global public key is not set yet$`), NotFound}, // a key generation is in progress
 }
 
+// maxText is the number of bytes of an error's text that decide. A node may send megabytes, which would take seconds.
+const maxText = 64 << 10
+
 // classify returns the reason of an interface's error. asked is the height of the request, or 0. known reports whether a
 // row matches. Nodes may refuse a future height with the text for a pruned one, which then names their newest height.
 func classify(by api, text string, asked int64) (reason Reason, known bool) {
+	text = text[:min(len(text), maxText)]
 	i := rowOf(by, text)
 	if i < 0 {
 		return Other, false

@@ -122,6 +122,17 @@ func TestClientTextsDoNotChangeTheReason(t *testing.T) {
 	}
 }
 
+func TestOnlyTheBeginningOfATextIsSearched(t *testing.T) {
+	for length, want := range map[int]bool{maxText - 100: true, maxText: false} {
+		_, known := classify(cometRPC, strings.Repeat(" ", length)+"order_by", 0)
+		expect.Equal(t, known, want, "text after %d bytes is known", length)
+	}
+	for wraps, want := range map[int]Doubt{maxWraps: certain, maxWraps + 1: unproven} {
+		text := strings.Repeat("rpc error: code = Unknown desc = ", wraps-1) + "rpc error: code = NotFound desc = x"
+		expect.Equal(t, doubtOf(codes.Unknown, text), want, "doubt of a status within %d others", wraps)
+	}
+}
+
 func TestHeightAboveTheRefusalsNewestIsInTheFuture(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
