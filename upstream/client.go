@@ -16,9 +16,9 @@ import (
 // headers, or in the URL through Referer, to another host. An unrequested switch of protocols is an error: the data after
 // it is not a body, and no deadline would end it.
 //
-// The client adds headers to every request, and the trace of its context unless the request names one. It hides secrets in response headers, in bodies of responses other than
-// 200 OK, and in errors of the transport, which quote invalid input. It does not change bodies of 200 OK. With a nil hide
-// the caller must redact.
+// The client adds headers to every request, and the trace of its context unless the request names one. It hides secrets in
+// response headers, in bodies of responses other than 200 OK, and in errors of the transport, which quote invalid input. It
+// does not change bodies of 200 OK. With a nil hide the caller must redact.
 func NewClient(transport http.RoundTripper, headers http.Header, hide *strings.Replacer) *http.Client {
 	return &http.Client{
 		Transport:     guarded{transport, headers, hide},

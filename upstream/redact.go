@@ -17,8 +17,8 @@ const (
 	minWord = 20
 )
 
-// CheckCredentials returns an error, which holds no part of the URL, if the user and the password in a URL may end elsewhere than
-// url.Parse finds. Then a part of the password would count as the host or the path, which are printed.
+// CheckCredentials returns an error if the user and the password in a URL may end elsewhere than url.Parse finds. Then a part
+// of the password would count as the host or the path, which are printed. The error holds no part of the URL.
 func CheckCredentials(raw string) error {
 	_, rest, _ := strings.Cut(raw, "://")
 	authority := rest
