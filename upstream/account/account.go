@@ -3,8 +3,8 @@
 // fast lane.
 //
 // account.go counts bytes against one limit. The cache shrinks to make room for them. part.go divides the account into
-// parts in which each client has a share. body.go reads a body. reclaim.go closes connections and ends event streams when memory
-// is short.
+// parts in which each client has a share. body.go reads a body. reclaim.go closes connections and ends event streams when
+// memory is short.
 package account
 
 import (

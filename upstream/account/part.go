@@ -82,8 +82,8 @@ func (p *Part) Free(maxBytes int64) int64 {
 // Take reserves n more bytes. If it fails with ErrShare or ErrFull, it reserves nothing.
 func (h *Hold) Take(n int) error { return h.Replace(n, 0) }
 
-// Replace is Take for bytes that replace others of the same client, which the caller releases at once if it succeeds. They do
-// not count against the limits.
+// Replace is Take for bytes that replace others of the same client, which the caller releases at once if it succeeds. The
+// replaced bytes do not count against the limit and the share of the part.
 func (h *Hold) Replace(n, replaced int) error { return h.take(int64(n), int64(replaced), 4) }
 
 // Start is Take for something that will need more memory while it exists. It leaves a quarter of each limit free.

@@ -39,7 +39,7 @@ func (r *reclaimer) wake(n int64) {
 	}
 }
 
-// wake lets holders be closed after more bytes were refused, unless that is more than a client's share.
+// wake lets holders be closed after a reservation was refused, unless its size, more, exceeds a client's share.
 func (p *Part) wake(more int64) {
 	if p.account != nil && p.kind == Events && more <= p.share {
 		p.account.followers.wake(more)
