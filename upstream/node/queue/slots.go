@@ -56,7 +56,7 @@ func New(o Options) *Slots {
 	return &Slots{patience: o.MaxWait, limit: newLimit(o.Limit, o.Headers)}
 }
 
-// A load is a number of requests, by cost.
+// A load is the number of requests of each cost.
 type load [costs]int
 
 func (n *load) requests() int { return n[Cheap] + n[Page] + n[Scan] + n[Unknown] }
@@ -122,7 +122,7 @@ func (s *Slots) acquireSpare(r Request) (*Turn, error) {
 	return &Turn{s, r.Cost, time.Now(), s.begin(r.Cost)}, nil
 }
 
-// Spare reports whether no request waits for a slot, and capacity remains for two more.
+// Spare reports whether no request waits for a slot, except those of unknown cost, and capacity remains for two more.
 func (s *Slots) Spare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
