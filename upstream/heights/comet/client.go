@@ -178,8 +178,8 @@ func (c *Client) call(ctx context.Context, method string, params map[string]stri
 	return err
 }
 
-// Call calls a method that only reads and returns its result of at most maxBytes bytes, without white space. If the node refuses,
-// the error is a *[Refusal]. ctx sets the deadline.
+// Call calls a method that only reads and returns its result, without the white space around it. The reply may have maxBytes
+// bytes. If the node refuses, the error is a *[Refusal]. ctx sets the deadline.
 //
 // Calls are POSTs: not every node answers a URI with a JSON-RPC envelope.
 func (c *Client) Call(ctx context.Context, method string, params any, maxBytes int64) (result json.RawMessage, err error) {
