@@ -105,8 +105,8 @@ func (s *heightSource) prove(ctx context.Context, claim *tip.Claim, falls bool) 
 
 // proveFall checks a claim below a known height. It reads the node at its known height and at the proved
 // height of the chain. If the node can read one of them, the claim was too low: it becomes that height, or is wrong if it was more
-// than tip.Slack below it. The lower claim of a distrusted source is accepted only if no node can read the proved height. If the node
-// does not serve the probe, the claim is accepted without a read.
+// than tip.Slack below it. If the node does not serve the probe, the claim is accepted without a read, and after another failure it
+// is ignored. The lower claim of a distrusted source is accepted only if no node can read the proved height.
 func (s *heightSource) proveFall(ctx context.Context, claim *tip.Claim) bool {
 	epoch, proved := s.chain.Tip().Epoch, s.chain.tip.Proved()
 	if s.chain.tip.Distrusts(s.source) && claim.Height < proved {
