@@ -135,7 +135,7 @@ func (h *hub) publish(e *Event) (offered int) {
 }
 
 // makeRoom holds an event while it is published, and leaves memory for a message to each subscription. If the memory is used
-// up, it cancels the subscriptions of the subscribers with the most unread events first, unless that cannot be enough.
+// up, it cancels the subscriptions of the subscribers with the most unread events first, unless the event could never fit.
 func (h *hub) makeRoom(e *Event) (held bool) {
 	needed := int64(e.weight) + messageWeight*(1+h.members)
 	if !h.memory.Fits(needed) {
