@@ -13,8 +13,9 @@
 //     and cosmos.go interpret REST responses. One table (texts.go) maps the texts of errors to reasons,
 //     and one (doubt.go) says which errors of an SDK node speak only of this node.
 //  5. If the endpoint does not respond, has pruned the height or lags, or if another one may say something else, the request
-//     goes to another endpoint. blame.go decides whether the first one or the request is to blame for a failure. If no endpoint reaches the newest block, the newest block of an endpoint is read.
-//     unanswered.go holds the errors for requests that no endpoint could answer.
+//     goes to another endpoint. blame.go decides whether the first one or the request is to blame for a failure. If no
+//     endpoint reaches the newest block, the newest block of an endpoint is read. unanswered.go holds the errors for
+//     requests that no endpoint could answer.
 //
 // An endpoint can be another tipcache, a parent (parent.go). dialect.go determines which REST API the nodes
 // serve, and pagekeys.go the form of their page keys. execution.go maps heights to blocks of the execution client.

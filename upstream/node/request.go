@@ -79,7 +79,7 @@ const (
 
 // An Answer is a node's response, including refusals.
 type Answer struct {
-	Status     int    // HTTP status for the client. Story: 200, 400, 404 or 502. Cosmos: the node's. Calls and invocations: 200 or 500
+	Status     int    // HTTP status for the client. Story: 200, 400, 404 or 502. Cosmos and Call.Target: the node's. Other calls and invocations: 200 or 500
 	NodeStatus int    // HTTP status of the node; for Story 200, 404 or, for every failure, 500
 	Type       string // Content-Type
 	Body       []byte // as received; valid JSON if Reason is OK
