@@ -50,7 +50,11 @@ func (p *Pool) fetchExecuted(ctx context.Context, client string, epoch, height i
 	}
 	for {
 		found := p.execution.flights.DoChan(fmt.Sprintf("%d %d %s", epoch, height, client), func() (any, error) {
-			number, err := p.executionBlock(context.WithoutCancel(ctx), client, height)
+			var number int64
+			err := upstream.Guard(p.options.Logger, "execution block", func() (err error) {
+				number, err = p.executionBlock(context.WithoutCancel(ctx), client, height)
+				return err
+			})
 			switch {
 			case err == nil:
 				p.execution.add(epoch, execution{height, number - 1})

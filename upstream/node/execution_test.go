@@ -213,3 +213,12 @@ func TestExecutedAsksTheNodeThatHasTheBlockFirst(t *testing.T) {
 	}
 	behind.change(func() { expect.Equal(t, len(behind.blocks), 0, "blocks that the other node was asked for") })
 }
+
+// A panic in a goroutine that nothing recovers would end the process.
+func TestPanicWhileAnExecutionBlockIsReadIsAnError(t *testing.T) {
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://127.0.0.1:1"}}})
+	p.protocol = nil // makes the read panic
+	if _, _, err := p.Executed(within(t, time.Minute), "client", 100, 1); !errors.Is(err, upstream.ErrPanicked) {
+		t.Errorf("Executed = %v, want %v", err, upstream.ErrPanicked)
+	}
+}

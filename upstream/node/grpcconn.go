@@ -127,7 +127,8 @@ func (c *grpcClient) renew(ctx context.Context, at func() (height int64, chain s
 		case <-time.After(transport.Age(c.maxAge)):
 		}
 		height, chain := at()
-		if err := c.replace(ctx, height, chain); err != nil && ctx.Err() == nil {
+		err := upstream.Guard(c.log, "gRPC connection", func() error { return c.replace(ctx, height, chain) })
+		if err != nil && ctx.Err() == nil {
 			c.log.Debug("gRPC connection not replaced", "err", c.hide.Replace(err.Error()))
 			if c.lag.hides(height) || c.current.Load().GetState() != connectivity.Ready {
 				c.reconnect()

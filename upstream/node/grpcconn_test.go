@@ -198,3 +198,22 @@ func TestNameOfUnreachableGRPCServerIsResolvedAgain(t *testing.T) {
 	works.Go(func() { c.renew(ctx, func() (int64, string) { return 0, "" }) })
 	expect.Eventually(t, "two new connections, which resolve the name", func() bool { return log.Count("not replaced") >= 2 })
 }
+
+func TestPanicWhileAGRPCConnectionIsReplacedIsLogged(t *testing.T) {
+	t.Parallel()
+	log := new(logtest.Log)
+	o := Options{Logger: slog.New(slog.NewTextHandler(log, nil))}.WithDefaults()
+	c := expect.Value(newGRPCClient("node", Endpoint{GRPC: "127.0.0.1:1"}, o))(t)
+	defer c.close()
+	c.base = nil // makes replace panic
+	c.reconnect()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.renew(ctx, func() (int64, string) { return 0, "" })
+	}()
+	expect.Eventually(t, "the panic in the log", func() bool { return log.Count("dropped an input whose handling panicked") > 0 })
+	cancel()
+	<-ended
+}
