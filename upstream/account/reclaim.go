@@ -74,7 +74,7 @@ func (a *Account) Short(k Kind) <-chan int64 { return a.of(k).short }
 
 // excess returns how many bytes holders of kind k must release. For Events, three eighths of their part must be free after n more
 // bytes, which is more than Start leaves. For the others, a quarter of the account must be free. But if streams and unread
-// responses use at most a quarter, they release nothing, because holders cannot free the memory of other kinds.
+// responses use at most a quarter with n more bytes, they release nothing, because holders cannot free the memory of other kinds.
 func (a *Account) excess(k Kind, n int64) int64 {
 	if k == Events {
 		return n + a.kinds[Events].Load() - a.events.limit/8*5
