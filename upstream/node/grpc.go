@@ -126,7 +126,9 @@ func (c *grpcClient) outgoing(ctx context.Context, height int64) context.Context
 	}
 	var pairs []string
 	for name, values := range h {
-		pairs = append(pairs, strings.ToLower(name), values[0])
+		for _, value := range values {
+			pairs = append(pairs, name, value)
+		}
 	}
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }

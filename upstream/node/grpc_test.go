@@ -399,6 +399,14 @@ func TestGRPCAddresses(t *testing.T) {
 	}
 }
 
+func TestAllValuesOfAHeaderAreSentByGRPC(t *testing.T) {
+	o := Options{}.WithDefaults()
+	c := expect.Value(newGRPCClient("node", Endpoint{GRPC: "127.0.0.1:1", Headers: http.Header{"X-Key": {"one", "two"}}}, o))(t)
+	defer c.close()
+	md, _ := metadata.FromOutgoingContext(c.outgoing(t.Context(), 5))
+	expect.NoDiff(t, md, metadata.MD{"x-key": {"one", "two"}, heightKey: {"5"}}, "metadata")
+}
+
 func TestSecretsAreHiddenInStatuses(t *testing.T) {
 	t.Parallel()
 	n, rest := startGRPC(t, "127.0.0.1:0", "story-1"), newFakeNode(t, 100)
