@@ -43,8 +43,8 @@ func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 
 // checkHash reports whether a block with this hash belongs to the chain. If the hash differs from the known one,
 // it excludes a node on a fork (decideFork) until the node has a block with a known hash. If there are no two hashes to
-// compare, it compares the block of the node's fork again, if any. As headers may come from another server than the RPC
-// server, that must then have the block of the last header, too.
+// compare, it compares the newest confirmed block since the node's fork, or that of the fork, whose hash may be known no longer.
+// As headers may come from another server than the RPC server, that must then have the block of the last header, too.
 func (s *heightSource) checkHash(ctx context.Context, epoch, height int64, hash string) (ours bool) {
 	known, fork := s.chain.hashes.at(height), s.node.State().Fork
 	if hash == "" || known == "" {
@@ -52,7 +52,11 @@ func (s *heightSource) checkHash(ctx context.Context, epoch, height int64, hash 
 			return true
 		}
 		isUnknown := hash == ""
-		height, known = fork, s.chain.hashOf(ctx, fork) // another replica's epoch begins without hashes
+		newest, _ := s.chain.hashes.confirmed()
+		if newest < fork || newest > height {
+			newest = fork
+		}
+		height, known = newest, s.chain.hashOf(ctx, newest) // another replica's epoch begins without hashes
 		if hash, _ = s.node.hash(ctx, height); hash == known && s.header.hash != "" {
 			if read, _ := s.node.hash(ctx, s.header.height); read != s.header.hash {
 				hash = ""

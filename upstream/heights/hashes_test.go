@@ -219,6 +219,26 @@ func TestForkIsNotFollowedDuringARestart(t *testing.T) {
 	}, ours, other)
 }
 
+// The headers of the fork come first, so that only the block at which it was noticed has been compared, long ago.
+func TestOldForkIsNotFollowedDuringARestart(t *testing.T) {
+	other, ours := newFakeNode(990), newFakeNode(990)
+	runChain(t, func(t *testing.T, c *followed) {
+		other.fork(0)
+		ours.commit()
+		synctest.Wait()
+		other.commit()
+		c.wait(interval)
+		c.blocks(5000)
+		ours.change(func() { ours.hangs, ours.silent = true, true })
+		c.blocks(30)
+		ours.change(func() { ours.hangs, ours.silent = false, false })
+		c.blocks(10)
+		if other, ours := c.known[0].State(), c.known[1].State(); ours.Foreign() || !other.Foreign() || c.epochs.Load() > 0 {
+			t.Errorf("forks = %d and %d after %d new epochs, want only the first node on a fork and 0\n%s", other.Fork, ours.Fork, c.epochs.Load(), c.log)
+		}
+	}, other, ours)
+}
+
 // While the hash in a header is compared, the next block is late and read through the REST server.
 func TestLateBlockOfForkIsNotFollowedDuringARestart(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
