@@ -66,7 +66,7 @@ func (s *heightSource) checkHash(ctx context.Context, epoch, height int64, hash 
 			return false
 		}
 	}
-	if known != "" && hash != known && s.decideFork(ctx, epoch, height, known, hash) {
+	if (known == "" || hash != known) && s.decideFork(ctx, epoch, height, known, hash) {
 		s.chain.excludeFork(s.node, height)
 		return false
 	}
@@ -85,7 +85,8 @@ const restartTime = 6
 // at least as many nodes have the known block as have this node's. Nodes that have not responded for less than restartTime count
 // among the former. Otherwise the chain was reset, or the first node that had a block at the height is on a fork: decideFork
 // begins a new epoch and excludes the nodes that have the known block. But if only the headers of one node have had the known hash,
-// and its RPC server has another one, the headers are false: decideFork replaces the hash and excludes that node.
+// and its RPC server has another one, the headers are false: decideFork replaces the hash and excludes that node. known is "" if
+// the chain's block is unknown, as after another replica has begun an epoch: the node is then on no fork, unless others are awaited.
 func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, known, hash string) (forked bool) {
 	if s.node.State().Fork == 0 {
 		defer s.chain.contradict()()
@@ -100,6 +101,9 @@ func (s *heightSource) decideFork(ctx context.Context, epoch, height int64, know
 	}
 	if has > agreeing || awaited && time.Since(s.silence) < restartTime*s.chain.o.RollbackAfter {
 		return true
+	}
+	if known == "" {
+		return false
 	}
 	if by := s.chain.hashes.current.Load().known(height).by; by != nil {
 		own, err := by.node.hash(ctx, height)
@@ -164,7 +168,7 @@ func (c *Chain) compareOthers(ctx context.Context, except *Node, height int64, k
 		case err == nil && got != "" && got == other:
 			agreeing++
 		case v.Fork != 0:
-		case err == nil && got == known:
+		case err == nil && got != "" && got == known:
 			holders = append(holders, r.node)
 		case time.Since(v.Spoke) > longSilence:
 		case err == nil && got == "" && r.node.Comet != nil: // CometBFT does not respond, and the REST server has no hashes

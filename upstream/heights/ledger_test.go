@@ -114,3 +114,34 @@ func TestAnchorWithAnotherHashIsARollback(t *testing.T) {
 		})
 	}
 }
+
+// The epoch begins without hashes, so that this replica cannot compare the node on a fork while the other one restarts.
+func TestForkIsNotFollowedAfterAnEpochOfReplicasDuringARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		others, ours, other := &ledger{epoch: 5}, newFakeNode(1000), newFakeNode(1000)
+		c, blocks := runWithLedger(t, ours, heights.Options{Ledger: others, OnEpoch: func(string, int64) {}, EpochChanged: func() {}})
+		forked := &heights.Node{Name: "forked", Reader: other, Comet: other, ReportsHeight: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)}
+		c.Add(forked)
+		both := func(count int) {
+			for range count {
+				other.commit()
+				synctest.Wait()
+				blocks(1)
+			}
+		}
+		both(10)
+		other.fork(1)
+		both(5)
+		if v := forked.State(); !v.Foreign() {
+			t.Fatalf("state = %+v, want the node on a fork", v)
+		}
+		ours.change(func() { ours.hangs, ours.silent = true, true })
+		others.set(7)
+		both(30)
+		ours.change(func() { ours.hangs, ours.silent = false, false })
+		both(10)
+		if v, tip := forked.State(), c.Tip(); !v.Foreign() || tip.Epoch != 7 || c.HashOf(tip.Height-2) != fmt.Sprint("A", tip.Height-2) {
+			t.Errorf("Fork = %d, tip = %+v with hash %s below, want the node on a fork and the other chain in epoch 7", v.Fork, tip, c.HashOf(tip.Height-2))
+		}
+	})
+}
