@@ -382,3 +382,23 @@ func TestFailedSubscriptionIsRetriedAtGrowingIntervals(t *testing.T) {
 		}
 	}, n)
 }
+
+// A node that stands still, or is far behind, is the only one that responds while the other one restarts.
+func TestRestartOfTheOnlyCurrentNodeBeginsNoEpoch(t *testing.T) {
+	for name, late := range map[string]*fakeNode{"behind": newFakeNode(960), "stuck": newFakeNode(960)} {
+		ours := newFakeNode(990)
+		runChain(t, func(t *testing.T, c *followed) {
+			if c.blocks(20); name == "stuck" {
+				c.nodes = c.nodes[:1]
+			}
+			c.RecordReading(c.known[0], 0, heights.Reading{Height: c.Tip().Height})
+			ours.change(func() { ours.hangs, ours.silent = true, true })
+			c.blocks(40)
+			ours.change(func() { ours.hangs, ours.silent = false, false })
+			c.blocks(10)
+			if got := c.Tip(); c.epochs.Load() > 0 || got.Height != ours.newest() {
+				t.Errorf("tip = %d after %d new epochs while the other node is %s, want %d after none\n%s", got.Height, c.epochs.Load(), name, ours.newest(), c.log)
+			}
+		}, ours, late)
+	}
+}

@@ -15,9 +15,9 @@
 // cannot be answered at the tip, the tip is proved in the same way.
 //
 // An epoch (epoch.go) is the time between two resets of the chain. It ends when every source has claimed lower heights
-// for RollbackAfter and no node answered a read at the proved height (rollback.go), or when the hash of a block changes
-// (hashes.go). If a node answers such a read, the epoch goes on and the lower sources are distrusted. When an epoch
-// begins, Options.OnEpoch is called before the tip falls. Replicas agree on the epoch through a Ledger: the highest
-// epoch of any replica applies. Its anchors, the hashes of some blocks, show each replica whether the others read the
-// same chain. A node with another hash than most nodes is on a fork (fork.go).
+// for RollbackAfter, or for longer if none has lowered its claim, and no node answered a read at the proved height
+// (rollback.go), or when the hash of a block changes (hashes.go). If a node answers such a read, the epoch goes on and the
+// lower sources are distrusted. When an epoch begins, Options.OnEpoch is called before the tip falls. Replicas agree on
+// the epoch through a Ledger: the highest epoch of any replica applies. Its anchors, the hashes of some blocks, show each
+// replica whether the others read the same chain. A node with another hash than most nodes is on a fork (fork.go).
 package heights

@@ -13,6 +13,7 @@
 // Such claims prove nothing, so a series of them cannot raise the tip faster than the pace.
 //
 // The tip falls below a proved height only with a new epoch. An epoch ends when all usable sources have claimed lower
-// heights for the rollback time and no read at the proved height was answered meanwhile, or when a block's hash changes. A
-// source is usable if it is trusted, has a recent claim and does not catch up with its peers.
+// heights for the rollback time and no read at the proved height was answered meanwhile, or when a block's hash changes. If
+// none of the sources has lowered its claim, the time is six times as long. A source is usable if it is trusted, has a recent
+// claim and does not catch up with its peers.
 package tip

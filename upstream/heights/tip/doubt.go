@@ -119,14 +119,21 @@ func (t *Tracker) applyRaise(v *Tip, now time.Time) {
 	}
 }
 
+// lateTime is how long usable sources must be lower if none of them has lowered its claim, in units of the rollback time: they
+// may be late, or stand still, while the node of another one restarts.
+const lateTime = 6
+
 // RolledBack reports whether all usable sources have been lower for the rollback time. If their heights grow
 // faster than the chain's pace, they are catching up and the time starts again.
 func (t *Tracker) RolledBack() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := time.Now()
+	now, needed := time.Now(), t.rollback
+	if !t.fell {
+		needed *= lateTime
+	}
 	elapsed := now.Sub(t.lowerSince)
-	if t.lowerSince.IsZero() || elapsed < t.rollback {
+	if t.lowerSince.IsZero() || elapsed < needed {
 		return false
 	}
 	if height := t.best(now); height-t.lowerFrom > Slack+2*int64(elapsed/t.pace.interval()) {
