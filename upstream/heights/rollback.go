@@ -37,10 +37,10 @@ func (c *Chain) fallGrace() time.Duration {
 }
 
 // checkFall reads at the proved height, which is above all claims. If a node answers, it distrusts the lower sources. If none
-// has answered for RollbackAfter, and at least one has refused the read, it begins an epoch.
+// answers, at least one refuses the read, and the sources have been lower for long enough, it begins an epoch.
 func (c *Chain) checkFall(ctx context.Context, height int64, since time.Time) {
-	epoch, lasted := c.Tip().Epoch, time.Since(since)
-	if lasted < c.fallGrace() {
+	epoch := c.Tip().Epoch
+	if time.Since(since) < c.fallGrace() {
 		return
 	}
 	switch answered, refused := c.canRead(ctx, height); {
@@ -51,7 +51,7 @@ func (c *Chain) checkFall(ctx context.Context, height int64, since time.Time) {
 				s.distrust(s.node.State().Height, errLow)
 			}
 		}
-	case refused && lasted >= c.o.RollbackAfter && c.tip.RolledBack():
+	case refused && c.tip.RolledBack():
 		c.changeEpoch(ctx, epoch, "every source is lower and no node can read the highest known block")
 	}
 }
