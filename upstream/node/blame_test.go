@@ -133,7 +133,7 @@ func TestRequestThatWasNotSentIsNotToBlame(t *testing.T) {
 	for i, e := range p.endpoints() {
 		_, _ = e.restServer.breaker.Execute(func() (*Answer, error) { return nil, err })
 		e.restServer.blameTimeout(err)
-		f.isFinal(t.Context(), result{endpoint: e, err: err})
+		f.take(t.Context(), result{endpoint: e, err: err})
 		expect.Equal(t, failuresOf(p, i), 1, "failures of node %d after a connection that timed out", i)
 	}
 	if got := f.blame(nil, err); !errors.Is(got, err) || p.refusals.of(f.request) != nil {

@@ -131,7 +131,7 @@ func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *A
 	try := func() (*Answer, error) {
 		attempt := upstream.WithLazyDeadline(ctx, time.Now().Add(e.timeoutOf(r)))
 		defer attempt.Release()
-		answer, err := s.exchange(attempt, r, height)
+		answer, err := e.exchange(attempt, r, height)
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // the caller's cancellation says nothing about the node
 		}
@@ -167,6 +167,18 @@ func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *A
 		}
 	}
 	return answer, err
+}
+
+// exchange sends a request to the server of its kind, and returns the answer.
+func (e *endpoint) exchange(ctx context.Context, r Request, height int64) (*Answer, error) {
+	switch {
+	case r.Invoke != nil:
+		return e.invoke(ctx, r, height)
+	case r.Call != nil:
+		return e.call(ctx, r, height)
+	default:
+		return e.read(ctx, r, height)
+	}
 }
 
 // read sends a request to the REST server, and further reads if the answer is ambiguous.

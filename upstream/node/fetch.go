@@ -51,7 +51,7 @@ func (f *fetch) run(ctx context.Context) (*Answer, error) {
 		tip, chainID, moved := f.pool.Look()
 		e, hope := f.choose(tip, chainID)
 		if e != nil {
-			if result := f.send(ctx, e); f.isFinal(ctx, result) {
+			if result := f.send(ctx, e); f.take(ctx, result) {
 				return result.answer, result.outcome(f.request.writes())
 			}
 			continue
@@ -203,8 +203,8 @@ func (f *fetch) readableAt(ctx context.Context, e *endpoint, v view, height int6
 	return min(v.Height, f.pool.Proved())
 }
 
-// isFinal records a result and reports whether it is the result of the fetch.
-func (f *fetch) isFinal(ctx context.Context, r result) bool {
+// take records a result and reports whether it is final, which ends the fetch.
+func (f *fetch) take(ctx context.Context, r result) bool {
 	// A block that was the tip exists, even if the tip has fallen since.
 	exists := f.request.Height == AtTip || 0 < r.height && r.height <= f.pool.Tip().Height
 	switch {
@@ -213,7 +213,7 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 	case errors.Is(r.err, errTipRefused) && time.Now().After(f.deadline): // until then it counts as lagging
 		f.done, f.failure = append(f.done, r.endpoint), r.err
 		return false
-	case exists && f.isBehindItsNode(r):
+	case exists && f.reconnectBehind(r):
 		f.done, f.failure = append(f.done, r.endpoint), errGRPCBehind
 		return false
 	case errors.Is(r.err, upstream.ErrBehind), r.is(FutureHeight) && exists:
@@ -245,9 +245,9 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 	}
 }
 
-// isBehindItsNode reports whether a gRPC server has been refusing blocks that REST or RPC of the same node serve. Its name
-// may now stand for another server, so it is reconnected.
-func (f *fetch) isBehindItsNode(r result) bool {
+// reconnectBehind reconnects a gRPC server that has been refusing blocks which REST or RPC of the same node serve, because its name
+// may now stand for another server. It reports whether it did.
+func (f *fetch) reconnectBehind(r result) bool {
 	switch {
 	case f.request.Invoke == nil || r.answer == nil || r.is(Pruned):
 		return false

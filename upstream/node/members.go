@@ -88,7 +88,7 @@ func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error)
 	name := uniqueName(base.Host, others)
 	e := &endpoint{configured: configured, name: name, timeout: o.Timeout, metrics: p.metrics, nextKeys: p.nextKeys, testing: make(chan struct{}, 1), added: time.Now()}
 	e.client = newClient(base, configured.Headers, o, p.protocol)
-	e.restServer = newServer(upstream.NewOutage(o.Logger, "node "+name), isNodeFailure, e.read)
+	e.restServer = newServer(upstream.NewOutage(o.Logger, "node "+name), isNodeFailure)
 	e.blocks = &heights.Node{
 		Name: name, Reader: e, Logger: o.Logger.With("node", name),
 		ReportsHeight: func() bool { return p.protocol.hasHeights },
@@ -100,13 +100,13 @@ func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error)
 			return nil, fmt.Errorf("CometBFT address: %w", err)
 		}
 		e.comet = comet.New(base, configured.Headers, o.Timeout, idleClose, o.Memory, upstream.NewOutage(o.Logger, "RPC of node "+name))
-		e.blocks.Comet, e.rpcServer = e.comet, newServer(e.comet.Outage, isNodeFailure, e.call)
+		e.blocks.Comet, e.rpcServer = e.comet, newServer(e.comet.Outage, isNodeFailure)
 	}
 	if configured.GRPC != "" {
 		if e.grpc, err = newGRPCClient(name, configured, o); err != nil {
 			return nil, fmt.Errorf("gRPC address: %w", err)
 		}
-		e.grpcServer = newServer(e.grpc.outage, isGRPCFailure, e.invoke)
+		e.grpcServer = newServer(e.grpc.outage, isGRPCFailure)
 	}
 	e.queue = queue.New(queue.Options{Limit: o.InFlight, MaxWait: o.Queue, Headers: e.blocks.Headers})
 	e.life, e.end = context.WithCancel(context.Background())

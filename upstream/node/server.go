@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -21,14 +20,13 @@ const (
 // A server is one of a node's servers: REST, RPC or gRPC. Each can fail independently.
 type server struct {
 	breaker   *gobreaker.CircuitBreaker[*Answer]
-	exchange  func(ctx context.Context, r Request, height int64) (*Answer, error)
 	isFailure func(error) bool // reports whether an error is a failure of the server itself
 	outage    *upstream.Outage
 	failed    atomic.Int64 // Unix time of the last such failure in nanoseconds; 0 after a success
 }
 
-func newServer(outage *upstream.Outage, isFailure func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
-	s := &server{exchange: exchange, isFailure: isFailure, outage: outage}
+func newServer(outage *upstream.Outage, isFailure func(error) bool) *server {
+	s := &server{isFailure: isFailure, outage: outage}
 	s.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
 		Outage:   outage,
 		Failures: maxFailures, Cooldown: breakerOpen,
