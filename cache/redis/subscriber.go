@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	pingInterval    = 2 * time.Second // silence before a ping; after another pingInterval the subscription fails
+	pingInterval    = 2 * time.Second // silence before a test; after another pingInterval the subscription fails
 	resubscribeWait = 200 * time.Millisecond
 )
 
@@ -46,7 +46,7 @@ func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscrib
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded) && !pinged:
 			pinged = true
-			if err := sub.Ping(ctx); err != nil {
+			if err := s.testSubscription(ctx, namespace, sub); err != nil {
 				return err
 			}
 		case err != nil:
@@ -56,6 +56,18 @@ func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscrib
 			upstream.GuardInput(s.o.Logger, "redis message", func() { s.handle(namespace, msg, to) })
 		}
 	}
+}
+
+// testSubscription makes Redis send a message. The message is an empty one to all replicas: a server that has left the Cluster or
+// lost a failover still answers pings, but the replicas publish elsewhere. If the message cannot be published, because Redis is
+// down or an ACL forbids it, a ping must do.
+func (s *Store) testSubscription(ctx context.Context, namespace string, sub *redis.PubSub) error {
+	within, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	if s.rdb.Publish(within, channelOf(namespace), "").Err() == nil {
+		return nil
+	}
+	return sub.Ping(ctx)
 }
 
 // handle processes one message: a mark and its subject.

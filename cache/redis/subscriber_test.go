@@ -1,11 +1,15 @@
 package redis_test
 
 import (
+	"context"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	peers "github.com/alicebob/miniredis/v2/server"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/upstream/devnet/redistest"
@@ -16,8 +20,33 @@ import (
 func TestSubscriptionToHostThatFellSilentIsRenewed(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	messages := subscribe(t, newStore(t, redistest.Client(t, server.Addr()), redis.Options{}))
-	server.Server().SetPreHook(func(_ *peers.Peer, cmd string, _ ...string) bool { return cmd == "PING" })
+	messages := subscribe(t, expect.Value(redis.New(redistest.Client(t, server.Addr()), redis.Options{}))(t))
+	server.Server().SetPreHook(func(_ *peers.Peer, cmd string, _ ...string) bool { return cmd == "PING" || cmd == "PUBLISH" })
+	expectSubscription(t, messages)
+}
+
+// A node that was removed from a Cluster, and the previous master during a failover, keep their connections and answer pings.
+func TestSubscriptionToServerThatNobodyPublishesToIsRenewed(t *testing.T) {
+	t.Parallel()
+	previous, current := miniredis.RunT(t), miniredis.RunT(t)
+	var subscribed atomic.Bool
+	client := goredis.NewClient(&goredis.Options{Addr: previous.Addr(), ContextTimeoutEnabled: true, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		server := previous
+		if subscribed.Load() {
+			server = current
+		}
+		return new(net.Dialer).DialContext(ctx, network, server.Addr())
+	}})
+	defer client.Close()
+	messages := subscribe(t, newStore(t, client, redis.Options{}))
+	subscribed.Store(true)
+	expectSubscription(t, messages)
+	expect.Equal(t, current.PubSubNumSub("tipcache:2:story-1")["tipcache:2:story-1"], 1, "subscriptions at the server with the data")
+}
+
+// expectSubscription waits for the message of a new subscription.
+func expectSubscription(t *testing.T, messages <-chan string) {
+	t.Helper()
 	select {
 	case got := <-messages:
 		expect.Equal(t, got, "subscribed", "message")
