@@ -34,7 +34,7 @@ type Shared interface {
 	// Ping sends a request even while the breaker is open.
 	Ping(ctx context.Context) error
 
-	// Check reports version and memory of a Redis that this store can use. It writes nothing and sends no message.
+	// Check reports version and memory of a Redis that this store can use. It changes no key, and nobody receives a message.
 	Check(ctx context.Context) (string, error)
 
 	// Close closes the connections. The caches must be closed before.
@@ -69,18 +69,53 @@ func (s *Store) Check(ctx context.Context) (string, error) {
 		return "", err
 	}
 	took := time.Since(began)
-	if err := s.rdb.Eval(ctx, "return 1", nil).Err(); err != nil {
-		return "", fmt.Errorf("it refuses scripts: %w", err)
-	}
 	about, _ := s.rdb.Info(ctx, "server", "memory", "replication").Result() // an ACL may forbid it
-	if infoField(about, "role") == "slave" {
+	switch {
+	case infoField(about, "role") == "slave":
 		return "", errors.New("it is a replica, which refuses writes: redis.url must name the master")
+	case infoField(about, "redis_mode") == "sentinel":
+		return "", errors.New("it is a Sentinel: redis.url must have ?master_name=")
+	}
+	if err := s.checkPermissions(ctx); err != nil {
+		return "", err
 	}
 	text := fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond))
 	if version := infoField(about, "redis_version"); version != "" {
 		text = fmt.Sprintf("Redis %s, %s used, ", version, infoField(about, "used_memory_human")) + text
 	}
 	return text, nil
+}
+
+// checkKey is a key that nobody sets. Its hash slot is so far from that of probeKey that a node of a Cluster has one of them at most.
+const checkKey = "tipcache:1:check:{}"
+
+// checkPermissions returns the first kind of command that Redis refuses. It changes no key, and nobody receives its message.
+func (s *Store) checkPermissions(ctx context.Context) error {
+	nobody := channelOf("") // a chain has a name
+	sub := s.rdb.Subscribe(ctx)
+	defer sub.Close()
+	script := func(text string, keys ...string) func() error {
+		return func() error { return s.rdb.Eval(ctx, text, keys, nobody).Err() }
+	}
+	for _, try := range []struct {
+		refused string
+		run     func() error
+	}{
+		{"does not let tipcache read keys", func() error { return s.rdb.HMGet(ctx, entryKey("", probeKey), "m").Err() }},
+		{"refuses scripts", script("return redis.call('TIME')")},
+		{"refuses writes", script("return redis.call('SET', KEYS[1], '', 'XX')", checkKey)},
+		{"refuses messages", script("return redis.call('PUBLISH', ARGV[1], '')")},
+		{"refuses subscriptions", func() error {
+			_ = sub.Subscribe(ctx, nobody) // the reply has the error
+			_, err := sub.ReceiveTimeout(ctx, s.o.Timeout)
+			return err
+		}},
+	} {
+		if err := try.run(); err != nil && !errors.Is(err, redis.Nil) {
+			return fmt.Errorf("it %s: %w", try.refused, err)
+		}
+	}
+	return nil
 }
 
 // infoField returns a field of the response to INFO. The client library's InfoMap panics if the response has no section.
@@ -103,16 +138,30 @@ func newClient(o *redis.UniversalOptions) redis.UniversalClient {
 	} else {
 		client = redis.NewUniversalClient(o)
 	}
-	client.AddHook(redacting{upstream.NewRedactor(&url.URL{User: url.UserPassword(o.Username, o.Password)}, o.SentinelPassword)})
+	client.AddHook(rewording{upstream.NewRedactor(&url.URL{User: url.UserPassword(o.Username, o.Password)}, o.SentinelPassword), o.MasterName})
 	return client
 }
 
-// redacting hides credentials in errors, because a server or proxy may repeat them.
-type redacting struct{ hide *strings.Replacer }
+// rewording hides credentials in errors, because a server or proxy may repeat them. The replies of Sentinels become other errors,
+// because the client library would pass them off as replies of Redis.
+type rewording struct {
+	hide   *strings.Replacer
+	master string
+}
 
-func (redacting) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (r rewording) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := next(ctx, network, addr)
+		if isReply(err) {
+			_, replies, _ := strings.Cut(err.Error(), "unreachable: ")
+			replies = strings.NewReplacer(redis.Nil.Error(), "unknown name", "\n", "; ").Replace(replies)
+			err = fmt.Errorf("no Sentinel named the master %q: %s", r.master, replies)
+		}
+		return c, err
+	}
+}
 
-func (r redacting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (r rewording) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
 		r.redact(cmd)
@@ -120,7 +169,7 @@ func (r redacting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (r redacting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (r rewording) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		for _, cmd := range cmds {
@@ -130,7 +179,7 @@ func (r redacting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-func (r redacting) redact(cmd redis.Cmder) {
+func (r rewording) redact(cmd redis.Cmder) {
 	if err := cmd.Err(); err != nil {
 		cmd.SetErr(upstream.RedactError(err, r.hide))
 	}

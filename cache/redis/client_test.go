@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/upstream/expect"
@@ -136,5 +138,28 @@ func TestCredentialsEchoedByRedisAreRedacted(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "secret-7c1f") || !strings.Contains(err.Error(), "***") {
 			t.Errorf("%s: error = %v, want one without the password", name, err)
 		}
+	}
+}
+
+// The reply of a Sentinel does not show that Redis works.
+func TestMasterThatSentinelsDoNotKnowIsAnOutage(t *testing.T) {
+	for _, tt := range []struct {
+		reply func(*server.Peer)
+		want  string
+	}{
+		{(*server.Peer).WriteNull, `no Sentinel named the master "other": unknown name`},
+		{func(c *server.Peer) { c.WriteError("NOAUTH Authentication required.") }, `no Sentinel named the master "other": NOAUTH Authentication required.`},
+	} {
+		sentinel := miniredis.RunT(t)
+		expect.NoError(t, sentinel.Server().Register("SENTINEL", func(c *server.Peer, _ string, _ []string) { tt.reply(c) }))
+		shared := expect.Value(Open(Options{Settings: Settings{URL: "redis://" + sentinel.Addr() + "?master_name=other", Timeout: 10 * time.Second}}))(t)
+		for range failuresToOpen {
+			_, err := shared.Read(t.Context(), "story-1", "k")
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("Read = %v, want %s", err, tt.want)
+			}
+		}
+		expect.Equal(t, shared.State(), "open", "state of the breaker")
+		expect.NoError(t, shared.Close())
 	}
 }

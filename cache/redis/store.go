@@ -55,14 +55,15 @@ func (o Options) WithDefaults() Options {
 
 // Store implements [cache.Shared]. All methods send their commands by doUntil, except Subscribe, Ping, Check and Spend.
 type Store struct {
-	rdb     redis.UniversalClient
-	o       Options
-	breaker *gobreaker.CircuitBreaker[struct{}]
-	outage  *upstream.Outage // of all operations; any reply is a success
-	writes  *upstream.Outage // of acquiring leases and storing entries; an error reply is a failure
-	codec   *codec
-	errors  [errorKinds]prometheus.Counter
-	seconds prometheus.Histogram
+	rdb      redis.UniversalClient
+	o        Options
+	breaker  *gobreaker.CircuitBreaker[struct{}]
+	outage   *upstream.Outage // of all operations; any reply is a success
+	writes   *upstream.Outage // of acquiring leases and storing entries; an error reply is a failure
+	messages *upstream.Outage // of subscriptions; an error reply is a failure
+	codec    *codec
+	errors   [errorKinds]prometheus.Counter
+	seconds  prometheus.Histogram
 
 	cluster  bool
 	hasSlots atomic.Bool // has hash slots, though the client is not a ClusterClient
@@ -90,7 +91,8 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	}
 	o = o.WithDefaults()
 	s := &Store{
-		rdb: rdb, o: o, outage: upstream.NewOutage(o.Logger, "Redis"), writes: upstream.NewOutage(o.Logger, "writes to Redis"), codec: newCodec([]byte(o.SealKey)), batcher: writeBatcher{every: batchInterval, held: map[string]bool{}},
+		rdb: rdb, o: o, outage: upstream.NewOutage(o.Logger, "Redis"), writes: upstream.NewOutage(o.Logger, "writes to Redis"),
+		messages: upstream.NewOutage(o.Logger, "messages of Redis"), codec: newCodec([]byte(o.SealKey)), batcher: writeBatcher{every: batchInterval, held: map[string]bool{}},
 		acquire: redis.NewScript(acquireScript), write: redis.NewScript(writeScript),
 		keep: redis.NewScript(keepScript), spend: redis.NewScript(spendScript),
 	}
@@ -162,7 +164,7 @@ const probeKey = "probe"
 func (s *Store) State() string { return s.breaker.State().String() }
 
 // Outages returns the outages of Redis.
-func (s *Store) Outages() upstream.Outages { return upstream.Outages{s.outage, s.writes} }
+func (s *Store) Outages() upstream.Outages { return upstream.Outages{s.outage, s.writes, s.messages} }
 
 // do runs an operation within Options.Timeout, if the breaker is closed, and counts a failure. A cancelation is not a
 // failure. Unlike pipe, it shares no round trip with other callers.

@@ -29,6 +29,9 @@ func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscr
 		if errors.Is(err, upstream.ErrPanicked) {
 			s.count(panicked)
 		}
+		if isAnswer(err) {
+			s.messages.Record(err)
+		}
 		if !s.cluster && ctx.Err() == nil { // other nodes of a Cluster may work
 			s.record(err)
 		}
@@ -75,6 +78,7 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 	switch msg := msg.(type) {
 	case *redis.Subscription:
 		s.record(nil)
+		s.messages.End()
 		to.NotifyAll() // earlier messages were lost
 	case *redis.Message:
 		if msg.Payload == "" {

@@ -194,12 +194,14 @@ func TestCheckChangesNothingInRedis(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: address})
 	defer client.Close()
 	expect.NoError(t, client.Echo(t.Context(), "the end").Err())
-	for harmless := []string{"hello", "client", "auth", "select", "ping", "info", "eval", "command"}; seen.Scan() && !strings.Contains(seen.Text(), "the end"); {
+	for harmless := []string{"hello", "client", "auth", "select", "ping", "info", "eval", "command", "hmget", "time", "subscribe"}; seen.Scan() && !strings.Contains(seen.Text(), "the end"); {
 		_, command, _ := strings.Cut(seen.Text(), "] \"")
-		if name, _, _ := strings.Cut(command, `"`); !slices.Contains(harmless, strings.ToLower(name)) || strings.Contains(command, "redis.call") {
+		if name, _, _ := strings.Cut(command, `"`); !slices.Contains(harmless, strings.ToLower(name)) &&
+			command != `SET" "tipcache:1:check:{}" "" "XX"` && command != `PUBLISH" "tipcache:2:" ""` { // no key has this name, and nobody listens
 			t.Errorf("command to Redis = %s, want none that writes", seen.Text())
 		}
 	}
+	expect.Equal(t, client.DBSize(t.Context()).Val(), 0, "keys in Redis after the check")
 	expect.NoError(t, seen.Err())
 
 	replica, _ := redistest.Start(t, "--replicaof", "127.0.0.1", address[strings.LastIndex(address, ":")+1:])
