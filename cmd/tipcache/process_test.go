@@ -31,7 +31,13 @@ type program struct {
 // startProgram starts tipcache with only env in its environment, and kills it when the test ends.
 func startProgram(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
+	return startCommand(t, env, os.Args[0], args...)
+}
+
+// startCommand is startProgram for a command that runs this test binary.
+func startCommand(t *testing.T, env []string, name string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, cmd: exec.Command(name, args...), ended: make(chan struct{})}
 	p.cmd.Env = append([]string{runsProgram + "=1"}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	expect.NoError(t, p.cmd.Start())

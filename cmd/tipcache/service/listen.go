@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/admin"
@@ -16,6 +19,7 @@ import (
 )
 
 func (s *Service) listen(ctx context.Context) (err error) {
+	s.limitConnections()
 	if s.public, err = s.listenForClients(ctx, "", s.cfg.Listen, s.webLane); err != nil {
 		return err
 	}
@@ -34,6 +38,26 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		s.Addresses.GRPC = s.grpc.listener.Addr().String()
 	}
 	return nil
+}
+
+// limitConnections lowers the limit of connections if those of all client listeners could use more than half of the files that the
+// process may open. The other half is for nodes, Redis and the admin listener.
+func (s *Service) limitConnections() {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return
+	}
+	most := int(min(files.Cur, math.MaxInt32)) / 2
+	switch {
+	case s.cfg.RPC.Listen != "" && s.cfg.GRPC.Listen != "":
+		most /= 3
+	case s.cfg.RPC.Listen != "" || s.cfg.GRPC.Listen != "":
+		most /= 2
+	}
+	if limit := &s.cfg.HTTP.Connections.Most; *limit > most {
+		s.log.Warn("http.max_connections is lowered, because the process may open too few files", "max_connections", most, "files", files.Cur)
+		*limit = most
+	}
 }
 
 // openAdmin opens the admin listener and serves it.
