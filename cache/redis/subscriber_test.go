@@ -1,19 +1,16 @@
 package redis_test
 
 import (
-	"context"
-	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	peers "github.com/alicebob/miniredis/v2/server"
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/upstream/devnet/redistest"
 	"github.com/tipcache/tipcache/upstream/expect"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 // A host that has lost power closes no connection. A failover replaces it within seconds.
@@ -29,17 +26,9 @@ func TestSubscriptionToHostThatFellSilentIsRenewed(t *testing.T) {
 func TestSubscriptionToServerThatNobodyPublishesToIsRenewed(t *testing.T) {
 	t.Parallel()
 	previous, current := miniredis.RunT(t), miniredis.RunT(t)
-	var subscribed atomic.Bool
-	client := goredis.NewClient(&goredis.Options{Addr: previous.Addr(), ContextTimeoutEnabled: true, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		server := previous
-		if subscribed.Load() {
-			server = current
-		}
-		return new(net.Dialer).DialContext(ctx, network, server.Addr())
-	}})
-	defer client.Close()
-	messages := subscribe(t, newStore(t, client, redis.Options{}))
-	subscribed.Store(true)
+	address := porttest.NewMoving(t, previous.Addr())
+	messages := subscribe(t, newStore(t, redistest.Client(t, address.Address), redis.Options{}))
+	address.Move(current.Addr())
 	expectSubscription(t, messages)
 	expect.Equal(t, current.PubSubNumSub("tipcache:2:story-1")["tipcache:2:story-1"], 1, "subscriptions at the server with the data")
 }
