@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -43,6 +45,7 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 	if err != nil {
 		return err
 	}
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end before the process
 	log := parts.NewLogger(std.err, config.Log{Level: "info", Format: "text"})
 	store, err := parts.OpenStore(ctx, cfg, nil, log, nil)
 	if err != nil {

@@ -31,15 +31,18 @@ type program struct {
 // startProgram starts tipcache with only env in its environment, and kills it when the test ends.
 func startProgram(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
-	return startCommand(t, env, os.Args[0], args...)
+	return startCommand(t, env, exec.Command(os.Args[0], args...))
 }
 
-// startCommand is startProgram for a command that runs this test binary.
-func startCommand(t *testing.T, env []string, name string, args ...string) *program {
+// startCommand is startProgram for a command that runs this test binary, and that may have a standard error of its own.
+func startCommand(t *testing.T, env []string, cmd *exec.Cmd) *program {
 	t.Helper()
-	p := &program{t: t, cmd: exec.Command(name, args...), ended: make(chan struct{})}
+	p := &program{t: t, cmd: cmd, ended: make(chan struct{})}
 	p.cmd.Env = append([]string{runsProgram + "=1"}, env...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.Stdout = &p.output
+	if p.cmd.Stderr == nil {
+		p.cmd.Stderr = &p.output
+	}
 	expect.NoError(t, p.cmd.Start())
 	go func() { _ = p.cmd.Wait(); close(p.ended) }()
 	t.Cleanup(p.kill)

@@ -47,6 +47,7 @@ type loggedError struct{ error }
 func (e loggedError) Unwrap() error { return e.error }
 
 func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, std streams) error {
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end before the process
 	log := parts.NewLogs(std.err, cfg.Log)
 	heap.Limit(log.Logger, memlimit.FromCgroup)
 	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup, cfg.CacheMemory(memlimit.FromCgroup)))
