@@ -111,8 +111,14 @@ func (s *Store) checkPermissions(ctx context.Context) error {
 			return err
 		}},
 	} {
-		if err := try.run(); err != nil && !errors.Is(err, redis.Nil) {
+		switch err := try.run(); {
+		case err == nil, errors.Is(err, redis.Nil):
+		case redis.HasErrorPrefix(err, "MOVED"):
+			return fmt.Errorf("it is a node of a Cluster: redis.url must have ?cluster=true: %w", err)
+		case isReply(err):
 			return fmt.Errorf("it %s: %w", try.refused, err)
+		default:
+			return err
 		}
 	}
 	return nil

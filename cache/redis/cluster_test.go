@@ -125,6 +125,19 @@ func TestReplicasShareEntriesInCluster(t *testing.T) {
 	expect.Equal(t, expect.Metric(t, regA, "tipcache_cache_shared_errors_total")+expect.Metric(t, regB, "tipcache_cache_shared_errors_total"), 0, "errors of the stores")
 }
 
+func TestCheckNamesCluster(t *testing.T) {
+	t.Parallel()
+	addrs := startCluster(t, 2)
+	_, err := newStore(t, clusterClient(t, addrs), redis.Options{}).Check(t.Context())
+	expect.NoError(t, err)
+	for _, addr := range addrs { // neither of them has both keys that Check names
+		_, err = newStore(t, redistest.Client(t, addr), redis.Options{}).Check(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), "it is a node of a Cluster: redis.url must have ?cluster=true: MOVED") {
+			t.Errorf("Check of a node of the Cluster = %v, want one that names the parameter", err)
+		}
+	}
+}
+
 func TestPurgeReachesAllNodesOfCluster(t *testing.T) {
 	t.Parallel()
 	addrs := startCluster(t, 2)
