@@ -21,7 +21,7 @@ import (
 
 // Settings are the operator's settings of each listener, with their keys in the section http.
 type Settings struct {
-	Most  int `yaml:"max_connections" must:"not negative" doc:"Maximum number of client connections, including idle ones, on each of the public, RPC and gRPC listeners. At the limit, the connections that were idle longest are closed; if none is idle, new ones wait. 0 means no limit. If all listeners together could use more than half of the files that the process may open, the limit is lower."`
+	Most  int `yaml:"max_connections" must:"not negative" doc:"Maximum number of client connections, including idle ones, on each of the public, RPC and gRPC listeners. At the limit, the connections that were idle longest are closed; if none is idle, new ones wait. 0 means no limit. It is lower if the process may open too few files for all listeners and 1,000 more."`
 	Share int `yaml:"client_connections" must:"not negative" doc:"Maximum connections per client address (per /64 for IPv6). Enforced only while more than half of max_connections are in use; trusted proxies and loopback are exempt. 0 means a twentieth of max_connections, at least 16."`
 }
 

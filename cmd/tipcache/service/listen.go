@@ -40,14 +40,18 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// limitConnections lowers the limit of connections if those of all client listeners could use more than half of the files that the
-// process may open. The other half is for nodes, Redis and the admin listener.
+// otherFiles is the number of open files that suffices for nodes, Redis, the store and the admin listener.
+const otherFiles = 1000
+
+// limitConnections lowers the limit of connections if those of all client listeners could leave fewer than otherFiles of the files
+// that the process may open, or fewer than half of them if these are few.
 func (s *Service) limitConnections() {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return
 	}
-	most := int(min(files.Cur, math.MaxInt32)) / 2
+	most := int(min(files.Cur, math.MaxInt32))
+	most -= min(most/2, otherFiles)
 	switch {
 	case s.cfg.RPC.Listen != "" && s.cfg.GRPC.Listen != "":
 		most /= 3
