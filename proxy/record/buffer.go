@@ -14,21 +14,27 @@ const (
 )
 
 // logHeld is the maximum number of bytes buffered during a write, about 10,000 lines. Beyond it, callers wait for the
-// disk or for the reader of the log. Only lines whose write fails, as on a full disk, are lost.
-const logHeld = 4 << 20
+// disk or for the reader of the log, until a write takes longer than logPatience: a reader that stands still must not stop the
+// process. Then lines beyond logHeld are lost, as are lines whose write fails, for example on a full disk.
+const (
+	logHeld     = 4 << 20
+	logPatience = 5 * time.Second
+)
 
 // Buffer writes lines later, in order. A slow writer delays callers only if they write more than 4 MiB
-// meanwhile, or use [Buffer.Unbuffered].
+// meanwhile, or use [Buffer.Unbuffered], and for at most logPatience.
 type Buffer struct {
 	turn  chan struct{} // full while lines are being written
 	to    io.Writer
 	spare []byte // storage for the next lines; guarded by turn
 
 	mu    sync.Mutex
-	room  sync.Cond // signaled when lines is emptied
+	room  sync.Cond // signaled when lines is emptied, and when a caller need not wait any longer
 	lines []byte
 	due   bool // a timer will write them
 	full  bool // a goroutine will write them
+	turns int  // number of writes that have begun or ended
+	stuck bool // a write takes longer than logPatience
 }
 
 // NewBuffer returns a buffer for to. The caller must Close it.
@@ -43,6 +49,9 @@ func (b *Buffer) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.lines) > 0 && len(b.lines)+len(line) > logHeld {
+		if b.stuck {
+			return len(line), nil
+		}
 		b.room.Wait()
 	}
 	b.lines = append(b.lines, line...)
@@ -57,10 +66,30 @@ func (b *Buffer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Close writes the buffered lines. Lines after it are still written, within logTime.
+// Close writes the buffered lines, unless a write takes too long. Lines after it are still written, within logTime.
 func (b *Buffer) Close() error {
-	b.flush()
+	b.flushUnlessStuck()
 	return nil
+}
+
+// flushUnlessStuck is flush, but returns early if a write takes longer than logPatience.
+func (b *Buffer) flushUnlessStuck() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stuck {
+		return
+	}
+	flushed := false
+	go func() {
+		b.flush()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		flushed = true
+		b.room.Broadcast()
+	}()
+	for !flushed && !b.stuck {
+		b.room.Wait()
+	}
 }
 
 // flush writes the lines that are buffered when it is called.
@@ -69,11 +98,32 @@ func (b *Buffer) flush() {
 	defer func() { <-b.turn }()
 	lines := b.take()
 	if len(lines) > 0 {
+		turn := b.turnOver()
+		impatient := time.AfterFunc(logPatience, func() { b.giveUp(turn) })
 		_, _ = b.to.Write(lines)
+		impatient.Stop()
+		b.turnOver()
 	}
 	if b.spare = lines[:0]; cap(lines) > 2*logBytes { // it grew during a slow write
 		b.spare = nil
 	}
+}
+
+// turnOver begins or ends a write, and returns its number.
+func (b *Buffer) turnOver() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turns++
+	b.stuck = false
+	return b.turns
+}
+
+// giveUp marks a write as stuck, unless it has ended.
+func (b *Buffer) giveUp(turn int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stuck = b.turns == turn
+	b.room.Broadcast()
 }
 
 // take removes and returns all lines. The caller must hold turn.
@@ -93,6 +143,6 @@ type unbuffered struct{ *Buffer }
 
 func (u unbuffered) Write(line []byte) (int, error) {
 	n, err := u.Buffer.Write(line)
-	u.flush()
+	u.flushUnlessStuck()
 	return n, err
 }

@@ -80,6 +80,7 @@ func TestWaitingLinesUseOneGoroutine(t *testing.T) {
 			t.Errorf("goroutines that wait to write = %d, want at most 2", more)
 		}
 		close(disk.writable)
+		synctest.Wait() // until then, Close would not wait for the disk
 		if _ = b.Close(); disk.text.Len() != 50*len("a line\n") {
 			t.Errorf("bytes written = %d, want %d", disk.text.Len(), 50*len("a line\n"))
 		}
@@ -103,6 +104,30 @@ func TestCloseWaitsForWritesInProgress(t *testing.T) {
 		synctest.Wait()
 		if _ = b.Close(); !closed || disk.text.String() != line+"the last\n" {
 			t.Errorf("Close returned = %t with %d bytes written, want true with %d", closed, disk.text.Len(), len(line+"the last\n"))
+		}
+	})
+}
+
+// Requests, events and the end of the process wait for a reader that stands still, but not for good.
+func TestReaderThatStandsStillStopsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := &slowDisk{writable: make(chan struct{})}
+		b, line, start := record.NewBuffer(disk), strings.Repeat("x", 999)+"\n", time.Now()
+		for range 20_000 {
+			_, _ = io.WriteString(b, line)
+		}
+		for range 100 {
+			_, _ = io.WriteString(b.Unbuffered(), "an event\n")
+		}
+		_ = b.Close()
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("20,000 lines, 100 events and Close took %v, want at most 10 s", took)
+		}
+		close(disk.writable)
+		time.Sleep(time.Second)
+		_, _ = io.WriteString(b.Unbuffered(), "the last\n")
+		if text := disk.text.String(); !strings.HasSuffix(text, "\nthe last\n") || len(text) < 4<<20 {
+			t.Errorf("written once the reader continues: %d bytes, want the 4 MiB that were held and the last line", len(text))
 		}
 	})
 }
