@@ -66,6 +66,7 @@ type Said struct {
 	Code int64
 	Text string // at most MaxSaid bytes, without credentials
 	Data string // RPC only: more about the error, like Text; "" for none
+	Lost bool   // the server may have sent the request on, and then received no response
 }
 
 // MaxSaid is the maximum length of Said.Text and Said.Data, in bytes.

@@ -48,3 +48,13 @@ func TestTransactionThatTheRPCRefusesHasASDKCodeOrAStatus(t *testing.T) {
 		})
 	}
 }
+
+func TestTransactionThatAGatewayLosesIsNotUnavailable(t *testing.T) {
+	const broadcast, message = "/cosmos.tx.v1beta1.Service/BroadcastTx", "0a01611002"
+	n := newRecordedNode(t)
+	n.byGRPC[callKey(broadcast, message)] = exchange{Trailers: map[string]string{"grpc-status": "14", "grpc-message": "upstream connect error or disconnect/reset before headers"}}
+	r := invoke(t.Context(), open(t, n, true).dial(t), broadcast, message)
+	expect.Equal(t, status.Code(r.err), codes.Unknown, "code of %v, because clients repeat a call that is UNAVAILABLE", r.err)
+	expect.Contains(t, status.Convert(r.err).Message(), "it is not known whether it has the transaction", "text")
+	expect.Equal(t, n.requests("gRPC "+broadcast), 1, "sent transactions")
+}

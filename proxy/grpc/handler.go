@@ -177,7 +177,7 @@ func (k *call) statusOf(err error) error {
 		code = codes.Internal
 	}
 	text := f.Public
-	if said := upstream.SaidBy(err, upstream.GRPC); said != nil {
+	if said := upstream.SaidBy(err, upstream.GRPC); said != nil && !upstream.MayHaveRun(err) {
 		code, text = codes.Code(said.Code), said.Text //nolint:gosec // it is a gRPC code
 	}
 	md := metadata.MD{}

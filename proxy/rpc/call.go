@@ -145,10 +145,10 @@ func (k *pendingCall) answerAt(ctx context.Context, from *web.Request, tip node.
 func (k *pendingCall) passError(err error) error {
 	said := upstream.SaidBy(err, upstream.RPC)
 	switch {
-	case said != nil:
-		k.member = jsonrpc.PassedError(said.Code, said.Text, said.Data)
 	case k.call.m.broadcasts() && upstream.MayHaveRun(err):
 		k.member = memberOf(failure.Of(err))
+	case said != nil:
+		k.member = jsonrpc.PassedError(said.Code, said.Text, said.Data)
 	default:
 		return err
 	}

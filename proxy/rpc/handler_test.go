@@ -244,6 +244,14 @@ func TestBroadcastWithoutReplyGetsItsHash(t *testing.T) {
 	expect.Response(t, "a broadcast that was not sent", resp.StatusCode, body, http.StatusBadGateway, `"data":"the chain node cannot be reached"`)
 }
 
+func TestBroadcastThatAGatewayLosesGetsItsHash(t *testing.T) {
+	n := newRecordedNode(t)
+	n.unread[`broadcast_tx_sync{"tx":"Cg=="}`] = exchange{Status: http.StatusGatewayTimeout, Answer: `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"timeout"}}`}
+	server, _ := newHandler(t, n, rpc.Options{})
+	resp, body := post(t, server.URL, `{"id":7,"method":"broadcast_tx_sync","params":{"tx":"Cg=="}}`)
+	expect.Response(t, "broadcast_tx_sync", resp.StatusCode, body, http.StatusOK, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,`, "tx?hash=0x01BA4719C80B6FE911B091A7C05124B64EEECE964E09C058EF8F9805DACA546B")
+}
+
 func TestFailedCallOfBatchIsLogged(t *testing.T) {
 	n := newRecordedNode(t)
 	log := new(logtest.Log)

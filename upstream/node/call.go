@@ -185,7 +185,7 @@ func (a *Answer) blameBlock(block, tip int64) {
 
 func (e *endpoint) gatewayCall(reply *comet.Reply) error {
 	members := gjson.GetManyBytes(reply.Error, "code", "message", "data")
-	said := upstream.Said{API: upstream.RPC, Code: members[0].Int(), Text: members[1].String()}
+	said := upstream.Said{API: upstream.RPC, Code: members[0].Int(), Text: members[1].String(), Lost: reply.Status > http.StatusInternalServerError}
 	if members[2].Type == gjson.String {
 		said.Data = members[2].Str
 	}

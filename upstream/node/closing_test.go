@@ -98,6 +98,10 @@ func TestErrorSaysThatATransactionMayHaveRun(t *testing.T) {
 		"a refusal by another server": {broadcast, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"id":1,"error":{"code":429,"message":"slow down"}}`)
 		}, false},
+		"a server that got no response from the node": {broadcast, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusGatewayTimeout)
+			_, _ = io.WriteString(w, `{"id":1,"error":{"code":-32000,"message":"timeout"}}`)
+		}, true},
 	} {
 		n := newFakeNode(t, 100)
 		p := run(t, Options{}, n)

@@ -141,7 +141,7 @@ type result struct {
 // reply.
 func (r result) outcome(writes bool) error {
 	err, ok := errors.AsType[*upstream.Error](r.err)
-	refused := ok && (err.Said != nil || errors.Is(err, ErrForeign) || errors.Is(err, errRefusedByParent))
+	refused := ok && (err.Said != nil && !err.Said.Lost || errors.Is(err, ErrForeign) || errors.Is(err, errRefusedByParent))
 	if !writes || !ok || !r.began || r.unsent() || refused {
 		return r.err
 	}

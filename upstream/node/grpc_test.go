@@ -318,6 +318,92 @@ func TestGRPCStatusesAreClassified(t *testing.T) {
 	}
 }
 
+// runHTTP2 runs a pool with a gRPC server that names its chain, and responds to other requests as respond does.
+func runHTTP2(t *testing.T, respond http.HandlerFunc) *Pool {
+	t.Helper()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/grpc")
+		if r.URL.Path != nodeInfo {
+			respond(w, r)
+			return
+		}
+		_, _ = w.Write([]byte("\x00\x00\x00\x00\x0b\x0a\x09\x22\x07story-1"))
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+	}))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	p := runGRPC(t, Options{}, server.Listener.Addr().String())
+	waitForGRPC(t, p, 0, "ok")
+	return p
+}
+
+func TestGRPCMessageThatCannotBeReadIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ encoding, message string }{
+		"cut in its head":        {"", "\x00\x00"},
+		"cut":                    {"", "\x00\x00\x00\x00\x09abc"},
+		"with an unknown flag":   {"", "\x07\x00\x00\x00\x03abc"},
+		"compressed in no way":   {"", "\x01\x00\x00\x00\x03abc"},
+		"compressed unknowingly": {"snappy", "\x01\x00\x00\x00\x03abc"},
+		"compressed wrongly":     {"gzip", "\x01\x00\x00\x00\x03abc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := runHTTP2(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set(heightKey, "100")
+				w.Header().Set("Grpc-Encoding", tt.encoding)
+				_, _ = io.WriteString(w, tt.message)
+				w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+			})
+			for range 2 * maxFailures {
+				if a, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.BadAnswer {
+					t.Fatalf("Fetch = %+v, %v; want a bad answer", a, err)
+				}
+			}
+			if a, err := invoke(t, p, aTx, AtTip); !upstream.MayHaveRun(err) {
+				t.Errorf("Fetch of a transaction = %+v, %v; want an unknown outcome", a, err)
+			}
+		})
+	}
+}
+
+func TestGatewayThatLosesATransactionDoesNotRefuseIt(t *testing.T) {
+	t.Parallel()
+	page := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(status)
+		}
+	}
+	says := func(code codes.Code, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Grpc-Status", strconv.Itoa(int(code)))
+			w.Header().Set("Grpc-Message", text)
+		}
+	}
+	for name, tt := range map[string]struct {
+		respond http.HandlerFunc
+		lost    bool
+	}{
+		"nginx without a response from the node": {page(http.StatusGatewayTimeout), true},
+		"nginx whose node has closed":            {page(http.StatusBadGateway), true},
+		"Envoy whose node has closed":            {says(codes.Unavailable, "upstream connect error or disconnect/reset before headers. reset reason: connection termination"), true},
+		"a rate of nginx":                        {page(http.StatusTooManyRequests), false},
+		"a rate of another gateway":              {says(codes.ResourceExhausted, "slow down"), false},
+		"a key is missing":                       {page(http.StatusForbidden), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if a, err := invoke(t, runHTTP2(t, tt.respond), aTx, AtTip); err == nil || upstream.MayHaveRun(err) != tt.lost {
+				t.Errorf("Fetch of a transaction = %+v, %v; want an unknown outcome: %t", a, err, tt.lost)
+			}
+		})
+	}
+}
+
 func TestGRPCResponseThatBreaksOffIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	message := []byte{0, 0, 0, 0, 3, 1, 2, 3}
@@ -328,27 +414,14 @@ func TestGRPCResponseThatBreaksOffIsNoRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				w.Header().Set("Content-Type", "application/grpc")
+			p := runHTTP2(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set(heightKey, "100")
-				switch {
-				case r.URL.Path == nodeInfo:
-					_, _ = w.Write([]byte("\x00\x00\x00\x00\x0b\x0a\x09\x22\x07story-1"))
-					w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
-					return
-				case name != "no message":
+				if name != "no message" {
 					_, _ = w.Write(message)
 				}
 				_ = http.NewResponseController(w).Flush()
 				end(w)
-			}))
-			server.Config.Protocols = new(http.Protocols)
-			server.Config.Protocols.SetUnencryptedHTTP2(true)
-			server.Start()
-			t.Cleanup(server.Close)
-			p := runGRPC(t, Options{}, server.Listener.Addr().String())
-			waitForGRPC(t, p, 0, "ok")
+			})
 			if a, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable {
 				t.Errorf("Fetch = %+v, %v; want unreachable", a, err)
 			}

@@ -47,6 +47,8 @@ func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer
 		return &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: MessageType, Body: reply, Height: stated}, nil
 	case st.Code() != codes.Unknown && brokenOff.MatchString(st.Message()): // a contract can choose the text of an unknown error
 		return nil, upstream.Silence(nodeName, errors.New(st.Message()))
+	case st.Code() != codes.Unknown && unreadableMessage.MatchString(st.Message()):
+		return nil, badAnswer(errors.New(st.Message()))
 	case stated <= 0:
 		if err := e.gatewayStatus(st, metadata.Join(header, trailer)); err != nil {
 			return nil, err
@@ -72,8 +74,15 @@ const (
 // notGRPC matches grpc-go's errors for a response that is not gRPC, such as an HTML page.
 var notGRPC = regexp.MustCompile(`^(?:unexpected HTTP status code received from server|malformed header: missing HTTP content-type|transport: received unexpected content-type)`)
 
+// rateLimited matches grpc-go's error for a response with the HTTP status 429, which becomes the same code as a 502.
+var rateLimited = regexp.MustCompile(`^unexpected HTTP status code received from server: 429 `)
+
 // brokenOff matches grpc-go's errors for a response that has no end, or is not one message, although it may have headers.
 var brokenOff = regexp.MustCompile(`^(?:stream terminated by RST_STREAM|server closed the stream without sending trailers|error reading from server: |cardinality violation: )`)
+
+// unreadableMessage matches grpc-go's errors for a message that it cannot read. A breaker must not count them, because a handler
+// may say "unexpected EOF" of its input.
+var unreadableMessage = regexp.MustCompile(`^(?:unexpected EOF$|grpc: (?:compressed flag set |received unexpected payload format |failed to decompress |Decompressor is not installed ))`)
 
 // gatewayStatus interprets a status without a height. It returns nil if a node sent the status, and an error otherwise. md is
 // the response's metadata. It is empty if grpc-go made the status because there was no response.
@@ -92,7 +101,8 @@ func (e *endpoint) gatewayStatus(st *status.Status, md metadata.MD) error {
 	if after := md.Get("retry-after"); len(after) > 0 {
 		retry = upstream.RetryAfter(http.Header{"Retry-After": after})
 	}
-	return e.gateway(upstream.Said{API: upstream.GRPC, Code: int64(st.Code()), Text: st.Message()}, retry)
+	lost := st.Code() == codes.Unavailable && !rateLimited.MatchString(st.Message())
+	return e.gateway(upstream.Said{API: upstream.GRPC, Code: int64(st.Code()), Text: st.Message(), Lost: lost}, retry)
 }
 
 // refusedInvocation interprets an error status. stated is its height, or 0 if no handler has run.
