@@ -95,7 +95,8 @@ func isFound(e exchange) bool {
 	return e.status == http.StatusOK && (strings.Contains(e.body, `"tx_response"`) || strings.Contains(e.body, `"tx_result"`))
 }
 
-func TestOneReadPerBlockAnswersAllTransactionWaits(t *testing.T) {
+// A missing transaction is read twice in a block, if the block takes long enough.
+func TestReadsOfABlockAnswerAllTransactionWaits(t *testing.T) {
 	for i := range 3 {
 		s, apis := startWaiting(t, stream.Options{})
 		api, answers := apis[i], make(chan exchange, 30)
@@ -106,9 +107,10 @@ func TestOneReadPerBlockAnswersAllTransactionWaits(t *testing.T) {
 			}
 			reads := func() int64 { return s.reads(api.counted(hash)) }
 			waitForStreams(t, s.metrics, 30)
-			expect.EventuallyEqual(t, "a read of the node", reads, 1)
+			expect.Eventually(t, "a read of the node", func() bool { return reads() > 0 })
+			before := reads()
 			s.advance(t)
-			expect.EventuallyEqual(t, "a read of the node at the next block", reads, 2)
+			expect.Eventually(t, "a read of the node at the next block", func() bool { return reads() > before })
 			if s.broadcast(t); len(answers) > 0 {
 				t.Fatalf("response before the transaction is in a block: %v", <-answers)
 			}
@@ -118,8 +120,9 @@ func TestOneReadPerBlockAnswersAllTransactionWaits(t *testing.T) {
 					t.Fatalf("response = %d %s, want the transaction", got.status, got.body)
 				}
 			}
-			if got := api.read(t, hash, ""); !isFound(got) || reads() != 3 {
-				t.Errorf("response without wait = %d after %d reads, want the entry of the third read", got.status, reads())
+			before = reads()
+			if got := api.read(t, hash, ""); !isFound(got) || reads() != before || before > 2+2+1 {
+				t.Errorf("response without wait = %d after %d and %d reads, want the entry of the fifth read or an earlier one", got.status, before, reads())
 			}
 		})
 	}
@@ -132,7 +135,7 @@ func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 		t.Run(api.name, func(t *testing.T) {
 			go func() { held <- api.read(t, broadcastHash, "wait=20s") }()
 			reads := func() int64 { return s.reads(api.counted(broadcastHash)) }
-			expect.EventuallyEqual(t, "a read of the node", reads, 1)
+			expect.Eventually(t, "a read of the node", func() bool { return reads() > 0 })
 			want := ""
 			for range 5 {
 				got := api.read(t, broadcastHash, "wait=30ms")
@@ -143,7 +146,9 @@ func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 					t.Fatalf("response = %d %s, want the node's %d", got.status, got.body, api.missing)
 				}
 			}
-			expect.Equal(t, reads(), 1, "node reads in a block")
+			if n := reads(); n > 2 {
+				t.Errorf("node reads in a block = %d, want 2 at most", n)
+			}
 			go func() { held <- api.read(t, broadcastHash, "wait=19s") }()
 			waitForStreams(t, s.metrics, 2)
 			api.read(t, broadcastHash, "wait=1s").expect(t, http.StatusServiceUnavailable, "too many requests wait for a change")

@@ -106,7 +106,7 @@ func (r *Reader) lookup(ctx context.Context, from *web.Request, q *Read, tip nod
 		return a, nil
 	}
 
-	// One read per block answers all requests that wait for an item, such as a transaction. Its entry may have expired since.
+	// The last read in a block answers all requests that wait for an item, such as a transaction. Its entry may have expired since.
 	if from.Item != nil {
 		a.Result = cache.Result{Entry: from.Item, Outcome: cache.Hit, Store: "memory"}
 		return a, nil

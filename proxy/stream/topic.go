@@ -277,7 +277,7 @@ func (ts *topics) affordable(t *topic) (*follower, *subscription) {
 
 // wait returns when the answer may have changed: at the first block after height, when the tip becomes known, after a rollback, or
 // when patience ends. Patience is four block intervals. Without a tip, it is the time for which the answer is fresh, and after a failure
-// retryInterval.
+// retryInterval. For an item that is missing, it ends at busyIndexDelay after the block.
 func (t *topic) wait(ctx context.Context, since node.Tip, height int64, failed bool) {
 	patience := max(4*since.Interval, retryInterval)
 	switch {
@@ -285,6 +285,8 @@ func (t *topic) wait(ctx context.Context, since node.Tip, height int64, failed b
 		patience = retryInterval
 	case !since.Known:
 		patience = max(t.fresh, retryInterval)
+	case t.state.Load().isMissing() && time.Since(since.Since) < busyIndexDelay:
+		patience = time.Until(since.Since.Add(busyIndexDelay))
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"time"
 
@@ -84,6 +85,12 @@ func (p *poll) currentItem() *cache.Entry { return p.current(p.h.o.Heights.Tip()
 
 // indexDelay is how long after a block its items are read, because the nodes' index lags by up to 40 ms.
 const indexDelay = 50 * time.Millisecond
+
+// busyIndexDelay is how long after a block an item that was missing is read again, because the index of a busy node lags by more.
+const busyIndexDelay = 500 * time.Millisecond
+
+// isMissing reports whether the nodes did not find the item.
+func (n *topicState) isMissing() bool { return n.item != nil && n.item.Status == http.StatusNotFound }
 
 // awaitIndex waits until the nodes have indexed the newest block.
 func (t *topic) awaitIndex(ctx context.Context) error {

@@ -45,7 +45,11 @@ func TestRequestWaitsForItsItem(t *testing.T) {
 		body    string
 		retries bool // the response has Retry-After
 	}{
-		"the item appears":      {func(s *service) { s.setAnswers(map[string]string{"/a": found}) }, 3*time.Second + 50*time.Millisecond, 200, found, false},
+		"the item appears": {func(s *service) { s.setAnswers(map[string]string{"/a": found}) }, 3*time.Second + 50*time.Millisecond, 200, found, false},
+		"the item appears 60 ms after its block, in a busy index": {func(s *service) {
+			s.setAnswers(nil)
+			time.AfterFunc(60*time.Millisecond, func() { s.chain.set("/a", found) })
+		}, 3*time.Second + 500*time.Millisecond, 200, found, false},
 		"a block without it":    {func(s *service) { s.setAnswers(nil) }, 5 * time.Second, 404, missing, false},
 		"a failure of the node": {func(s *service) { s.setAnswers(map[string]string{"/a": unreadable}) }, 5 * time.Second, 502, errUnreadable.Public, false},
 		"a drain":               {func(s *service) { s.streams.Drain() }, 3 * time.Second, 404, missing, true},
