@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -32,7 +33,8 @@ func (d *Handler) answerCalls(r *web.Request, calls []jsonrpc.Call, hs web.Heigh
 	held := d.reader.Stack.OpenResponse(r.Request)
 	defer held.Release()
 	d.run(r, pending, held)
-	if err := held.Err(); err != nil { // the answers do not fit into the memory
+	broadcasts := func(k *pendingCall) bool { return k.call != nil && k.call.m.broadcasts() }
+	if err := held.Err(); err != nil && !slices.ContainsFunc(pending, broadcasts) { // the answers do not fit into the memory
 		return err
 	}
 	size := 1

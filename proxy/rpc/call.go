@@ -156,6 +156,20 @@ func (k *pendingCall) passError(err error) error {
 	return nil
 }
 
+// dropAnswer drops the answer, because err says that there is no memory for it, and returns the error of the call. A broadcast is
+// answered as one that may have succeeded.
+func (k *pendingCall) dropAnswer(err error) error {
+	k.member, k.answer = nil, nil
+	if k.call == nil || !k.call.m.broadcasts() {
+		return err
+	}
+	lost := &upstream.Error{Kind: upstream.Overloaded, Msg: "no memory for the answer to a broadcast", Err: err, MayHaveRun: true}
+	return k.passError(blocks.OfBroadcast(lost, k.call.transaction(), askForTx))
+}
+
+// askForTx is the request for a transaction with the hash %X.
+const askForTx = "tx?hash=0x%X&wait=20s"
+
 // transaction returns the transaction of a broadcast; nil if only the node can read the parameters.
 func (k *call) transaction() []byte {
 	tx, err := base64.StdEncoding.DecodeString(unquoted(k.a.get(k.m, "tx")))
@@ -202,7 +216,7 @@ func (k *pendingCall) forward(ctx context.Context, from *web.Request) error {
 	case err != nil && ask.Cost == node.Unknown:
 		err = failure.OfUnknown(err)
 	case err != nil && k.call.m.broadcasts():
-		err = blocks.OfBroadcast(err, k.call.transaction(), "tx?hash=0x%X&wait=20s")
+		err = blocks.OfBroadcast(err, k.call.transaction(), askForTx)
 	}
 	if err != nil {
 		return k.passError(err)

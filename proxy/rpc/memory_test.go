@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -82,6 +83,37 @@ func TestBatchStopsReadingWhenItsAnswersExceedMemory(t *testing.T) {
 	}
 	expect.Equal(t, len(answers), 20, "answers with status %d", resp.StatusCode)
 	expect.EventuallyEqual(t, "release of all answers", c.Account().Used, 0)
+}
+
+func TestBroadcastWhoseAnswerExceedsMemoryIsNotRefused(t *testing.T) {
+	const hash = "tx?hash=0x01BA4719C80B6FE911B091A7C05124B64EEECE964E09C058EF8F9805DACA546B" // of 0a
+	const sync = `{"id":1,"method":"broadcast_tx_sync","params":{"tx":"Cg=="}}`
+	const commit = `{"id":2,"method":"broadcast_tx_commit","params":{"tx":"Cg=="}}`
+	const genesis = `{"id":3,"method":"genesis","params":{}}`
+	n := newRecordedNode(t)
+	n.calls[`broadcast_tx_sync{"tx":"Cg=="}`] = `"result":{"hash":"accepted"}`
+	n.calls[`broadcast_tx_commit{"tx":"Cg=="}`] = `"result":"` + strings.Repeat("x", 40<<10) + `"`
+	n.calls["genesis"] = `"result":"` + strings.Repeat("x", 40<<10) + `"`
+	c := expect.Value(cache.New(cache.Options{MemoryBytes: 4 << 20}))(t)
+	defer c.Close()
+	server, _ := newHandlerWith(t, c, n, rpc.Options{})
+	used := c.Account().Limit()/8*7 - 32<<10
+	expect.Equal(t, c.Account().Reserve(account.Upstream, used), true, "Reserve")
+	for body, want := range map[string][]string{
+		commit:                           {`"id":2,"error":{"code":-32000,`, hash},
+		"[" + sync + "," + genesis + "]": {`"id":1,"result":{"hash":"accepted"}`, `"id":3,"error":{"code":-32000,"message":"Server error","data":"too many responses have not been read`},
+		"[" + genesis + "," + sync + "]": {`"id":1,"error":{"code":-32000,"message":"Server error","data":"too many responses have not been read`}, // it is not sent
+		"[" + commit + "," + sync + "]":  {`"id":2,"error":{"code":-32000,`, hash, `"id":1,"error":{"code":-32000,"message":"Server error","data":"too many responses have not been read`},
+	} {
+		_, answer := post(t, server.URL, body)
+		for _, part := range want {
+			expect.Contains(t, answer, part, "answer to %s", body)
+		}
+	}
+	expect.Equal(t, n.countCalls("broadcast_tx_sync"), 1, "transactions sent by broadcast_tx_sync")
+	socket := server.Config.Handler.(*rpc.Handler).Call(httptest.NewRequest(http.MethodGet, "/websocket", nil), "broadcast_tx_commit", json.RawMessage(`{"tx":"Cg=="}`))
+	expect.Contains(t, string(socket.Member), hash, "answer over a socket")
+	expect.EventuallyEqual(t, "release of all responses", c.Account().Used, used)
 }
 
 func TestLongParametersAndBatchesAreNotDecoded(t *testing.T) {

@@ -130,6 +130,10 @@ func (k *pendingCall) send(r *web.Request, id json.RawMessage, status int, tag s
 	size := jsonrpc.AnswerSize(id, k.member)
 	release, err := k.call.d.reader.Stack.HoldResponse(r.Request, size)
 	if err != nil {
+		if err = k.dropAnswer(err); err == nil {
+			recordFailures(r, k)
+			r.Send(status, respond.JSON, jsonrpc.AppendAnswer(nil, id, k.member))
+		}
 		return err
 	}
 	defer release()

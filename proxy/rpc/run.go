@@ -41,8 +41,8 @@ func (d *Handler) run(from *web.Request, pending []*pendingCall, held *conn.Held
 		if k.err = cmp.Or(err, held.Err()); k.err == nil {
 			k.err = upstream.Guard(d.reader.Stack.Logger(), "RPC call", func() error { return k.answerAt(ctx, from, tip) })
 		}
-		if held.Take(len(k.member)) != nil {
-			k.member, k.answer = nil, nil
+		if full := held.Take(len(k.member)); full != nil && k.err == nil {
+			k.err = k.dropAnswer(full)
 		}
 	}
 	for begin := 0; begin < len(pending); {

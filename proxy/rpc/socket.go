@@ -47,7 +47,10 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 		}
 		a.Member = socketMember(a.Member)
 		if a.Release, err = d.reader.Stack.HoldResponse(from, len(a.Member)); err != nil {
-			a.Member = memberOf(failure.Of(err))
+			if err = k.dropAnswer(err); err != nil {
+				k.member = memberOf(failure.Of(err))
+			}
+			a.Member = k.member
 		}
 		return a
 	}
