@@ -50,6 +50,7 @@ func (f *fetch) choose(tip Tip, chainID string) (best *endpoint, hope bool) {
 			f.broken = true
 		case serves == unknownChain:
 			f.broken = f.broken || e.grpc.maySoonBeKnown(f.pool.options.patience)
+			hope = hope || e.grpc.isReconnecting(f.pool.options.reconnect)
 		case v.Unseen:
 			hope, f.broken = true, true
 		case slices.Contains(f.lagging, e):

@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/encoding/gzip" // for nodes that compress
@@ -152,6 +153,11 @@ const (
 	ownChain
 	otherChain
 )
+
+// isReconnecting reports whether the connection was lost less than within ago, and the next one has not failed.
+func (c *grpcClient) isReconnecting(within time.Duration) bool {
+	return c.maySoonBeKnown(within) && c.current.Load().GetState() != connectivity.TransientFailure
+}
 
 // maySoonBeKnown reports whether the server's chain has been unknown for less than patience.
 func (c *grpcClient) maySoonBeKnown(patience time.Duration) bool {

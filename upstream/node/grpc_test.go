@@ -318,23 +318,35 @@ func TestGRPCStatusesAreClassified(t *testing.T) {
 	}
 }
 
-// runHTTP2 runs a pool with a gRPC server that names its chain, and responds to other requests as respond does.
-func runHTTP2(t *testing.T, respond http.HandlerFunc) *Pool {
+// chainMessage is the response of a server that names its chain.
+const chainMessage = "\x00\x00\x00\x00\x0b\x0a\x09\x22\x07story-1"
+
+// newHTTP2 starts an HTTP/2 server whose responses have the type of gRPC, unless respond changes it.
+func newHTTP2(t *testing.T, respond http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/grpc")
-		if r.URL.Path != nodeInfo {
-			respond(w, r)
-			return
-		}
-		_, _ = w.Write([]byte("\x00\x00\x00\x00\x0b\x0a\x09\x22\x07story-1"))
-		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+		respond(w, r)
 	}))
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
 	t.Cleanup(server.Close)
+	return server
+}
+
+// runHTTP2 runs a pool with a gRPC server that names its chain, and responds to other requests as respond does.
+func runHTTP2(t *testing.T, respond http.HandlerFunc) *Pool {
+	t.Helper()
+	server := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path != nodeInfo {
+			respond(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, chainMessage)
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+	})
 	p := runGRPC(t, Options{}, server.Listener.Addr().String())
 	waitForGRPC(t, p, 0, "ok")
 	return p

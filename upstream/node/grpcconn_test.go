@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -216,4 +217,50 @@ func TestPanicWhileAGRPCConnectionIsReplacedIsLogged(t *testing.T) {
 	expect.Eventually(t, "the panic in the log", func() bool { return log.Count("dropped an input whose handling panicked") > 0 })
 	cancel()
 	<-ended
+}
+
+// A server in front of a node may end a connection after some requests, as nginx does after keepalive_requests.
+func TestCallsAndStreamsWaitForTheNextConnection(t *testing.T) {
+	t.Parallel()
+	var hold atomic.Pointer[chan struct{}]
+	server := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+		if held := hold.Load(); held != nil && r.URL.Path == nodeInfo {
+			<-*held
+		}
+		_, _ = io.WriteString(w, chainMessage)
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+	})
+	p := runGRPC(t, Options{}, server.Listener.Addr().String())
+	waitForGRPC(t, p, 0, "ok")
+	p.options.reconnect = time.Hour // only requests read it
+	for name, send := range map[string]func() error{
+		"call": func() error {
+			_, err := invoke(t, p, aTx, AtTip)
+			return err
+		},
+		"stream": func() error {
+			s, err := p.Stream(t.Context(), "/a.Service/Follow")
+			if err == nil {
+				defer s.Close()
+				_, err = s.Receive()
+			}
+			return err
+		},
+	} {
+		held, sent := make(chan struct{}), make(chan error, 1)
+		hold.Store(&held)
+		server.CloseClientConnections()
+		expect.Eventually(t, "a lost connection", func() bool { return p.Health()[0].GRPC != "ok" })
+		go func() { sent <- send() }()
+		select {
+		case err := <-sent:
+			t.Errorf("%s during a reconnect: %v, want it to wait", name, err)
+			sent <- nil
+		case <-time.After(50 * time.Millisecond):
+		}
+		close(held)
+		if err := <-sent; err != nil {
+			t.Errorf("%s after a reconnect: %v, want an answer", name, err)
+		}
+	}
 }

@@ -134,13 +134,19 @@ func refusedInvocation(st *status.Status, stated, asked int64) (*Answer, error) 
 }
 
 // Stream opens a gRPC stream to a node, which lasts until ctx ends or it is closed. It is not retried and does not
-// queue. The caller limits the number of streams, and closes them.
+// queue, but waits while a node may soon be usable. The caller limits the number of streams, and closes them.
 func (p *Pool) Stream(ctx context.Context, method string) (*Stream, error) {
-	f := &fetch{pool: p, request: Request{Invoke: &Invocation{Method: method}, Height: AtTip, Unpinned: true}}
-	tip, chainID, _ := p.Look()
-	e, _ := f.choose(tip, chainID)
-	if e == nil {
-		return nil, p.noEndpoint()
+	f := &fetch{pool: p, request: Request{Invoke: &Invocation{Method: method}, Height: AtTip, Unpinned: true}, pause: firstPause}
+	wait, cancel := context.WithTimeout(ctx, p.options.reconnect)
+	defer cancel()
+	for {
+		tip, chainID, moved := p.Look()
+		e, hope := f.choose(tip, chainID)
+		switch {
+		case e != nil:
+			return e.grpc.stream(ctx, method), nil
+		case !hope, f.wait(wait, moved) != nil:
+			return nil, p.noEndpoint()
+		}
 	}
-	return e.grpc.stream(ctx, method), nil
 }

@@ -39,11 +39,12 @@ type Options struct {
 	Dialect   Dialect    // default Story
 	ChainID   string     // the chain every endpoint must serve; "" accepts the chain of the first endpoint
 
-	maxBody  int64         // maximum size of a response in bytes; default 64 MiB, changed only by tests
-	retry    time.Duration // between two probes of a server after a failed request; default 1s, changed only by tests
-	maxAge   time.Duration // when gRPC connections are replaced; default transport.DefaultMaxAge, changed only by tests
-	patience time.Duration // how long a new or silent node counts as one that may have a pruned height; default 10 min, changed only by tests
-	Queue    time.Duration // how long a foreground request waits for its turn; default 2s
+	maxBody   int64         // maximum size of a response in bytes; default 64 MiB, changed only by tests
+	retry     time.Duration // between two probes of a server after a failed request; default 1s, changed only by tests
+	maxAge    time.Duration // when gRPC connections are replaced; default transport.DefaultMaxAge, changed only by tests
+	reconnect time.Duration // how long requests wait for the next gRPC connection of a node; default 1s, changed only by tests
+	patience  time.Duration // how long a new or silent node counts as one that may have a pruned height; default 10 min, changed only by tests
+	Queue     time.Duration // how long a foreground request waits for its turn; default 2s
 
 	VerbatimKeys bool // page keys are sent as clients send them; the pool keeps testing which form each node reads, so that Request.Keys can select one
 
@@ -74,6 +75,7 @@ func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, DefaultSettings().Timeout)
 	o.retry = cmp.Or(o.retry, time.Second)
 	o.maxAge = cmp.Or(o.maxAge, transport.DefaultMaxAge)
+	o.reconnect = cmp.Or(o.reconnect, time.Second)
 	o.patience = cmp.Or(o.patience, 10*time.Minute)
 	o.maxBody = cmp.Or(o.maxBody, 64<<20)
 	o.Queue = cmp.Or(o.Queue, 2*time.Second)
