@@ -34,11 +34,11 @@ func (c *client) parentRefusal(r *http.Response) error {
 	if !c.isParent.Load() || !busy && r.StatusCode != http.StatusBadGateway && r.StatusCode != http.StatusGatewayTimeout {
 		return nil
 	}
-	err := badAnswer(fmt.Errorf("%w: status %d", errRefusedByParent, r.StatusCode))
-	err.RetryAfter = upstream.RetryAfter(r.Header)
+	err := badAnswer(fmt.Errorf("another tipcache has no answer: status %d", r.StatusCode)) // its node may have run a transaction
 	if busy {
-		err.Kind, err.Msg = upstream.Overloaded, nodeName+" is busy"
+		err = &upstream.Error{Kind: upstream.Overloaded, Msg: nodeName + " is busy", Err: fmt.Errorf("%w: status %d", errRefusedByParent, r.StatusCode)}
 	}
+	err.RetryAfter = upstream.RetryAfter(r.Header)
 	return err
 }
 

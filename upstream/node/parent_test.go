@@ -197,3 +197,21 @@ func (w withAge) Write(b []byte) (int, error) {
 	w.Header().Set("Age", w.age)
 	return w.ResponseWriter.Write(b)
 }
+
+func TestParentWithoutAnAnswerDoesNotRefuseATransaction(t *testing.T) {
+	for status, lost := range map[int]bool{
+		http.StatusGatewayTimeout: true, http.StatusBadGateway: true, http.StatusServiceUnavailable: false, http.StatusTooManyRequests: false,
+	} {
+		n := newParent(t, http.StatusOK, 100)
+		p := run(t, Options{BlockInterval: time.Minute}, n)
+		wantTip(t, p, 100)
+		waitForParent(t, p)
+		n.change(func() {
+			n.front, n.frontRPC = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }, true
+		})
+		_, err := p.Fetch(t.Context(), Request{Path: "/txs", Height: AtTip, Unpinned: true, Post: &Post{Body: []byte("tx")}})
+		if err == nil || upstream.MayHaveRun(err) != lost {
+			t.Errorf("Fetch of a transaction from a parent with status %d = %v, want an unknown outcome: %t", status, err, lost)
+		}
+	}
+}
