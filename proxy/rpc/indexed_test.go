@@ -38,6 +38,8 @@ func TestAnswersFromIndexExpireSoonWhileItMayLag(t *testing.T) {
 		"a missing transaction while the index may lag": {missing, 0, true},
 		"a missing transaction later":                   {missing, time.Second, false},
 		"a missing block":                               {noBlock, 0, true},
+		"a gateway's null":                              {"/tx?hash=0x4E", 0, true},
+		"a gateway's empty object":                      {"/tx?hash=0x45", 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := expect.Value(cache.New(cache.Options{}))(t)
@@ -45,6 +47,8 @@ func TestAnswersFromIndexExpireSoonWhileItMayLag(t *testing.T) {
 			n, metrics := newRecordedNode(t), prometheus.NewRegistry()
 			n.setAnswer(`tx_search{"query":"tx.height=14"}`, `"result":{"txs":[],"total_count":"0"}`)
 			n.setAnswer(`block_by_hash{"hash":"qw=="}`, `"result":{"block_id":{"hash":""},"block":null}`)
+			n.setAnswer(`tx{"hash":"Tg=="}`, `"result":null`)
+			n.setAnswer(`tx{"hash":"RQ=="}`, `"result":{}`)
 			server := newHandlerOf(t, oldTip{n.pool(t, metrics), tt.age}, metrics, c, rpc.Options{})
 			resp, _ := get(t, server.URL+tt.target)
 			if got := resp.Header.Get("Cache-Status"); strings.HasSuffix(got, "; ttl=0") != tt.short || !strings.Contains(got, "stored") {

@@ -49,9 +49,11 @@ func (k *call) Entry(_ *blocks.Read, a *node.Answer, before *cache.Entry) (*cach
 	return e, nil
 }
 
-// statusOf returns 404 for a success that contains no block, and otherwise what package state returns.
+// statusOf returns 404 for a success that contains no block or, from some servers in front of nodes, nothing at all, and otherwise
+// what package state returns.
 func statusOf(a *node.Answer) int {
-	if a.Reason == node.OK && (bytes.Contains(a.Body[:min(len(a.Body), 200)], []byte(`"block":null`)) || bytes.HasPrefix(a.Body, []byte(`"result":{"header":null`))) {
+	empty := string(a.Body) == `"result":null` || string(a.Body) == `"result":{}`
+	if a.Reason == node.OK && (empty || bytes.Contains(a.Body[:min(len(a.Body), 200)], []byte(`"block":null`)) || bytes.HasPrefix(a.Body, []byte(`"result":{"header":null`))) {
 		return http.StatusNotFound
 	}
 	return state.StatusOf(a)

@@ -43,9 +43,12 @@ func (v verbatim) Ask(ctx context.Context, _ *blocks.Read, ask node.Request, _ *
 
 // Entry implements [blocks.Source]: the value, or the node's error.
 func (v *Values) Entry(q *blocks.Read, a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
-	e, tip := v.reader.NewEntry(a), v.reader.Nodes.Tip()
+	e, tip, status := v.reader.NewEntry(a), v.reader.Nodes.Tip(), StatusOf(a)
+	if q.Kind == v.found && a.Reason == node.OK && len(a.Body) == 0 { // no fixed value is empty
+		status = http.StatusNotFound
+	}
 	if e.Expires = blocks.Expiry(a, e.ReadAt, tip, v.reader.Negative()); a.Reason != node.Other && q.Kind == v.found {
-		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, e.ReadAt, tip)
+		e.Expires = blocks.IndexedExpiry(status == http.StatusOK, true, e.ReadAt, tip)
 	}
 	typ, body := a.Type, a.Body
 	if typ == "" {
@@ -54,7 +57,7 @@ func (v *Values) Entry(q *blocks.Read, a *node.Answer, before *cache.Entry) (*ca
 			typ, body = node.MessageType, value
 		}
 	}
-	if blocks.SetContent(e, before, StatusOf(a), typ, body, a.Reason != node.Other && !a.Unkept) {
+	if blocks.SetContent(e, before, status, typ, body, a.Reason != node.Other && !a.Unkept) {
 		e.Failed = a.Reason == node.Other
 	}
 	return e, nil

@@ -193,6 +193,10 @@ func TestQueryOfFixedAnswerHasNoHeight(t *testing.T) {
 	}
 	failed := expect.Value(v.Entry(v.Read(state.Request{Method: tx}, web.Heights{}), &node.Answer{Reason: node.Other, Type: node.StatusType}, nil))(t)
 	expect.Equal(t, failed.Expires.Sub(failed.ReadAt), blocks.BrokenLife, "lifetime of a failure")
+	empty := expect.Value(v.Entry(v.Read(state.Request{Method: tx}, web.Heights{}), &node.Answer{Type: node.MessageType}, nil))(t)
+	if empty.Status != http.StatusNotFound || empty.Expires.IsZero() {
+		t.Errorf("entry of an empty message = %d until %v, want one that is not kept, because it has no transaction", empty.Status, empty.Expires)
+	}
 	long := v.Read(state.Request{Method: method, Message: make([]byte, 257)}, web.Heights{}).Key
 	if most := v.Read(state.Request{Method: method, Message: make([]byte, 256)}, web.Heights{}).Key; len(most) != len("state/a.Query/B?")+512 || !strings.HasPrefix(long, "state/a.Query/B?sha256:") {
 		t.Errorf("keys of messages with 256 and 257 bytes = %s, %s; want the message in hex, and its hash", most, long)
