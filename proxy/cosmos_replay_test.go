@@ -224,7 +224,11 @@ func TestRecordedRefusalsAreReadFromOneNode(t *testing.T) {
 			got := recordedRequest{x}.send(t, s.server.URL)
 			expect.Equal(t, got.status, x.Status, "status")
 			expect.NoDiff(t, got.body, x.Raw, "body")
-			expect.Equal(t, s.requests.Load(), 1, "requests to nodes")
+			want := int64(1)
+			if x.Name == "tx_absent" { // another node may have kept or indexed it
+				want = 2
+			}
+			expect.Equal(t, s.requests.Load(), want, "requests to nodes")
 			expectNoFault(t, s.metrics)
 			for _, h := range s.pool.Health() {
 				expect.Equal(t, h.LastError, "", "last error of %s", h.Name)

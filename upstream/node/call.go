@@ -170,7 +170,7 @@ func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, e
 		a.Reason = BadInput
 	}
 	a.blameBlock(block, tip)
-	if noIndex.MatchString(text) || nilPanic.MatchString(text) {
+	if noIndex.MatchString(text) || nilPanic.MatchString(text) || a.Reason == NotFound { // a transaction: see noTx
 		a.Doubt = unproven
 	}
 	return a, nil

@@ -55,6 +55,9 @@ var (
 // maxWraps is the number of wrapped statuses that are read. A contract may nest thousands, each of which repeats the search.
 const maxWraps = 16
 
+// noTx begins the text for a transaction that a node does not find. Another one may have indexed it already, or kept it for longer.
+const noTx = "tx not found: "
+
 // doubtOf classifies a refusal of an SDK node by its gRPC code and text. The text may contain a status that the module wrapped.
 func doubtOf(code codes.Code, text string) Doubt {
 	text = text[:min(len(text), maxText)]
@@ -68,7 +71,7 @@ func doubtOf(code codes.Code, text string) Doubt {
 	if searched, ok := strings.CutPrefix(text, "failed to search for txs: "); ok && doubtOfCall(searched) == certain {
 		return certain
 	}
-	if d, ok := refusalCodes[code]; ok {
+	if d, ok := refusalCodes[code]; ok && !strings.HasPrefix(text, noTx) {
 		return d
 	}
 	for _, row := range refusalTexts {
@@ -127,7 +130,7 @@ func CodeNamed(name string) codes.Code {
 
 // isDoubtful reports whether one more node should be asked.
 func (a *Answer) isDoubtful() bool {
-	return a != nil && (a.Reason == Other || a.Doubt != certain && (a.Reason == Refused || a.Reason == BadInput))
+	return a != nil && (a.Reason == Other || a.Doubt != certain && (a.Reason == Refused || a.Reason == BadInput || a.Reason == NotFound))
 }
 
 // agrees reports whether two nodes refuse a request in the same way.

@@ -71,6 +71,7 @@ var (
 	prunedBlock = sdkRefusal{500, codes.Unknown, "height 5 is not available, lowest height is 1000"}
 	unheardOf   = sdkRefusal{500, codes.Unknown, "something new"}
 	noSuchItem  = sdkRefusal{404, codes.NotFound, "account not found"}
+	missingTx   = sdkRefusal{404, codes.NotFound, "tx not found: AB"} // the node may have pruned it, or not indexed it yet
 	noMethod    = sdkRefusal{501, codes.Unimplemented, "Not Implemented"}
 )
 
@@ -92,6 +93,8 @@ func TestRefusalThatSpeaksOfOneNodeIsNotTheStatesAnswer(t *testing.T) {
 		"a canceled request, and a value":           {sdkRefusal{499, codes.Canceled, "x"}, value, 1, 90, 200, "", false, false},
 		"a timeout, and a value":                    {sdkRefusal{504, codes.DeadlineExceeded, "x"}, value, 1, 90, 200, "", false, false},
 		"a missing item":                            {noSuchItem, value, 0, 90, 404, noSuchItem.text, false, false},
+		"a missing transaction, and a value":        {missingTx, value, 1, AtTip, 200, "", false, false},
+		"the same missing transaction":              {missingTx, missingTx, 1, AtTip, 404, missingTx.text, false, false},
 		"an error of a module":                      {sdkRefusal{500, codes.Unknown, "codespace staking code 3: validator does not exist"}, value, 0, 90, 500, "codespace staking code 3: validator does not exist", false, false},
 		"out of gas in a module":                    {sdkRefusal{500, codes.Unknown, "codespace sdk code 11: out of gas: x"}, value, 1, 90, 200, "", false, false},
 		"a message limit, and a missing item":       {tooLong, noSuchItem, 1, 90, 404, noSuchItem.text, false, false},
@@ -146,7 +149,7 @@ func TestLimitOfTheOnlyNodeIsNotKept(t *testing.T) {
 		refusal       sdkRefusal
 		status        int
 		unkept, brief bool
-	}{{tooLong, 500, true, true}, {unheardOf, 500, false, true}, {noSuchItem, 404, false, false}} {
+	}{{tooLong, 500, true, true}, {unheardOf, 500, false, true}, {noSuchItem, 404, false, false}, {missingTx, 404, false, true}} {
 		base, _ := newRefusingNode(t, tt.refusal)
 		p := runPool(t, Options{Dialect: Cosmos, Endpoints: []Endpoint{{REST: base}}, BlockInterval: time.Minute})
 		waitForTip(t, p, 100)
@@ -204,6 +207,30 @@ func TestLimitByGRPCIsReadFromAnotherNode(t *testing.T) {
 				n.change(func() { n.methods = nil })
 			}
 		}
+	}
+}
+
+func TestTransactionIsReadByRPCFromTheNodeThatFindsIt(t *testing.T) {
+	t.Parallel()
+	without, with := newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, without, with)
+	waitForProbes(t, p)
+	answer := func(n *fakeNode, member string) {
+		n.change(func() {
+			n.front, n.frontRPC = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"id":1,`+member+`}`) }, true
+		})
+	}
+	const missing = `"error":{"code":-32603,"message":"Internal error","data":"tx (AB) not found"}`
+	read := func() *Answer {
+		prefer(p, 0)
+		return mustFetch(t, p, Request{Height: AtTip, Unpinned: true, Call: &Call{Method: "tx", Params: func(int64) json.RawMessage { return json.RawMessage(`{"hash":"qw=="}`) }}})
+	}
+	answer(without, missing)
+	answer(with, `"result":{"hash":"AB"}`)
+	expect.Equal(t, read().Reason, OK, "reason of the answer of the other node")
+	answer(with, missing)
+	if a := read(); a.Reason != NotFound || a.Unkept {
+		t.Errorf("answer = %v, not kept: %t; want that both nodes do not find it, to keep", a.Reason, a.Unkept)
 	}
 }
 
