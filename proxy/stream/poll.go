@@ -168,7 +168,7 @@ func (p *poll) isNew() bool {
 	if n.answer == nil || n.answer.digest == p.had.digest {
 		return false
 	}
-	if n.height <= p.had.height && n.epoch <= p.epoch {
+	if n.height <= p.had.height && n.epoch <= p.epoch && p.h.o.Heights.Tip().Allows(p.had.height) {
 		if !p.ahead {
 			p.ahead = true
 			p.topic.pollsAhead.Add(1)

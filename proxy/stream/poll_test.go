@@ -178,6 +178,25 @@ func TestPollContinuesAfterRollback(t *testing.T) {
 	}
 }
 
+// The chain was reset before the poll began, so its version says nothing.
+func TestPollWithAVersionAboveTheChainIsAnsweredAtOnce(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		s.setAnswers(map[string]string{"/a": `1`})
+		next := s.poll("/a?since=0").expect(200, `1`)
+		s.rollBack(5)
+		s.chain.mu.Lock()
+		s.chain.tip.Limit = 7
+		s.chain.answers["/a"] = `other`
+		s.chain.mu.Unlock()
+		if next = s.poll(next).expect(200, `other`); heightIn(next) != "5" {
+			s.t.Errorf("next URL = %s, want height 5", next)
+		}
+		if p := s.poll(next); !p.waits() {
+			s.t.Error("a poll with the version of the new chain ended, want it to wait")
+		}
+	})
+}
+
 func TestPollOfUnreadableAnswerFailsWhenItTimesOut(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		s.setAnswers(map[string]string{"/a": `1`})
