@@ -195,13 +195,15 @@ func (p *poll) timedOut() error {
 	return nil
 }
 
-// pollRenderer makes failures cacheable for as long as answers. A refusal below 500 may depend on a key, a limit, a header or
+// pollRenderer makes failures cacheable for as long as answers, and says when to poll again. A refusal below 500 may depend on a key, a limit, a header or
 // the body of one client, and is private.
 func pollRenderer(render web.Renderer) web.Renderer {
 	return func(r *web.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		control := respond.PollLifetime
 		if f.Status < http.StatusInternalServerError {
 			control = "private, " + control
+		} else {
+			header.Set("Retry-After", "1") // unless the failure says more
 		}
 		header.Set("Cache-Control", control)
 		return render(r, header, f)

@@ -210,6 +210,7 @@ func TestPollOfUnreadableAnswerFailsWhenItTimesOut(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		p.expect(502, errUnreadable.Public)
+		expect.Equal(s.t, p.to.Header().Get("Retry-After"), "1", "Retry-After")
 		p = s.poll(next)
 		s.setAnswers(map[string]string{"/a": `2`})
 		time.Sleep(2 * time.Second) // for the next read
