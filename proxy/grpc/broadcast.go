@@ -16,20 +16,25 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// broadcast sends a transaction to one node, once: by gRPC, or, if no node offers that, by the RPC with the same
-// effect.
+// broadcast sends a transaction to one node, once: by gRPC, or, if no node offers that or can be reached by it, by the RPC with
+// the same effect.
 func (k *call) broadcast(message []byte, hs web.Heights) (size int, err error) {
 	return k.readNode(message, hs, true, func(ctx context.Context, r node.Request) (int, error) {
 		r.Height, r.Unpinned, r.Cost = node.AtTip, true, node.Page
 		if !k.o.State.GRPC {
 			return k.broadcastByRPC(ctx, r, message)
 		}
-		r.Invoke = &node.Invocation{Method: k.name, Message: message, Write: true}
-		a, err := k.reader.Nodes.Fetch(ctx, r)
+		byGRPC := r
+		byGRPC.Invoke = &node.Invocation{Method: k.name, Message: message, Write: true}
+		a, err := k.reader.Nodes.Fetch(ctx, byGRPC)
+		if upstream.KindOf(err) == upstream.Unreachable && !upstream.MayHaveRun(err) { // it was not sent
+			return k.broadcastByRPC(ctx, r, message)
+		}
 		tx, _ := readBroadcast(message)
 		return k.sendAnswer(a, ofBroadcast(err, tx))
 	})

@@ -58,3 +58,19 @@ func TestTransactionThatAGatewayLosesIsNotUnavailable(t *testing.T) {
 	expect.Contains(t, status.Convert(r.err).Message(), "it is not known whether it has the transaction", "text")
 	expect.Equal(t, n.requests("gRPC "+broadcast), 1, "sent transactions")
 }
+
+func TestTransactionGoesByRPCWhileGRPCIsDown(t *testing.T) {
+	const broadcast, message = "/cosmos.tx.v1beta1.Service/BroadcastTx", "0a01611002"
+	n := newRecordedNode(t)
+	n.failure = "tx already exists in cache"
+	d := open(t, n, true)
+	conn := d.dial(t)
+	n.server.Stop()
+	expect.Eventually(t, "the node's gRPC is down", func() bool { return d.pool.Health()[0].GRPC != "ok" }) // before, a call may be lost
+	r := invoke(t.Context(), conn, broadcast, message)
+	expect.NoError(t, r.err)
+	if !bytes.HasSuffix(r.message, []byte("\x1a\x03sdk\x20\x13")) {
+		t.Errorf("reply = %x, want the code of a known transaction", r.message)
+	}
+	expect.Equal(t, n.requests("RPC broadcast_tx_sync"), 1, "transactions sent by RPC")
+}
