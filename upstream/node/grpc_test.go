@@ -444,6 +444,24 @@ func TestGRPCResponseThatBreaksOffIsNoRefusal(t *testing.T) {
 	}
 }
 
+// The server says GOAWAY, and closes the connection before it ends the response.
+func TestGRPCConnectionThatClosesAfterGOAWAYIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{aMethod, aTx} {
+		p := runHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(heightKey, "100")
+			w.Header().Set("Connection", "close") // becomes GOAWAY
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(50 * time.Millisecond)                                   // usually, GOAWAY arrives first
+			_ = r.Context().Value(http.ServerContextKey).(*http.Server).Close() //nolint:forcetypeassert // documented
+		})
+		a, err := invoke(t, p, method, AtTip)
+		if upstream.KindOf(err) != upstream.Unreachable || upstream.MayHaveRun(err) != (method == aTx) {
+			t.Errorf("Fetch of %s = %+v, %v; want unreachable, and an unknown outcome of a transaction", method, a, err)
+		}
+	}
+}
+
 func TestTooLargeGRPCResponseIsRejected(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")

@@ -78,7 +78,7 @@ var notGRPC = regexp.MustCompile(`^(?:unexpected HTTP status code received from 
 var rateLimited = regexp.MustCompile(`^unexpected HTTP status code received from server: 429 `)
 
 // brokenOff matches grpc-go's errors for a response that has no end, or is not one message, although it may have headers.
-var brokenOff = regexp.MustCompile(`^(?:stream terminated by RST_STREAM|server closed the stream without sending trailers|error reading from server: |cardinality violation: )`)
+var brokenOff = regexp.MustCompile(`^(?:stream terminated by RST_STREAM|server closed the stream without sending trailers|error reading from server: |connection error: |closing transport due to: |cardinality violation: )`)
 
 // unreadableMessage matches grpc-go's errors for a message that it cannot read. A breaker must not count them, because a handler
 // may say "unexpected EOF" of its input.
