@@ -462,6 +462,24 @@ func TestGRPCConnectionThatClosesAfterGOAWAYIsNoRefusal(t *testing.T) {
 	}
 }
 
+func TestGRPCResponseThatStallsAfterItsHeadersIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	p := runHTTP2(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(heightKey, "100")
+		_ = http.NewResponseController(w).Flush()
+		<-done
+	})
+	defer close(done)
+	p.endpoints()[0].timeout = 100 * time.Millisecond // only requests read it
+	for _, method := range []string{aMethod, aTx} {
+		a, err := invoke(t, p, method, AtTip)
+		if upstream.KindOf(err) != upstream.Timeout || upstream.MayHaveRun(err) != (method == aTx) {
+			t.Errorf("Fetch of %s = %+v, %v; want a timeout, and an unknown outcome of a transaction", method, a, err)
+		}
+	}
+}
+
 func TestTooLargeGRPCResponseIsRejected(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")

@@ -45,6 +45,8 @@ func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer
 	switch {
 	case err == nil:
 		return &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: MessageType, Body: reply, Height: stated}, nil
+	case ctx.Err() != nil: // the status is that of our own deadline, although there may be headers
+		return nil, upstream.Silence(nodeName, ctx.Err())
 	case st.Code() != codes.Unknown && brokenOff.MatchString(st.Message()): // a contract can choose the text of an unknown error
 		return nil, upstream.Silence(nodeName, errors.New(st.Message()))
 	case st.Code() != codes.Unknown && unreadableMessage.MatchString(st.Message()):
