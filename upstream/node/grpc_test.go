@@ -336,7 +336,7 @@ func newHTTP2(t *testing.T, respond http.HandlerFunc) *httptest.Server {
 }
 
 // runHTTP2 runs a pool with a gRPC server that names its chain, and responds to other requests as respond does.
-func runHTTP2(t *testing.T, respond http.HandlerFunc) *Pool {
+func runHTTP2(t *testing.T, o Options, respond http.HandlerFunc) *Pool {
 	t.Helper()
 	server := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -347,7 +347,7 @@ func runHTTP2(t *testing.T, respond http.HandlerFunc) *Pool {
 		_, _ = io.WriteString(w, chainMessage)
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
 	})
-	p := runGRPC(t, Options{}, server.Listener.Addr().String())
+	p := runGRPC(t, o, server.Listener.Addr().String())
 	waitForGRPC(t, p, 0, "ok")
 	return p
 }
@@ -364,7 +364,7 @@ func TestGRPCMessageThatCannotBeReadIsNoRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := runHTTP2(t, func(w http.ResponseWriter, _ *http.Request) {
+			p := runHTTP2(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set(heightKey, "100")
 				w.Header().Set("Grpc-Encoding", tt.encoding)
 				_, _ = io.WriteString(w, tt.message)
@@ -409,7 +409,7 @@ func TestGatewayThatLosesATransactionDoesNotRefuseIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if a, err := invoke(t, runHTTP2(t, tt.respond), aTx, AtTip); err == nil || upstream.MayHaveRun(err) != tt.lost {
+			if a, err := invoke(t, runHTTP2(t, Options{}, tt.respond), aTx, AtTip); err == nil || upstream.MayHaveRun(err) != tt.lost {
 				t.Errorf("Fetch of a transaction = %+v, %v; want an unknown outcome: %t", a, err, tt.lost)
 			}
 		})
@@ -426,7 +426,7 @@ func TestGRPCResponseThatBreaksOffIsNoRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := runHTTP2(t, func(w http.ResponseWriter, _ *http.Request) {
+			p := runHTTP2(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set(heightKey, "100")
 				if name != "no message" {
 					_, _ = w.Write(message)
@@ -448,7 +448,7 @@ func TestGRPCResponseThatBreaksOffIsNoRefusal(t *testing.T) {
 func TestGRPCConnectionThatClosesAfterGOAWAYIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{aMethod, aTx} {
-		p := runHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+		p := runHTTP2(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(heightKey, "100")
 			w.Header().Set("Connection", "close") // becomes GOAWAY
 			_ = http.NewResponseController(w).Flush()
@@ -465,13 +465,12 @@ func TestGRPCConnectionThatClosesAfterGOAWAYIsNoRefusal(t *testing.T) {
 func TestGRPCResponseThatStallsAfterItsHeadersIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	done := make(chan struct{})
-	p := runHTTP2(t, func(w http.ResponseWriter, _ *http.Request) {
+	p := runHTTP2(t, Options{Settings: Settings{Timeout: time.Second}}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(heightKey, "100")
 		_ = http.NewResponseController(w).Flush()
 		<-done
 	})
 	defer close(done)
-	p.endpoints()[0].timeout = 100 * time.Millisecond // only requests read it
 	for _, method := range []string{aMethod, aTx} {
 		a, err := invoke(t, p, method, AtTip)
 		if upstream.KindOf(err) != upstream.Timeout || upstream.MayHaveRun(err) != (method == aTx) {
