@@ -208,7 +208,7 @@ func (f *fetch) take(ctx context.Context, r result) bool {
 	// A block that was the tip exists, even if the tip has fallen since.
 	exists := f.request.Height == AtTip || 0 < r.height && r.height <= f.pool.Tip().Height
 	switch {
-	case f.request.Cost == Unknown && !errors.Is(r.err, upstream.ErrBehind):
+	case (f.request.Cost == Unknown || f.request.writes() && !r.unsent()) && !errors.Is(r.err, upstream.ErrBehind):
 		return true
 	case errors.Is(r.err, errTipRefused) && time.Now().After(f.deadline): // until then it counts as lagging
 		f.done, f.failure = append(f.done, r.endpoint), r.err

@@ -382,6 +382,26 @@ func TestGRPCMessageThatCannotBeReadIsNoRefusal(t *testing.T) {
 	}
 }
 
+func TestTransactionWhoseHeightIsRefusedIsSentOnce(t *testing.T) {
+	t.Parallel()
+	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{}, one.address, two.address)
+	waitForGRPC(t, p, 0, "ok")
+	waitForGRPC(t, p, 1, "ok")
+	for i, text := range []string{
+		"codespace sdk code 26: invalid height: cannot query with height in the future; please provide a valid height",
+		"codespace sdk code 18: invalid request: failed to load state at height 7; version does not exist (latest height: 100)",
+	} {
+		one.refuse(codes.Unknown, text, false)
+		two.refuse(codes.Unknown, text, false)
+		a, err := p.Fetch(within(t, 20*time.Second), Request{Height: AtTip, Unpinned: true, Invoke: &Invocation{Method: aTx, Write: true}})
+		if err != nil || a.Text != text {
+			t.Errorf("Fetch = %+v, %v; want %s", a, err, text)
+		}
+		expect.Equal(t, one.calls(aTx)+two.calls(aTx), i+1, "sent transactions after %s", text)
+	}
+}
+
 func TestGatewayThatLosesATransactionDoesNotRefuseIt(t *testing.T) {
 	t.Parallel()
 	page := func(status int) http.HandlerFunc {
