@@ -52,15 +52,15 @@ func (s *Service) watchOutages() {
 }
 
 // checkRedisUse records whether the cache uses Redis. It does once the chain is known and Redis has answered which epoch of the
-// chain all replicas are in.
-func (s *Service) checkRedisUse(ctx context.Context) {
+// chain all replicas are in. It reports whether Redis answers, but the cache does not use it yet.
+func (s *Service) checkRedisUse(ctx context.Context) (soon bool) {
 	if s.redisUse == nil {
-		return
+		return false
 	}
 	if namespace := s.cache.Namespace(); namespace != "" {
 		s.redisUse.End()
 		s.shared.Probe(ctx, namespace)
-		return
+		return false
 	}
 	err := errors.New("no node has named the chain yet; set chain.id")
 	if s.pool.ChainID() != "" {
@@ -71,4 +71,5 @@ func (s *Service) checkRedisUse(ctx context.Context) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		s.redisUse.Record(fmt.Errorf("redis.url is set, but Redis is not used: %w", err))
 	}
+	return err == nil
 }

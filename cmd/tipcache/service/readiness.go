@@ -153,7 +153,9 @@ func (s *Service) judge(ctx context.Context) judgement {
 	if s.cfg.ServesNothing() {
 		j.problems["node"] = "no chain node is configured, and collections are not served"
 	}
-	s.checkRedisUse(ctx)
+	if s.checkRedisUse(ctx) {
+		j.problems["redis"] = "the replicas have not agreed on the chain's epoch yet"
+	}
 	if s.eventsUse != nil {
 		s.eventsUse.Record(s.rpc.feed.Unsupported())
 	}
