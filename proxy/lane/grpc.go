@@ -71,9 +71,9 @@ func (c *Call) Find(message []byte) (hit CallHit, ok bool) {
 	defer func() { _ = recover() }() // the gRPC handler then panics as well, and reports the panic
 	c.request.Body = unsafe.String(unsafe.SliceData(message), len(message))
 	c.key = c.request.AppendKey(c.key[:0])
-	r, ok := c.table.get(c.key).(*knownRequest)
+	r, isKnown := c.table.get(c.key).(*knownRequest)
 	switch {
-	case !ok:
+	case !isKnown:
 		c.lane.requests.unknown.Inc()
 		c.seenBefore = c.lane.recent.seenBefore(c.key)
 		return hit, false

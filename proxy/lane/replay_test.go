@@ -342,6 +342,8 @@ func TestRepeatedCallIsAnsweredFromMemory(t *testing.T) {
 	if got := m.log.String()[before:]; strings.Count(got, "\n") != 2 || strings.Count(got, `"status":200,"bytes":9,`) != 1 || strings.Count(got, `"status":500,"bytes":0,`) != 1 {
 		t.Errorf("log = %s, want a line with status 200 and one with 500", got)
 	}
+	m.panics.Store(true)
+	expect.Equal(t, call("m", false, nil, id), "", "response whose preparation panics")
 	if c, _ := lane.StartCall(conn.New(newWire(), nil, nil, nil), "/query/Pool", id, false, time.Now()); c != nil {
 		t.Error("StartCall returned a call on a connection without a lane")
 	}
