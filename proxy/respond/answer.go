@@ -150,13 +150,13 @@ func (rs *Responder) render(h *headers, a *Response, from *preferences) (status 
 
 // composed returns the status and the body of a composed response, or 304 if the client has it.
 func (a *Response) composed(h *headers, tags []string) (status int, body []byte) {
-	h.setBody(JSON, a.Body)
 	if status = cmp.Or(a.Status, http.StatusOK); status == http.StatusOK && a.Tag != "" {
 		h.set("Etag", a.Tag)
 		if _, has := clientHas(tags, a.Tag, codings.Identity); has {
 			return http.StatusNotModified, nil
 		}
 	}
+	h.setBody(JSON, a.Body)
 	return status, a.Body
 }
 

@@ -1,6 +1,7 @@
 package respond_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestComposedBodyIsSentWithItsValidator(t *testing.T) {
@@ -37,6 +39,26 @@ func TestComposedBodyIsSentWithItsValidator(t *testing.T) {
 		if w.Code != tt.want || w.Header().Get("Etag") != tt.tag || w.Body.String() != tt.body || w.Header().Get(respond.HeightHeader) != "7" {
 			t.Errorf("%s: status = %d, header %v, body %q; want %d, ETag %q, %q", name, w.Code, w.Header(), w.Body, tt.want, tt.tag, tt.body)
 		}
+	}
+}
+
+// Go's client of HTTP/2 expects a body after a Content-Length, whatever the status is.
+func TestNotModifiedComposedBodyIsCompleteOverHTTP2(t *testing.T) {
+	responder := respond.New(nil, false)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		content := cache.NewContent(http.StatusOK, respond.JSON, "", []byte("[]"), 0)
+		responder.Respond(w, r, &respond.Response{Result: cache.Result{Entry: &cache.Entry{Content: content}}, Body: []byte("{}"), Tag: `"v1"`})
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil))(t)
+	r.Header.Set("If-None-Match", `"v1"`)
+	got := expect.Value(s.Client().Do(r))(t)
+	defer got.Body.Close()
+	body, err := io.ReadAll(got.Body)
+	if got.StatusCode != http.StatusNotModified || got.ProtoMajor != 2 || len(body) != 0 || err != nil {
+		t.Errorf("response of %s = %d %q, %v; want an empty 304 of HTTP/2", got.Proto, got.StatusCode, body, err)
 	}
 }
 
