@@ -69,6 +69,8 @@ func (i *indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound)
 	case "/secure":
 		http.Redirect(w, r, "https://"+r.Host+"/base/target", http.StatusFound)
+	case "/bare", "/doubled":
+		http.Redirect(w, r, "http://"+r.Host+map[string]string{"/doubled": "//elsewhere.example/x"}[path], http.StatusFound)
 	case "/sibling":
 		http.Redirect(w, r, "/base2/target", http.StatusFound)
 	case "/hints":
@@ -251,6 +253,12 @@ func TestRedirectsOfAFallbackAreNotFollowed(t *testing.T) {
 			t.Errorf("%s = %d after %d requests, want 302 after 1", target, got.status, i.calls()-before)
 		}
 	}
+	s = startChain(t, proxy.Options{Mounts: []proxy.Mount{{Path: "/", Fallback: i.URL}}})
+	for target, want := range map[string]string{"/bare": "/", "/doubled": "/elsewhere.example/x"} { // not to the same URL or another host
+		got := s.unfollowed(t, target)
+		got.expectHeader(t, "Location", want)
+	}
+	s = startChain(t, proxy.Options{Mounts: dashboard(t, i)})
 	got := s.get(t, "/api/hints")
 	got.expectHeader(t, "Access-Control-Allow-Origin", "*")
 	if got.status != http.StatusOK || got.body != "{}" {
@@ -270,6 +278,8 @@ func TestFallbackThatIsDownIsDegraded(t *testing.T) {
 		s.get(t, "/api/network_status")
 		expect.Equal(t, all[0].Outage.Failing(), down, "Failing")
 	}
+	s.get(t, "/api/network_status", "Connection", "Upgrade", "Upgrade", "é").expect(t, http.StatusOK)
+	expect.Equal(t, all[0].Outage.Failing(), false, "Failing after a malformed request of a client")
 }
 
 func TestFallbackRequiresAKeyIfTheChainDoes(t *testing.T) {

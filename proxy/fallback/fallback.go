@@ -81,7 +81,9 @@ func (f *Service) Serve(r *web.Request) error {
 		Rewrite: call.rewrite, Transport: f.client, ModifyResponse: call.read, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { call.err = err },
 	}
-	passing.ServeHTTP(call, r.WithContext(ctx))
+	request := r.Clone(ctx)
+	request.Header.Del("Upgrade") // the reverse proxy refuses some values as if the service had failed
+	passing.ServeHTTP(call, request)
 	if r.Context().Err() != nil {
 		return r.Context().Err() // the client has disconnected
 	}
@@ -175,14 +177,15 @@ func (call *call) read(r *http.Response) (err error) {
 	return nil
 }
 
-// redirect rewrites a redirect to a path below the service's address to the same path of the mount.
+// redirect rewrites a redirect to a path below the service's address to the same path of the mount. A path with two slashes at its
+// beginning would be another host.
 func (call *call) redirect(r *http.Response) {
 	location, err := r.Location()
 	if err != nil || location.Scheme != call.target.Scheme || location.Host != call.target.Host {
 		return
 	}
 	if path, ok := strings.CutPrefix(location.Path, strings.TrimSuffix(call.target.Path, "/")); ok && (path == "" || path[0] == '/') {
-		r.Header.Set("Location", (&url.URL{Path: call.base + path, RawQuery: location.RawQuery, Fragment: location.Fragment}).String())
+		r.Header.Set("Location", (&url.URL{Path: call.base + "/" + strings.TrimLeft(path, "/"), RawQuery: location.RawQuery, Fragment: location.Fragment}).String())
 	}
 }
 
