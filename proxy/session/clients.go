@@ -43,7 +43,7 @@ const ForwardedProto = "X-Forwarded-Proto"
 // IsFromProxy reports whether a trusted proxy sent the request.
 func (c *Clients) IsFromProxy(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && c.admission.Trusts(peer.Addr().Unmap())
+	return err == nil && c.admission.Trusts(peer.Addr().Unmap().WithZone(""))
 }
 
 // An EventClient stands for all clients of one network while one of them is notified about blocks by events.

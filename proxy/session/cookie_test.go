@@ -16,7 +16,7 @@ import (
 
 func TestCookieIsSecureIfTheClientUsesTLS(t *testing.T) {
 	admission := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil)
-	admission.Limits.Store(&limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	admission.Limits.Store(&limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/10")}})
 	for name, tt := range map[string]struct {
 		peer, proto string
 		tls, want   bool
@@ -26,6 +26,7 @@ func TestCookieIsSecureIfTheClientUsesTLS(t *testing.T) {
 		"TLS to a trusted proxy":       {"10.0.0.1:1", "HTTPS, http", false, true},
 		"plain text to trusted proxy":  {"10.0.0.1:1", "http", false, false},
 		"TLS to an untrusted proxy":    {"192.0.2.1:1", "https", false, false},
+		"TLS to a proxy on the link":   {"[fe80::1%eth0]:1", "https", false, true},
 		"an invalid address of a peer": {"10.0.0.1", "https", false, false},
 	} {
 		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
