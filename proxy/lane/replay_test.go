@@ -267,6 +267,19 @@ func TestRPCLaneAnswersOnlyPOSTsWithAnID(t *testing.T) {
 	}
 }
 
+// A balancer may send both on one connection.
+func TestLaneAnswersRequestsAfterAHealthCheck(t *testing.T) {
+	m := newMemoryStack("text")
+	connections := newWires(func(c net.Conn) net.Conn { return conn.New(c, m.lane, nil, nil) })
+	m.serve(t, connections)
+	w := connections.dial()
+	for _, path := range []string{"/a", web.ReadyPath, "/a", web.HealthPath, "/a"} {
+		w.send([]byte("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n"))
+		w.settle()
+	}
+	expect.Equal(t, m.lookups(t), [3]float64{2, 0, 3}, "lookups")
+}
+
 // The memory of responses that clients read slowly is counted.
 func TestConnectionListsALongBodyWhileTheLaneWritesIt(t *testing.T) {
 	m := newMemoryStack(`{"text":"` + strings.Repeat("x", 100<<10) + `"}`)

@@ -98,9 +98,6 @@ func IsHealthCheck(r *http.Request) bool {
 // serveHealth answers a health check of a balancer on a client listener. Health checks need no key, are neither limited, counted nor
 // logged, and read nothing but the Readiness.
 func (s *Stack) serveHealth(w http.ResponseWriter, r *http.Request) {
-	if s.leaving.Load() {
-		w.Header().Set("Connection", "close")
-	}
 	if c := conn.Of(r); c != nil && r.ProtoMajor >= 2 {
 		c.ServeStream(w, r, func(http.ResponseWriter) bool { return false }, func(w http.ResponseWriter, _ bool) { s.sendHealth(w, r) })
 	} else {

@@ -31,17 +31,21 @@ type door struct {
 
 // ServeHTTP implements [http.Handler]. While the process drains, responses ask clients to close their connection.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if d.Stack.leaving.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	c := conn.Of(r)
+	lane, _ := c.Lane().(Lane)
+	isStream := c != nil && r.ProtoMajor >= 2
+	var sampling record.Sampling
+	if lane != nil && !isStream && !c.CarriesTLS() { // it could not answer when it read the request, but counts it, and has decided whether it is traced
+		_, sampling = lane.Serve(c, w, r)
+	}
 	if IsHealthCheck(r) && (d.hasPath == nil || !d.hasPath(r.URL.Path)) {
 		d.Stack.serveHealth(w, r)
 		return
 	}
-	c := conn.Of(r)
-	lane, _ := c.Lane().(Lane)
-	if d.Stack.leaving.Load() {
-		w.Header().Set("Connection", "close")
-	}
-	var sampling record.Sampling
-	if c != nil && r.ProtoMajor >= 2 {
+	if isStream {
 		c.ServeStream(w, r, func(w http.ResponseWriter) (answered bool) {
 			d.Stack.setOrigin(w.Header(), r)
 			if lane != nil && d.Stack.o.Lane != nil {
@@ -52,9 +56,6 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			d.pass(w, r, lane, sampling, refused)
 		})
 		return
-	}
-	if lane != nil && !c.CarriesTLS() { // it could not answer when it read the request, but has decided whether that is traced
-		_, sampling = lane.Serve(c, w, r)
 	}
 	d.pass(w, r, lane, sampling, false)
 }
