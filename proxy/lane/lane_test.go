@@ -406,6 +406,26 @@ func TestFloodOfRequestsStaysWithinMemoryBudget(t *testing.T) {
 	}
 }
 
+func TestTableGrowsAfterAShortageOfMemory(t *testing.T) {
+	memory := account.New(2<<20, nil)
+	memory.Reserve(account.Streams, 1<<20) // the lane leaves half
+	s := startServer(t, lane.New(lane.Options{Memory: memory}))
+	w := s.dial()
+	ask := func(hits int64) {
+		t.Helper()
+		for range 2 {
+			w.send([]byte(getA))
+			w.settle()
+		}
+		expect.Equal(t, s.hits.Load(), hits, "hits")
+	}
+	ask(0)
+	memory.Release(account.Streams, 1<<20)
+	ask(0) // the first handler makes room for the next one
+	ask(2)
+	expect.Equal(t, memory.Used(), 256<<10, "reserved bytes")
+}
+
 var _ lane.Handler = (*echo)(nil)
 
 func TestLaneReopensAfterRequestStartedDuringHandler(t *testing.T) {

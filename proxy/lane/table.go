@@ -28,6 +28,7 @@ type table struct {
 	memory   *account.Account // nil means no limit
 	mu       sync.Mutex
 	reserved int64
+	full     bool // no memory was left, which limits the table to reserved
 	released bool
 }
 
@@ -71,12 +72,13 @@ func (t *table) put(key string, h Handler) {
 	t.known.Set(key, h)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for !t.released && int64(t.known.WeightedSize()) > t.reserved {
-		if !t.memory.Reserve(account.Lane, memoryStep) {
+	for !t.released && (t.full || int64(t.known.WeightedSize()) > t.reserved) {
+		if t.full = !t.memory.Reserve(account.Lane, memoryStep); t.full {
 			t.known.SetMaximum(uint64(t.reserved))
 			return
 		}
 		t.reserved += memoryStep
+		t.known.SetMaximum(math.MaxInt64)
 	}
 }
 
