@@ -41,9 +41,13 @@ const recheck = 100 * time.Millisecond
 
 // pause waits until a slot is released, or for recheck.
 func (l *Listener) pause() {
-	defer time.AfterFunc(recheck, l.released.Broadcast).Stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer time.AfterFunc(recheck, func() {
+		l.mu.Lock() // which Wait releases, so that it is not woken before it waits
+		defer l.mu.Unlock()
+		l.released.Broadcast()
+	}).Stop()
 	if l.full() && l.ended.Err() == nil {
 		l.released.Wait()
 	}
