@@ -87,6 +87,27 @@ func TestRateOfRuleIsPerClientForAllMatchingOperations(t *testing.T) {
 	})
 }
 
+// A proxy in front may refuse the header of a batch that has a line for each of its operations.
+func TestOperationsOfOneRequestHaveOneStateOfEachLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmission(limits.Limits{Address: limits.Rate{Requests: 60, Per: time.Hour, Burst: 60}, Access: []limits.Rule{
+			{Text: "limit 60/h *_search", Patterns: []string{"*_search"}, Rate: limits.Rate{Requests: 60, Per: time.Hour, Burst: 60}},
+			{Text: "limit 6/h tx", Patterns: []string{"tx"}, Rate: limits.Rate{Requests: 6, Per: time.Hour, Burst: 6}},
+			{Text: "cost 3 block", Patterns: []string{"block"}, Cost: 3},
+		}})
+		c, answer := limits.Client{Address: client}, http.Header{}
+		expect.NoError(t, a.Admit(t.Context(), &c, answer))
+		for _, operation := range []string{"tx_search", "tx", "block_search", "block", "tx_search"} {
+			_, err := a.AdmitOperation(t.Context(), &c, operation, answer, &limits.Charge{})
+			expect.NoError(t, err)
+		}
+		expect.NoDiff(t, answer, http.Header{
+			limits.StatusHeader: {`"address";r=57;t=180`, `"rule";r=57;t=180`, `"rule";r=5;t=600`},
+			limits.PolicyHeader: {`"address";q=60;w=3600`, `"rule";q=60;w=3600`, `"rule";q=6;w=3600`},
+		}, "headers")
+	})
+}
+
 func TestCostOfRuleCountsAgainstLimitOfClient(t *testing.T) {
 	a := newAdmission(limits.Limits{
 		Address: limits.Rate{Requests: 6, Per: time.Hour, Burst: 6},

@@ -174,20 +174,18 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 		status       []string // the RateLimit header
 	}{
 		"no limit":                   {n: 9, want: "admitted"},
-		"within the address's limit": {address: bucket(10), n: 9, want: "admitted", status: []string{`"address";r=1;t=3240`}},
-		"within both limits":         {address: bucket(10), key: bucket(20), n: 9, want: "admitted", status: []string{`"address";r=1;t=3240`, `"key";r=11;t=1620`}},
-		"within the key's limit":     {key: bucket(20), n: 9, want: "admitted", status: []string{`"key";r=11;t=1620`}},
-		"beyond the address's burst": {address: bucket(9), n: 9, want: "400 after 0s: this request counts as 10 requests, and the limit of this address never admits more than 9 at once"},
-		"beyond the key's burst":     {address: bucket(20), key: bucket(9), n: 9, want: "400 after 0s: this request counts as 10 requests, and the limit of this key never admits more than 9 at once", status: []string{`"address";r=11;t=1620`}},
+		"within the address's limit": {address: bucket(10), n: 9, want: "admitted", status: []string{`"address";r=0;t=3600`}},
+		"within both limits":         {address: bucket(10), key: bucket(20), n: 9, want: "admitted", status: []string{`"address";r=0;t=3600`, `"key";r=10;t=1800`}},
+		"within the key's limit":     {key: bucket(20), n: 9, want: "admitted", status: []string{`"key";r=10;t=1800`}},
+		"beyond the address's burst": {address: bucket(9), n: 9, want: "400 after 0s: this request counts as 10 requests, and the limit of this address never admits more than 9 at once", status: []string{`"address";r=8;t=400`}},
+		"beyond the key's burst":     {address: bucket(20), key: bucket(9), n: 9, want: "400 after 0s: this request counts as 10 requests, and the limit of this key never admits more than 9 at once", status: []string{`"address";r=10;t=1800`, `"key";r=8;t=400`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAdmission(limits.Limits{Address: tt.address, Key: tt.key})
-				answer := http.Header{limits.StatusHeader: {"of the first request"}, limits.PolicyHeader: {"of the first request"}}
-				if tt.status == nil {
-					tt.status = []string{"of the first request"}
-				}
-				err := a.AdmitMore(t.Context(), &limits.Client{Address: client, Key: limits.Key{Name: "one"}}, tt.n, http.StatusBadRequest, answer)
+				c, answer := limits.Client{Address: client, Key: limits.Key{Name: "one"}}, http.Header{}
+				expect.NoError(t, a.Admit(t.Context(), &c, answer))
+				err := a.AdmitMore(t.Context(), &c, tt.n, http.StatusBadRequest, answer)
 				expect.Equal(t, verdict(err), tt.want, "AdmitMore")
 				expect.NoDiff(t, answer[limits.StatusHeader], tt.status, "%s", limits.StatusHeader)
 			})

@@ -132,14 +132,19 @@ func (a *Admission) Admit(ctx context.Context, c *Client, answer http.Header) er
 	return nil
 }
 
-// admit spends n requests of one limit.
+// admit spends n requests of one limit. The state of the limit replaces an earlier one in answer.
 func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Header) error {
 	if l.Rate == (Rate{}) {
 		return nil
 	}
 	s := Status{l.kind, l.Rate, a.spend(ctx, l, n)}
-	answer.Add(StatusHeader, string(s.AppendText(nil)))
-	answer.Add(PolicyHeader, string(s.AppendPolicy(nil)))
+	state, policy := string(s.AppendText(nil)), string(s.AppendPolicy(nil))
+	if i := slices.Index(answer[PolicyHeader], policy); i >= 0 {
+		answer[StatusHeader][i] = state
+	} else {
+		answer.Add(StatusHeader, state)
+		answer.Add(PolicyHeader, policy)
+	}
 	if s.allowed {
 		return nil
 	}
@@ -155,18 +160,12 @@ func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, an
 	if n == 0 {
 		return nil
 	}
-	first := true
 	for _, l := range a.limitsOf(c, Charge{}) {
 		if n >= l.Burst {
 			return &failure.Failure{
 				Status: tooMany, Expected: true, Public: fmt.Sprintf("this request counts as %d requests, and the limit of this %s never admits more than %d at once", n+1, l.kind, l.Burst),
 			}
 		}
-		if first {
-			answer.Del(StatusHeader)
-			answer.Del(PolicyHeader)
-		}
-		first = false
 		if err := a.admit(ctx, l, n, answer); err != nil {
 			return err
 		}
