@@ -71,9 +71,7 @@ func (f *Service) Serve(r *web.Request) error {
 		return err
 	}
 	defer leave()
-	within, cancelRequest := context.WithDeadline(r.Context(), f.stack.Deadline(r.Record.Start))
-	defer cancelRequest()
-	ctx, cancel := context.WithTimeout(within, timeout)
+	ctx, cancel := context.WithTimeout(r.Context(), min(timeout, time.Until(f.stack.Deadline(r.Record.Start))))
 	defer cancel()
 	call := &call{Service: f, from: r, header: http.Header{}, hold: f.memory.Open(r.Record.Client.Name(), f.stack.Admission.IsMany(&r.Record.Client))}
 	defer call.hold.Close()
