@@ -20,7 +20,7 @@ func (c *Conn) BeginRequest(r *http.Request) {
 }
 
 // WantsHandler reports whether PutHandler would have an effect for the current request.
-func (c *Conn) WantsHandler() bool { return c.candidate.open && !c.lane.draining.Load() }
+func (c *Conn) WantsHandler() bool { return c.candidate.open }
 
 // PutHandler registers h for later requests with the key of r. net/http's handler must call it before it returns.
 func (c *Conn) PutHandler(r *http.Request, h Handler) {
