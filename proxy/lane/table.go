@@ -57,7 +57,7 @@ func newTable(l *Lane) *table {
 
 // get returns the handler of a key, or nil.
 func (t *table) get(key []byte) Handler {
-	if len(key) == 0 || len(key) > maxKey {
+	if len(key) > maxKey {
 		return nil
 	}
 	h, _ := t.known.GetIfPresent(unsafe.String(&key[0], len(key))) //nolint:gosec // GetIfPresent does not retain it
