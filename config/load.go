@@ -32,7 +32,7 @@ func Load(s Sources) (Config, error) {
 	if s.File != "" {
 		if err := l.file(s.File); err != nil {
 			l.environ(s.Environ)
-			return l.cfg, errors.Join(err)
+			return l.cfg, err
 		}
 	}
 	l.inFile = maps.Clone(l.places)
