@@ -8,8 +8,9 @@
 // config.go includes them. options.go turns settings into the options of other packages, and
 // rows.go into routes. load.go reads the sources: a file (file.go), the environment
 // (environ.go) and flags. value.go parses values, and keys.go finds their fields by
-// reflection. validate.go and validate_access.go report problems (problem.go), reload.go
-// applies what may change while serving, and reference.go prints the reference.
+// reflection. validate.go, validate_access.go and mounts.go report problems (problem.go), and
+// warnings.go what probably does not have the intended effect. reload.go applies what may change
+// while serving, redact.go hides secrets, and reference.go prints the reference.
 package config
 
 import (
