@@ -37,7 +37,7 @@ func NewMemory(a *account.Account, largest int64, admission *limits.Admission) *
 	return &Memory{a, part(), part(), admission}
 }
 
-// A RequestBody holds memory for the body of a request. It is for one goroutine.
+// A RequestBody holds memory for the body of a request. It is for one goroutine, except Release.
 type RequestBody struct{ hold *account.Hold }
 
 // HoldBody returns a RequestBody that reserves memory for a client. Release must be called when the body is no longer
@@ -65,7 +65,7 @@ func (b *RequestBody) ReadRequest(w http.ResponseWriter, r *http.Request, larges
 	return b.ReadAll(http.MaxBytesReader(w, r.Body, largest), largest)
 }
 
-// Release releases the memory. It may be called again, also concurrently.
+// Release releases the memory. It may be called again, and concurrently.
 func (b *RequestBody) Release() { b.hold.Close() }
 
 // HoldRead reserves memory for the request of a read, which may last longer than its client waits. It is separate from the
