@@ -5,8 +5,9 @@
 //
 //  1. net/http calls Read between two requests (conn.go).
 //  2. Package heads parses the request strictly, so that net/http would parse it to the same result. The key is the
-//     method, the target and the few headers that select a response (table.go).
-//  3. The key's Handler renders the response, and the lane writes it (hit.go) and continues with the next request.
+//     method, the target, the few headers that select a response, and the digest of a body (heads/key.go).
+//  3. The key's Handler (table.go) renders the response, and the lane writes it (hit.go) and continues with the next
+//     request.
 //  4. All other bytes go to net/http unchanged. The lane stays closed until net/http has consumed exactly these
 //     (boundary.go).
 //
