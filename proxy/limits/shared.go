@@ -79,7 +79,7 @@ func newSharedBuckets(o Shared, local *buckets, log *slog.Logger) *sharedBuckets
 			Outage:   upstream.NewOutage(log, "shared limits"),
 			Failures: sharedFailures,
 			Cooldown: sharedRest,
-			Excluded: func(error) bool { return false }, // no exchange is canceled
+			Excluded: func(error) bool { return false }, // only the end of the process cancels an exchange
 		}),
 	}
 	local.onDirty = func() {
