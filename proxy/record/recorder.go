@@ -106,9 +106,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// Begin sets the id of a request, and returns the request with its span in the context, if it is traced. The span belongs to the trace of a trusted
-// proxy's traceparent. The traceparent of another client is only a link of the span: neither its flag nor its trace id,
-// from which the sampler computes, may decide what is exported.
+// Begin sets the id of a request, and returns the request with its span in the context, if it is traced. The span belongs
+// to the trace of a trusted proxy's traceparent. The traceparent of another client is only a link of the span: neither its
+// flag nor its trace id, from which the sampler computes, may decide what is exported.
 func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
 	rec.ID[0] = RequestID(request.Header)
 	if r.tracer == nil {
