@@ -39,7 +39,7 @@ const (
 
 var collectors = sync.Pool{New: func() any { return new(headers) }}
 
-// collect begins a collection, which writeTo ends.
+// collect begins a collection, which writeTo or Rendering.AppendTo ends.
 func collect() *headers {
 	h := collectors.Get().(*headers) //nolint:forcetypeassert // the pool has no others
 	h.n, h.text = 0, h.room[:0]
