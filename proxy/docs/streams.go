@@ -27,7 +27,7 @@ func (d *description) addLive() {
 	op.Responses = map[string]*huma.Response{
 		"200": {Description: "A stream of events.", Content: map[string]*huma.MediaType{stream.EventType: eventContent()}},
 	}
-	for _, r := range d.Refusals() {
+	for _, r := range d.Refusals() { // the others become a stream that ends at once
 		if r.Status >= http.StatusBadRequest && r.Status < http.StatusInternalServerError && r.Status != http.StatusTooManyRequests {
 			op.Responses[strconv.Itoa(r.Status)] = &huma.Response{Ref: responseRefs + r.component()}
 		}
