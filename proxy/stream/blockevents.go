@@ -196,11 +196,18 @@ func (cl *client) writeFrame(ctx context.Context) {
 	cl.notify() // another frame may be complete
 }
 
-// writeAnswerAt writes e, the answer of a path at a block, if the client does not have it; a nil e writes a
-// failure instead. If the client's limits do not allow it, nothing is written and the time to wait is returned.
+// writeAnswerAt writes e, the answer of a path at a block, if the client does not have it. For a nil e it writes a failure, once
+// per frame. If the client's limits do not allow it, nothing is written and the time to wait is returned.
 func (cl *client) writeAnswerAt(ctx context.Context, s *subscription, n *topicState, e *event) (wait time.Duration) {
 	if e == nil {
-		return cl.writeFailure(ctx, s, cmp.Or(n.failure, failureEvent(errNotReadInTime)))
+		e, frame := cmp.Or(n.failure, failureEvent(errNotReadInTime)), cl.blockEvents.sentHeight
+		if e.digest == s.failure && s.failedAfter == frame { // written before the limits interrupted this frame
+			return 0
+		}
+		if wait = cl.writeFailure(ctx, s, e); wait == 0 {
+			s.failedAfter = frame
+		}
+		return wait
 	}
 	if e.digest != s.answer || s.failure != 0 {
 		if wait = cl.writeAnswer(ctx, s, e); wait > 0 {

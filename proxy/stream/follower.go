@@ -34,6 +34,8 @@ type subscription struct {
 	had     string      // tag of the answer that the client had when it connected; "" once compared
 	answer  digest      // digests of the last events sent; 0 for none
 	failure digest
+
+	failedAfter int64 // of a failure in a frame: height of the last complete frame before it
 }
 
 // init prepares a follower for a client whose request is paid for. Call admit next.

@@ -37,6 +37,31 @@ func TestEventsAreChargedAndOnlyNewestIsSentLater(t *testing.T) {
 	})
 }
 
+// Otherwise the failures of the first paths would use up what the limits allow, again and again.
+func TestFailureIsChargedOncePerBlockEvent(t *testing.T) {
+	slow, rich := keyOf("slow", "1"), keyOf("rich", "2")
+	slow.Rate = slowly.Limits.Address
+	inBubbleWith(t, stream.Options{}, web.Options{Keys: []limits.Key{slow, rich}}, func(s *service) {
+		s.setAnswers(map[string]string{"/a": unreadable, "/b": unreadable, "/c": unreadable})
+		target := live("/a", "/b", "/c") + "&stream.blocks=true"
+		s.follow(target, "X-Api-Key", "2") // usually pays for the reads
+		f := s.follow(target, "X-Api-Key", "1")
+		time.Sleep(5 * time.Minute)
+		all := summarize(f.events())
+		failures, frames := 0, 0
+		for _, e := range all {
+			if e[0] == '#' {
+				failures, frames = 0, frames+1
+			} else if failures++; failures > 3 {
+				break
+			}
+		}
+		if failures > 3 || frames == 0 {
+			t.Errorf("events = %q, want at most one failure of each path before a block event", all)
+		}
+	})
+}
+
 func TestTopicIsNotReadWhenNoSubscriberCanBeCharged(t *testing.T) {
 	inBubbleWith(t, stream.Options{}, slowly, func(s *service) {
 		paths := []string{"/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9", "/10"}
