@@ -130,8 +130,10 @@ func (t *batchRead) readBatch(ctx context.Context, pinned int64, before *cache.E
 	if low < high {
 		above := t.selectParts(func(r *partRead, stateless bool) bool { return !stateless && r.Entry.Height > low })
 		t.readParts(ctx, above, low, 0)
-		if now, top := t.span(); now != low || top != low {
-			return 0, t.behindError()
+		for _, i := range above {
+			if e := t.reads[i].Entry; e.Height != low || t.parts[i].isStateless(e) { // not read, or pruned
+				return 0, t.behindError()
+			}
 		}
 	}
 	if low == 0 || t.Nodes.Tip().Epoch != t.tip.Epoch {

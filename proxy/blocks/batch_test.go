@@ -67,9 +67,19 @@ func TestBatchPartsAreReadAtOneBlock(t *testing.T) {
 		"a block arrives while a part is read": {during: func(d *frontend) { d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
 		"a part was read at an earlier block":  {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.readPart(t); d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
 		"a part was read at a later block":     {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.nodes.grow(1); d.readPart(t); d.nodes.grow(-1) }, want: outcome{100, "100 100 100"}},
-		"a minimum block":                      {hs: web.Heights{Min: 100}, want: outcome{100, "100 100 100"}},
-		"a rollback while it is read":          {during: func(d *frontend) { d.nodes.mu.Lock(); d.nodes.tip.Epoch++; d.nodes.mu.Unlock() }, want: outcome{0, "the answers cannot be read at one block at present"}},
-		"a part fails":                         {prepare: func(_ *testing.T, d *frontend) { d.nodes.fails = true }, want: outcome{0, "internal error"}},
+		"a part was read at a later block, and nodes have pruned the earlier one": {
+			prepare: func(t *testing.T, d *frontend) {
+				t.Helper()
+				d.nodes.grow(1)
+				d.readPart(t)
+				d.nodes.grow(-1)
+				d.nodes.forgetful = true
+			},
+			want: outcome{0, "the answers cannot be read at one block at present"},
+		},
+		"a minimum block":             {hs: web.Heights{Min: 100}, want: outcome{100, "100 100 100"}},
+		"a rollback while it is read": {during: func(d *frontend) { d.nodes.mu.Lock(); d.nodes.tip.Epoch++; d.nodes.mu.Unlock() }, want: outcome{0, "the answers cannot be read at one block at present"}},
+		"a part fails":                {prepare: func(_ *testing.T, d *frontend) { d.nodes.fails = true }, want: outcome{0, "internal error"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withFrontend(t, func(t *testing.T, d *frontend) {

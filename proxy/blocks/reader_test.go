@@ -34,6 +34,7 @@ type chain struct {
 	mu         sync.Mutex
 	tip        node.Tip
 	pruned     int64
+	forgetful  bool // blocks that a request names are pruned
 	fails      bool
 	hangs      atomic.Bool
 	hash       string // of every block; "" for unknown
@@ -62,7 +63,7 @@ func (c *chain) Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
 	switch {
 	case c.fails:
 		return nil, errGone
-	case height <= c.pruned:
+	case height <= c.pruned || c.forgetful && r.Height != node.AtTip:
 		return &node.Answer{Status: http.StatusNotFound, Reason: node.Pruned, Height: height}, nil
 	}
 	return &node.Answer{Status: http.StatusOK, Height: height, Age: c.age, Body: strconv.AppendInt(nil, height, 10)}, nil
