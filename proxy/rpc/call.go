@@ -33,8 +33,8 @@ type call struct {
 	heights   web.Heights     // from the headers of the request
 	fromState bool            // the member is composed of a value of the state
 
-	class blocks.Class // set by makeQuery
-	sent  arguments    // set by makeQuery: the arguments a, but without the height if the call reads state
+	class blocks.Class // set by the first makeQuery
+	sent  arguments    // set by the first makeQuery: the arguments a, but without the height if the call reads state
 }
 
 // pendingCall is a call being answered.
@@ -54,6 +54,7 @@ type pendingCall struct {
 	typ       string // media type of that response
 }
 
+// makeQuery returns the query of the call. All queries of a call are equal.
 func (k *call) makeQuery() *blocks.Read {
 	class, cost, a, hs := k.m.class, k.m.cost, k.a, k.heights
 	switch {
@@ -83,7 +84,9 @@ func (k *call) makeQuery() *blocks.Read {
 	if class != blocks.Live {
 		hs.Pinned = 0
 	}
-	k.class, k.sent = class, a
+	if k.class == "" { // else the read of an equal query may be in progress
+		k.class, k.sent = class, a
+	}
 	text := string(k.m.object(a))
 	ask := node.Request{Cost: cost, OneNode: k.posts(), Call: &node.Call{
 		Method: k.m.name, Params: k.params, Target: k.target, Write: k.m.write, Slow: k.m.slow, Block: number(a.get(k.m, "height")),

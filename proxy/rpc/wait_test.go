@@ -1,10 +1,12 @@
 package rpc_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -18,12 +20,15 @@ func TestCallOfATransactionWaitsForIt(t *testing.T) {
 	n := newRecordedNode(t)
 	n.setAnswer(`tx{"hash":"`+hash+`"}`, `"result":{"hash":"`+hash+`"}`)
 	var waits []string
+	var reads sync.WaitGroup
+	defer reads.Wait()
 	server, _ := newHandler(t, n, rpc.Options{AwaitItem: func(r *web.Request, feed func(*web.Request) (web.Feed, error), access string, values []string) error {
 		waits = append(waits, append([]string{access}, values...)...)
 		if values[0] == "1h" {
 			return failure.BadInput("too long")
 		}
-		_, err := feed(r)
+		f, err := feed(r)
+		reads.Go(func() { _, _, _ = f.Reader.Read(context.Background(), "streams", true) }) // others that wait may need it after this request
 		return err
 	}})
 	for call, tt := range map[string]struct {
