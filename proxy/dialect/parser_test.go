@@ -121,6 +121,8 @@ func TestPathHasCanonicalForm(t *testing.T) {
 		"/things/xx/a":  `thing_id is "xx"; expected a digit`,
 		"/things/../a":  "no such path: /things/..",
 		"/things/1/..":  "no such path: /things/1/..",
+
+		"/things/1/a/../b": "no such path: /things/1/a/..",
 	} {
 		got, err := p.ReadPath(path)
 		if got+errorText(err) != want {

@@ -18,6 +18,11 @@ func (p *Parser) ReadPath(path string) (canonical string, err error) {
 	}
 	var buf [maxParts]string
 	parts := split(buf[:0], path)
+	for i, part := range parts {
+		if part == "." || part == ".." { // segments that stand for another path
+			return "", &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(AppendPath(nil, "/"+strings.Join(parts[:i+1], "/"))))}
+		}
+	}
 	changed := false
 	for i, s := range p.pattern {
 		if s.Literal != "" {
@@ -27,9 +32,6 @@ func (p *Parser) ReadPath(path string) (canonical string, err error) {
 			parts = append(parts[:i], strings.Join(parts[i:], "/"))
 		}
 		given := parts[i]
-		if given == "." || given == ".." { // segments that stand for another path
-			return "", &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(AppendPath(nil, "/"+strings.Join(parts[:i+1], "/"))))}
-		}
 		if parts[i], err = p.path[i].inPath(given); err != nil {
 			return "", err
 		}
