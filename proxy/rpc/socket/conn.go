@@ -182,14 +182,12 @@ func (c *conn) endWith(status websocket.StatusCode, reason string) {
 // drain answers the queued calls, and further ones for late at most, until none has arrived for a tenth of it. It then closes the
 // connection with a status. When ctx ends, it cuts the connection.
 func (c *conn) drain(ctx context.Context, late time.Duration, status websocket.StatusCode, reason string) {
+	defer context.AfterFunc(ctx, c.end)()
 	select {
 	case <-c.accepted:
 	case <-c.ctx.Done():
 		return
-	case <-ctx.Done():
-		return
 	}
-	defer context.AfterFunc(ctx, func() { _ = c.ws.CloseNow() })()
 	defer time.AfterFunc(late, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

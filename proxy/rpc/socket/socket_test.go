@@ -638,6 +638,22 @@ func TestConnectionDuringDrainIsAnExpectedFailure(t *testing.T) {
 	}
 }
 
+func TestDrainThatHasNoTimeCutsAllConnections(t *testing.T) {
+	d, url := serve(t, socket.Options{})
+	for range 20 {
+		dial(t, url)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	drained := make(chan struct{})
+	go func() { defer close(drained); d.Drain(ctx) }()
+	select {
+	case <-drained:
+	case <-time.After(20 * time.Second):
+		t.Error("Drain still waits for connections after its context has ended")
+	}
+}
+
 func TestDrainDropsCallsThatArriveLater(t *testing.T) {
 	d, url := serve(t, socket.Options{Methods: methods(func(*http.Request, string, json.RawMessage) []byte {
 		time.Sleep(time.Millisecond) // the client is faster
