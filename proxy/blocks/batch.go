@@ -173,7 +173,7 @@ func (t *batchRead) gather(ctx context.Context) {
 	}
 }
 
-// waitForReplica waits briefly for a block that another replica has read at.
+// waitForReplica waits briefly for a block that another replica has read at, and updates the tip.
 func (t *batchRead) waitForReplica(ctx context.Context, height int64) {
 	if t.tip.Known && t.tip.Height < height {
 		ctx, cancel := context.WithTimeout(ctx, cache.Patience(t.o.Patience, t.tip.Interval))

@@ -28,8 +28,8 @@ type ResponseHeaders struct {
 	Extra    []respond.ExtraHeader
 }
 
-// A Read is one read of the chain. Equal reads have the same Key, whatever their encoding. It does not change while it is
-// served and does not refer to the request, so the fast lane and read-ahead share it with later requests.
+// A Read is one read of the chain. Equal reads have the same Key, whatever their encoding. After AwaitBlock it does not change,
+// and it does not refer to the request, so the fast lane and read-ahead share it with later requests.
 type Read struct {
 	Key    string       // cache key without the height. It contains no @ and begins with the name of the interface
 	Size   int          // bytes of the request, if Key has only its digest

@@ -18,9 +18,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, and for an X-Block-Height at most maxUnheard above the tip.
-// awaitSeen waits for the session's block. It refuses a block that does not exist yet, and returns the tip to serve at. If the
-// request names a block of the execution chain, q.Min becomes at least the height that includes it.
+// awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, and for an X-Block-Height at most maxUnheard above the tip. It
+// refuses a block that does not exist yet, and returns the tip to serve at. If the request names a block of the execution chain,
+// q.Min becomes at least the height that includes it. The session's block is left to awaitSeen.
 func (r *Reader) awaitRequired(ctx context.Context, from *web.Request, q *Read) (node.Tip, error) {
 	rec := &from.Record
 	if err := r.rolledBack(q); err != nil {
