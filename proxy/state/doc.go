@@ -7,7 +7,7 @@
 //
 //	values := state.New(options, reader, kind, found, state.RPC)
 //	q := values.Read(state.Request{Method: method, Message: message}, heights)
-//	answer, err := values.Lookup(ctx, request, record, q, tip)
+//	answer, err := values.Lookup(ctx, request, q, tip)
 //	state.AppendValue(nil, answer.Entry.Body, values.Height(q, &answer)) // for the RPC; Response for gRPC
 //
 // methods.go classifies methods, and values.go makes the keys of values. ask.go reads the nodes by gRPC or by
