@@ -97,7 +97,7 @@ func (k *call) service(message []byte, hs web.Heights) (size int, err error) {
 	})
 }
 
-// readNode calls a node for a method that ignores heights, after waiting for the block that the client requires,
+// readNode calls a node for a method whose responses are not cached, after waiting for the block that the client requires,
 // and, for a transaction (posts), for the client's turn.
 func (k *call) readNode(message []byte, hs web.Heights, posts bool, read func(context.Context, node.Request) (size int, err error)) (size int, err error) {
 	limit := k.reader.Stack.WithDeadline(k.from)
