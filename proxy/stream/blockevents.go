@@ -10,8 +10,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 )
 
-// With stream.blocks=true, and while the tip is known, a client receives for each block the changed answers or failures and
-// then one `block` event: together, a frame. Frames may be skipped, but at each block event, the last event of each path is an
+// With stream.blocks=true, and while the tip is known, a client receives for each block the changed answers and the failures,
+// and then one `block` event: together, a frame. Frames may be skipped, but at each block event, the last event of each path is an
 // answer that is valid at that block, or a failure. Each topic keeps its answers at two blocks, so that one frame can be
 // written while the answers of the next are read.
 
