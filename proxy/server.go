@@ -133,7 +133,7 @@ func (v *router) inMode(r *web.Request, rt web.Route) web.Route {
 	case waits:
 		return v.streams.Wait(rt)
 	case rt.Feed != nil && r.Options[web.SinceParameter] != nil:
-		return v.streams.Poll(rt, web.RestorePinned)
+		return v.streams.Poll(rt)
 	}
 	return rt
 }

@@ -24,8 +24,8 @@ var (
 	errNoChain    = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "no node of the chain has answered yet"}
 )
 
-// Poll returns the route that serves the polls of rt. query returns the query of the next URL to poll, without the version.
-func (h *Handler) Poll(rt web.Route, query func(*web.Request) string) web.Route {
+// Poll returns the route that serves the polls of rt.
+func (h *Handler) Poll(rt web.Route) web.Route {
 	polled := rt
 	polled.Name, polled.Render = "poll", pollRenderer(rt.Render)
 	polled.Serve = func(r *web.Request) error {
@@ -46,7 +46,7 @@ func (h *Handler) Poll(rt web.Route, query func(*web.Request) string) web.Route 
 		r.Amend = func(a *respond.Response) {
 			now := version{height: a.Entry.Height, digest: digestOf(feed.ComparedBody(a.Entry.Body))}
 			now, a.Unchanged = had.next(now, h.o.Heights.Tip().Height)
-			a.Next = "?" + withVersion(query(r), now.text(h.o.Heights.ChainID()))
+			a.Next = "?" + withVersion(web.RestorePinned(r), now.text(h.o.Heights.ChainID()))
 		}
 		return rt.Serve(r)
 	}

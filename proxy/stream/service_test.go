@@ -83,7 +83,7 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	}
 	engine := stack.NewEngine(nil, func(r *web.Request) web.Route {
 		if r.RemoveParameters(web.FilterParameter); r.Options[web.SinceParameter] != nil {
-			return streams.Poll(rt, func(r *web.Request) string { return r.URL.RawQuery })
+			return streams.Poll(rt)
 		}
 		stream.OptionsAsHeaders(r)
 		if stream.TakeWait(r) {
