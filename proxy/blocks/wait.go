@@ -48,7 +48,7 @@ func (r *Reader) awaitRequired(ctx context.Context, from *web.Request, q *Read) 
 		err = r.waitHeight(within, rec, required)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = r.notArrived(required, err)
+			err = notYet(tip, err, "block %d has not arrived; the newest is %d", required, r.Nodes.Tip().Height)
 		}
 		if rollback := r.rolledBack(q); rollback != nil {
 			return tip, rollback
@@ -128,12 +128,6 @@ func (r *Reader) CheckHeight(height, required int64) error {
 		return notYet(r.Nodes.Tip(), nil, "the chain node does not have block %d yet; its answer is from block %d", required, height)
 	}
 	return nil
-}
-
-// notArrived returns the failure of a request that requires a block which does not arrive.
-func (r *Reader) notArrived(height int64, err error) error {
-	tip := r.Nodes.Tip()
-	return notYet(tip, err, "block %d has not arrived; the newest is %d", height, tip.Height)
 }
 
 // notYet returns a 504 that tells the client to retry after a block.
