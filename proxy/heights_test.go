@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -39,6 +40,14 @@ func TestResponsesAreMarkedWhileNodesCatchUp(t *testing.T) {
 		got.expectHeader(t, "Cache-Status", status)
 	}
 	s.get(t, anyPath, "X-Min-Block-Height", "200").expectRefusal(t, 504, `{"code":504,"msg":{},"error":"the chain node does not have block 200 yet; its answer is from block 128"}`+"\n")
+}
+
+func TestMinimumAboveTheHeightIsRefusedInBothShapes(t *testing.T) {
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startChain(t, proxy.Options{Story: story.Options{Shape: shape}})
+		s.get(t, anyPath, "X-Block-Height", "90", "X-Min-Block-Height", "95").expect(t, http.StatusBadRequest, "no block satisfies both")
+		expect.Equal(t, s.chain.calls(), 0, "%s: node requests", shape)
+	}
 }
 
 // newestBlockControl matches the Cache-Control of a response at the newest block.

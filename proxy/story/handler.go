@@ -71,7 +71,7 @@ func New(o Options, rows []dialect.Row, r *blocks.Reader) (*Handler, error) {
 	}
 	h := &Handler{o: o, asSent: o.Shape == Node, seed: maphash.MakeSeed()}
 	if h.asSent {
-		table.Manner, table.Heights.Loose, table.Heights.Pinned = dialect.Lenient, true, nodeHeight
+		table.Manner, table.Heights.Pinned = dialect.Lenient, nodeHeight
 	}
 	h.Table = dialect.NewTable(table, r)
 	for _, rt := range Table(rows) {

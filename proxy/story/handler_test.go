@@ -118,7 +118,7 @@ func TestHeightRulesDependOnTheShape(t *testing.T) {
 		documented, asNode bool // accepted
 	}{
 		{"7", "7", "9", true, true},
-		{"7", "8", "", false, true},
+		{"7", "8", "", false, false},
 		{"x", "", "", false, true},
 		{"", "x", "", false, false},
 		{"", "", "x", false, false},

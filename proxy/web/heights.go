@@ -58,7 +58,6 @@ func restored(r *Request, names ...string) string {
 type HeightRules struct {
 	Pinned func(http.Header) (int64, error) // reads the headers with the height to read at; nil means respond.HeightHeader alone
 	EVM    bool                             // a block of the execution chain may be named, too
-	Loose  bool                             // Min may be above Pinned
 }
 
 // Read reads the headers and parameters of a request that name blocks. The error is BadInput.
@@ -85,7 +84,7 @@ func (rules HeightRules) Read(r *Request) (h Heights, err error) {
 		h.Pinned, err = readEither(r, respond.HeightHeader, HeightParameter, readPinned)
 	}
 	h.Min, h.InURL = h.Required.Height, len(Given(r.Options[HeightParameter])) > 0
-	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
+	if err == nil && h.Pinned > 0 && h.Min > h.Pinned {
 		err = failure.BadInput("%s is above %s: no block satisfies both", respond.MinHeightHeader, pinned)
 	}
 	return h, err

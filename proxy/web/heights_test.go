@@ -48,7 +48,6 @@ func TestHeightsAreParsedStrictly(t *testing.T) {
 		"an execution block where not supported": {target: "/", headers: []string{respond.MinEVMHeader, "x"}},
 		"a minimum at the height":                {target: "/?x-min-block-height=90", headers: []string{respond.HeightHeader, "90"}, want: web.Heights{Pinned: 90, Min: 90}},
 		"a minimum above the height":             {target: "/?x-min-block-height=91", headers: []string{respond.HeightHeader, "90"}, refusal: "X-Min-Block-Height is above X-Block-Height: no block satisfies both"},
-		"a minimum above the height, allowed":    {target: "/?x-min-block-height=91", headers: []string{respond.HeightHeader, "90"}, rules: web.HeightRules{Loose: true}, want: web.Heights{Pinned: 90, Min: 91}},
 		"an interface's own header":              {target: "/", headers: []string{respond.HeightHeader, "90"}, rules: web.HeightRules{Pinned: func(http.Header) (int64, error) { return 5, nil }}, want: web.Heights{Pinned: 5}},
 		"an interface's own refusal":             {target: "/", rules: web.HeightRules{Pinned: func(http.Header) (int64, error) { return 0, failure.BadInput("not this one") }}, refusal: "not this one"},
 		"height zero":                            {target: "/", headers: []string{respond.HeightHeader, "0"}, refusal: `X-Block-Height is "0"; expected a positive integer`},
