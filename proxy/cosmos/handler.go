@@ -51,10 +51,11 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		}
 	}
 	for _, p := range posts {
-		p.h = h
+		p.h, p.kind = h, &blocks.Kind{Name: p.name, Class: blocks.Never}
 		if p.reads {
-			p.kind = h.Reader.Add(&blocks.Kind{Name: p.name, Class: blocks.Live})
+			p.kind.Class = blocks.Live
 		}
+		h.Reader.Add(p.kind)
 		rt := h.passed(p.name, p.serve)
 		rt.Keyed = h.Reader.Keyed()
 		h.posts[p.path] = rt

@@ -34,7 +34,7 @@ type post struct {
 	h          *Handler
 	path, name string
 	reads      bool         // it reads the state at a height and runs no transaction, so it takes no turn of chain.post_rate
-	kind       *blocks.Kind // of a post that reads
+	kind       *blocks.Kind // live if it reads; of others, which wait for no session, never
 }
 
 func (p *post) serve(from *web.Request) error {
@@ -58,13 +58,14 @@ func (p *post) serve(from *web.Request) error {
 			return err
 		}
 		r.Height, r.Unpinned = cmp.Or(hs.Pinned, node.AtTip), hs.Pinned == 0 && !p.reads
-	}
-	if p.reads {
 		if _, err = p.h.Reader.AwaitBlock(ctx, from, &blocks.Read{Kind: p.kind, Heights: hs}); err != nil {
 			return err
 		}
-	} else if err := p.h.posting.Acquire(ctx, client); err != nil {
-		return err
+	}
+	if !p.reads {
+		if err := p.h.posting.Acquire(ctx, client); err != nil {
+			return err
+		}
 	}
 	a, err := p.h.Reader.Nodes.Fetch(ctx, r)
 	if err == nil && a.Reason == node.Ambiguous && r.Unpinned && p.path != broadcastPath { // perhaps the node has just started and cannot read its latest state: read at the tip

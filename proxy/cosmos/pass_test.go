@@ -139,19 +139,23 @@ func (n *arrivingNodes) Fetch(ctx context.Context, r node.Request) (*node.Answer
 	return n.postNodes.Fetch(ctx, r)
 }
 
-func TestPostThatReadsStateWaitsForRequiredBlock(t *testing.T) {
+func TestPostWaitsForRequiredBlock(t *testing.T) {
+	const verify, simulate = "/ibc/core/client/v1/verify_membership", txs + "/simulate"
 	for name, tt := range map[string]struct {
+		path          string
 		header, value string
 		answer        int64 // height of the node's answer, 0 for the tip
 		want          string
 		status        int // of the failure, 0 for none
 	}{
-		"no block":                     {"", "", 0, "100", 0},
-		"a later block":                {respond.MinHeightHeader, "101", 0, "101", 0},
-		"a session at a later block":   {session.Header, "101", 0, "101", 0},
-		"a block that was rolled back": {respond.MinHeightHeader, "100.aaaaaaaa", 0, "", http.StatusConflict},
-		"a node without the block":     {respond.MinHeightHeader, "101", 100, "", http.StatusGatewayTimeout},
-		"an earlier block":             {respond.MinHeightHeader, "90", 100, "100", 0},
+		"no block":                         {verify, "", "", 0, "100", 0},
+		"a later block":                    {verify, respond.MinHeightHeader, "101", 0, "101", 0},
+		"a session at a later block":       {verify, session.Header, "101", 0, "101", 0},
+		"a block that was rolled back":     {verify, respond.MinHeightHeader, "100.aaaaaaaa", 0, "", http.StatusConflict},
+		"a node without the block":         {verify, respond.MinHeightHeader, "101", 100, "", http.StatusGatewayTimeout},
+		"an earlier block":                 {verify, respond.MinHeightHeader, "90", 100, "100", 0},
+		"a simulation at a later block":    {simulate, respond.MinHeightHeader, "101", 0, "101", 0},
+		"a simulation at an earlier block": {simulate, respond.MinHeightHeader, "90", 0, "100", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nodes := &arrivingNodes{tip: 100, answer: tt.answer}
@@ -159,7 +163,7 @@ func TestPostThatReadsStateWaitsForRequiredBlock(t *testing.T) {
 			if tt.header != "" {
 				header.Set(tt.header, tt.value)
 			}
-			w, err := servePost(t, nodes, "/ibc/core/client/v1/verify_membership", header)
+			w, err := servePost(t, nodes, tt.path, header)
 			if (err != nil) != (tt.status > 0) || err != nil && failure.Of(err).Status != tt.status {
 				t.Fatalf("error = %v, want status %d", err, tt.status)
 			}
