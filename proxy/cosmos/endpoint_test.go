@@ -35,7 +35,7 @@ func handlerFor(t testing.TB, nodes blocks.Nodes, own ...dialect.Row) *Handler {
 	memory := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { _ = memory.Close() })
 	r := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), memory))(t)
-	return expect.Value(New(Options{Rows: own}, r))(t)
+	return expect.Value(New(Options{Rows: own, Posting: blocks.NewPosting(blocks.Posts{})}, r))(t)
 }
 
 // atTip are nodes with a tip only.

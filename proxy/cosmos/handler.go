@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"path"
@@ -18,10 +17,10 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Options configure a Handler.
+// Options configure a Handler. Posting is required.
 type Options struct {
 	Rows    []dialect.Row   // the operator's rows, which come before the table's
-	Posting *blocks.Posting // limits posts; nil makes one for the handler alone
+	Posting *blocks.Posting // limits posts
 }
 
 // A Handler answers the queries of a chain. It owns no goroutine.
@@ -40,7 +39,7 @@ type Handler struct {
 func New(o Options, r *blocks.Reader) (*Handler, error) {
 	h := &Handler{
 		Table:   dialect.NewTable(dialect.Options{Prefix: keyPrefix, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
-		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), posts: map[string]web.Route{},
+		posting: o.Posting, posts: map[string]web.Route{},
 	}
 	for _, row := range Rows(o.Rows) {
 		if row.Pattern == "" {

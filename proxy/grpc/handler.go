@@ -1,7 +1,6 @@
 package grpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -29,12 +28,12 @@ type Settings struct {
 	WebMetadata []string `yaml:"web_metadata" doc:"Names of the nodes' metadata that gRPC-Web passes to clients, in addition to x-cosmos-* and *-bin. All other metadata is dropped."`
 }
 
-// Options configure a Handler. The zero value of a field means its default.
+// Options configure a Handler. Posting is required.
 type Options struct {
 	Settings
 	State   state.Options                                                  // how values of the state are read
 	Stream  func(ctx context.Context, method string) (*node.Stream, error) // opens a stream to a node; nil without a node's gRPC
-	Posting *blocks.Posting                                                // shared with the other interfaces; nil creates one for this handler
+	Posting *blocks.Posting                                                // shared with the other interfaces
 }
 
 // Handler answers gRPC methods. It owns no goroutine.
@@ -53,7 +52,6 @@ type Handler struct {
 
 // New returns a handler. No other interface may use the reader.
 func New(o Options, r *blocks.Reader) *Handler {
-	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	live := r.Add(&blocks.Kind{Name: "grpc live", Class: blocks.Live})
 	found := r.Add(&blocks.Kind{Name: "grpc found", Class: blocks.Found})
 	d := &Handler{

@@ -95,7 +95,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	}
 	d.handler = grpc.New(s.grpc, newReader())
 	d.addr, d.server = d.serve(t, s.listener)
-	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
+	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State, Posting: o.Posting}, newReader()))
 	t.Cleanup(d.rpc.Close)
 	engine := d.stack.NewEngine(nil, func(*web.Request) web.Route { return web.Route{Whole: d.handler.ServeWeb} })
 	d.web = httptest.NewServer(engine.Handler())

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,13 +25,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Options configure a Handler. The zero value of a field means its default.
+// Options configure a Handler. Posting and AwaitItem are required.
 type Options struct {
 	Settings
 	State   state.Options   // how values of the state are read
-	Posting *blocks.Posting // shared with the other interfaces; nil creates one for this handler
+	Posting *blocks.Posting // shared with the other interfaces
 	// AwaitItem waits until the query of a feed finds its item, here a transaction. values has the values of the parameter
-	// "wait", which is the longest wait. If AwaitItem is nil, the parameter is ignored.
+	// "wait", which is the longest wait.
 	AwaitItem func(r *web.Request, feed func(*web.Request) (web.Feed, error), access string, values []string) error
 }
 
@@ -55,7 +54,6 @@ type Handler struct {
 
 // New returns a handler. No other interface may use the reader.
 func New(o Options, r *blocks.Reader) *Handler {
-	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Handler{
 		methods: withPassed(o.Methods), refusals: rate.Sometimes{Interval: time.Minute},
 		passed: r.Stack.Admission.NewPlaces("call methods that this server does not know"),

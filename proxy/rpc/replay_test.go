@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -297,6 +298,7 @@ func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry
 		change(&with)
 	}
 	reader := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, web.New(with, c), c))(t)
+	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	server := httptest.NewUnstartedServer(rpc.New(o, reader))
 	if fast, ok := with.Lane.(*lane.Lane); ok {
 		_ = server.Listener.Close()

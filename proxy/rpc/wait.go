@@ -41,7 +41,7 @@ func refuseWait(k *pendingCall) *pendingCall {
 
 // await waits until a node finds the transaction of a call that has waitParameter.
 func (k *pendingCall) await(r *web.Request) error {
-	if k.wait == nil || k.call.d.o.AwaitItem == nil || k.call.isRaw() { // the node explains why it cannot read the parameters
+	if k.wait == nil || k.call.isRaw() { // the node explains why it cannot read the parameters
 		return nil
 	}
 	for i, value := range k.wait { // texts in a URI may be quoted
