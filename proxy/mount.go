@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -148,7 +147,7 @@ func (o *Options) hasBothShapes() bool {
 // mountChain mounts the chain at its base paths.
 func (s *Server) mountChain(o Options) error {
 	if o.Dialect != node.Cosmos && o.hasBothShapes() {
-		o.Chain.Nodes = story.ShareReads(o.Chain.Nodes, o.Cache.Account(), cmp.Or(o.Web.Logger, slog.New(slog.DiscardHandler)))
+		o.Chain.Nodes = story.ShareReads(o.Chain.Nodes, o.Cache.Account(), s.stack.Logger())
 	}
 	for i, m := range o.Mounts {
 		o.Story.Shape = cmp.Or(m.Shape, s.o.Story.Shape)
