@@ -79,17 +79,18 @@ func (e *endpoint) callURI(ctx context.Context, r Request) (*Answer, error) {
 	if err != nil {
 		return nil, callFailed(err, 0)
 	}
-	reply := comet.Reply{Status: status, RetryAfter: upstream.RetryAfter(header)}
+	reply, typ := comet.Reply{Status: status, RetryAfter: upstream.RetryAfter(header)}, "application/json"
 	err = json.Unmarshal(body, &reply)
 	switch {
 	case status == http.StatusNotFound && strings.HasPrefix(string(body), noRoute):
+		typ = "text/plain; charset=utf-8"
 	case err != nil:
 		return nil, callFailed(fmt.Errorf("status %d: %w: %w", status, comet.ErrNoReply, err), reply.RetryAfter)
 	case reply.Error != nil && (string(reply.ID) != uriID || !isFromComet(reply.Error)):
 		return nil, e.gatewayCall(&reply)
 	}
-	// The reason is never OK, so that no caller decodes a result.
-	return &Answer{Status: status, NodeStatus: status, Type: header.Get("Content-Type"), Body: body, Reason: BadInput}, nil
+	// The reason is never OK, so that no caller decodes a result. The type is CometBFT's: browsers would render another one.
+	return &Answer{Status: status, NodeStatus: status, Type: typ, Body: body, Reason: BadInput}, nil
 }
 
 func member(name string, value []byte) []byte {

@@ -78,9 +78,13 @@ func TestGatewayErrorsForURIsAreFailures(t *testing.T) {
 		`{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"rate limit exceeded"}}`:     false,
 		`<html>`: false,
 	} {
-		p := rpcServer(t, http.StatusInternalServerError, nil, body)
-		if a, err := p.endpoints()[0].call(t.Context(), blockCall("/block?height=abc"), 100); err == nil != own {
+		p := rpcServer(t, http.StatusInternalServerError, http.Header{"Content-Type": {"text/html"}}, body)
+		a, err := p.endpoints()[0].call(t.Context(), blockCall("/block?height=abc"), 100)
+		if err == nil != own {
 			t.Errorf("call with response %s = %+v, %v; want success %t", body, a, err, own)
+		}
+		if own && a.Type != "application/json" { // browsers would render another type
+			t.Errorf("type = %q, want application/json", a.Type)
 		}
 	}
 }
