@@ -35,6 +35,7 @@ func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.W
 	}
 	key := rand.Text()
 	Embed(&cfg, d, redisURL, key)
+	cfg.Chain.Dialect = string(d.Dialect())                         // a node that fails from the start cannot show it
 	cfg.Index.Enabled, cfg.Index.Network = true, []string{"aeneid"} // so that counts change
 	cfg.Index.EVM, cfg.Index.From = []string{d.EVMURL()}, d.EVMStart()+1
 	if at := d.Node().GRPCAddr(); at != "" {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -61,4 +62,12 @@ func TestPrintedCommandsNameReachableAddresses(t *testing.T) {
 			t.Errorf("banner = %s, want the address of %s on 127.0.0.1", out.String(), name)
 		}
 	}
+}
+
+func TestDemoStartsWithNodeThatFails(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cfg, out := config.Default(), &onWrite{then: cancel}
+	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	expect.NoError(t, Run(ctx, cfg, devnet.Options{Faults: devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}}, out, io.Discard))
 }
