@@ -92,7 +92,7 @@ func WriteCollections(all iter.Seq[collections.Collection], path string) error {
 	w := bufio.NewWriter(f)
 	enc := json.NewEncoder(w)
 	for c := range all {
-		err = errors.Join(err, enc.Encode(c))
+		_ = enc.Encode(c) // Flush returns the error of a failed write
 	}
-	return errors.Join(err, w.Flush(), f.Close())
+	return errors.Join(w.Flush(), f.Close())
 }

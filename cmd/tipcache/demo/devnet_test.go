@@ -2,10 +2,13 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,4 +73,15 @@ func TestDemoStartsWithNodeThatFails(t *testing.T) {
 	cfg, out := config.Default(), &onWrite{then: cancel}
 	cfg.Listen, cfg.Admin = "127.0.0.1:0", "127.0.0.1:0"
 	expect.NoError(t, Run(ctx, cfg, devnet.Options{Faults: devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}}, out, io.Discard))
+}
+
+func TestFailedDumpIsReportedOnce(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip(err)
+	}
+	d := expect.Value(devnet.New(devnet.Options{}))(t)
+	err := WriteCollections(d.Collections(), "/dev/full")
+	if !errors.Is(err, syscall.ENOSPC) || strings.Count(err.Error(), "no space left") != 1 {
+		t.Errorf("error = %v, want ENOSPC once", err)
+	}
 }
