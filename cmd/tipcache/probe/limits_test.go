@@ -3,6 +3,7 @@ package probe_test
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -79,6 +80,20 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: error = %v, want %q in it; few samples %t", tt.name, err, tt.want, tt.few)
 		}
 	}
+}
+
+func TestOneFailureOfManyExceedsLimitOfZero(t *testing.T) {
+	var reads atomic.Int64
+	failsOnce := &fakeNode{before: func(w http.ResponseWriter, _ *http.Request) bool {
+		fails := reads.Add(1) == 1000
+		if fails {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+		return fails
+	}}
+	report := network{first: failsOnce}.mustProbe(t, probe.Options{Endpoints: []string{"once=" + first}, Rate: 20, For: 25 * time.Minute})
+	err := report.Check(probe.Limits{MaxBehind: -1, MaxFailures: 0})
+	expect.Contains(t, fmt.Sprint(err), "once failed 0.003", "error")
 }
 
 func TestTableShowsNoControlCharactersOfServers(t *testing.T) {

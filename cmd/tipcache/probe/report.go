@@ -237,7 +237,7 @@ func share(n, of int) float64 {
 	if of == 0 {
 		return 0
 	}
-	return math.Round(float64(n)/float64(of)*1e4) / 1e4
+	return float64(n) / float64(of)
 }
 
 // percentile returns a percentile in milliseconds, or 0 for no values.
