@@ -78,12 +78,10 @@ func runProbe(ctx context.Context, o probe.Options, limits probe.Limits, output 
 	if err != nil {
 		return statusError{err, cannotMeasure}
 	}
-	switch err = report.Check(limits); {
-	case errors.Is(err, probe.ErrFewSamples):
+	if err = report.Check(limits); errors.Is(err, probe.ErrFewSamples) {
 		return statusError{err, cannotMeasure}
-	default:
-		return err
 	}
+	return err
 }
 
 // probeOutput says how to print a report.
