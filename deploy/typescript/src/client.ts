@@ -5,6 +5,7 @@ import { maxPaths } from './connection.js'
 import { Follower, type Live, type LiveListener } from './live.js'
 import { pause } from './pause.js'
 import { Session } from './session.js'
+import { notify } from './topic.js'
 import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Height, Msg, OfParts, Part, Parts } from './types.js'
 
 // Milliseconds.
@@ -166,7 +167,7 @@ export class Client<D extends Dialect> {
   frames<const T extends readonly Part<D>[]>(parts: Parts<T, D>, draw: (frame: { height: number; answers: OfParts<T, D, 'frame'> }) => void): { close(): void } {
     const all = targets(parts)
     if (new Set(all).size > maxPaths) throw new RangeError(`a frame has ${maxPaths} paths at most`)
-    const follower = new Follower(this.#base, this.#fetch, () => this.#headers({}), this.#session, height => draw({ height, answers: lives.map(drawn) as OfParts<T, D, 'frame'> }))
+    const follower = new Follower(this.#base, this.#fetch, () => this.#headers({}), this.#session, height => notify(() => draw({ height, answers: lives.map(drawn) as OfParts<T, D, 'frame'> })))
     const lives = all.map(path => follower.follow(path, { answer() {} }))
     return { close: () => lives.forEach(l => l.close()) }
   }

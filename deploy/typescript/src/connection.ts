@@ -138,11 +138,7 @@ export class Connection {
     if (this.#blockAt) this.#gap = Math.max(now - this.#blockAt, this.#gap * 0.8)
     this.#blockAt = now
     this.#heard()
-    try {
-      this.server.block?.(height)
-    } catch (err) { // thrown by a listener
-      queueMicrotask(() => { throw err })
-    }
+    this.server.block?.(height)
   }
 
   // heard restarts the idle timer, because a dead server does not close its connections.

@@ -78,15 +78,17 @@ export class Topic {
 
   #tell(): void { for (const listener of [...this.#listeners.values()]) this.#state(listener) }
 
-  // state notifies a listener. Errors that it throws are ignored.
   #state(listener: LiveListener<any>): void {
-    try {
+    notify(() => {
       if (this.failure) listener.failure?.(this.failure, this.answer)
       else if (this.answer) listener.answer(this.answer)
-    } catch (err) {
-      queueMicrotask(() => { throw err })
-    }
+    })
   }
+}
+
+/** Calls a listener. An error that it throws becomes an uncaught one, and disturbs nothing else. */
+export function notify(listener: () => void): void {
+  try { listener() } catch (err) { queueMicrotask(() => { throw err }) }
 }
 
 // tagOf returns the part of an id that identifies the content.

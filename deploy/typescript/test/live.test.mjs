@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { Tipcache } from '../dist/index.js'
-import { notes, startStreams, until } from './streams.mjs'
+import { caught, notes, startStreams, until } from './streams.mjs'
 
 const pool = '/staking/pool', params = '/staking/params'
 
@@ -174,16 +174,12 @@ test('a server that says when to come again is asked then', async t => {
 test('what a listener throws is no affair of the others', async t => {
   const server = await startStreams(t)
   server.onstream = s => s.paths.forEach(p => s.say(p, 7, 'a'))
-  // The client throws it in a microtask of its own; here that is caught, for the runner would take it for the test's.
-  const thrown = new Promise(resolve => {
-    const queue = globalThis.queueMicrotask
-    globalThis.queueMicrotask = task => queue(() => { try { task() } catch (err) { resolve(err) } })
-    t.after(() => { globalThis.queueMicrotask = queue })
-  })
+  const errors = caught(t)
   const chain = new Tipcache(server.url), n = notes()
   const lives = [chain.live(pool, { answer() { throw new Error('mine') } }), chain.live(params, n)]
   await until(() => n.told.length === 1)
-  assert.equal((await thrown).message, 'mine')
+  await until(() => errors.length > 0)
+  assert.equal(errors[0].message, 'mine')
   lives.forEach(l => l.close())
 })
 
@@ -351,6 +347,24 @@ test('frames are drawn of batches where streams are cut or held', async t => {
   assert.equal(server.asked.at(-1).session, '3.bbbbbbbb')
   page.close()
   mock.timers.tick(300)
+})
+
+test('frames of batches continue after an error of the page', async t => {
+  const server = await startStreams(t)
+  server.onstream = s => s.end()
+  const errors = caught(t)
+  const heights = [], page = new Tipcache(server.url).frames([pool], ({ height, answers }) => {
+    heights.push([height, answers[0].failure])
+    throw new Error('mine')
+  })
+  for (const height of [7, 8]) {
+    await until(() => server.batched.length === height - 6)
+    assert.equal(server.batched.at(-1).least, height === 7 ? null : '8')
+    server.batched.at(-1).say(height, ['a'])
+  }
+  await until(() => errors.length === 2)
+  assert.deepEqual([heights, errors[0].message], [[[7, undefined], [8, undefined]], 'mine'])
+  page.close()
 })
 
 test('frames continue without a path for which the server refuses the batch', async t => {

@@ -60,3 +60,11 @@ export function notes() {
   const told = []
   return { told, answer: a => told.push(a), failure: (f, old) => told.push({ failure: f, old }) }
 }
+
+/** The errors that the client throws in microtasks of its own, which the runner would take for those of the test. */
+export function caught(t) {
+  const errors = [], queue = globalThis.queueMicrotask
+  globalThis.queueMicrotask = task => queue(() => { try { task() } catch (err) { errors.push(err) } })
+  t.after(() => { globalThis.queueMicrotask = queue })
+  return errors
+}
