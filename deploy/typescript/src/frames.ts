@@ -4,6 +4,7 @@
 import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
 import type { Server } from './connection.js'
 import { pause } from './pause.js'
+import { heightOf } from './session.js'
 import type { Topic } from './topic.js'
 
 // Milliseconds.
@@ -58,7 +59,7 @@ export class Frames {
     const sent = this.server.session.token
     const signal = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(batchTime)])
     const response = await this.server.fetch(`/batch?${query}`, { signal, cache: 'default', headers: sent === undefined ? {} : { 'X-Session': sent } })
-    const reset = response.headers.has('X-Session-Reset')
+    const reset = response.headers.has('X-Session-Reset') || sent !== undefined && heightOf(sent) < this.#height // another request was told of it
     const { height, answers } = await bodyOf(response)
     if (signal.aborted) return
     if (height < least && !reset) throw new Error(`the batch is from block ${height} instead of ${least} or later: a cache in between may ignore the query`)

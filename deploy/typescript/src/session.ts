@@ -28,4 +28,5 @@ export class Session {
   #begins(response: Response): boolean { return response.headers.has('X-Session-Reset') }
 }
 
-function heightOf(token: string): number { return Number.parseInt(token, 10) }
+/** Returns the block of a session. */
+export function heightOf(token: string): number { return Number.parseInt(token, 10) }

@@ -367,6 +367,24 @@ test('frames of batches continue after an error of the page', async t => {
   page.close()
 })
 
+test('frames of batches follow a rollback that another request has noticed first', async t => {
+  const server = await startStreams(t)
+  server.onstream = s => s.end(s.blocks ? undefined : '{}')
+  const chain = new Tipcache(server.url), heights = [], page = chain.frames([pool], ({ height }) => heights.push(height))
+  await until(() => server.batched.length === 1)
+  server.batched[0].say(8, ['a'], { 'x-session': '8.aaaaaaaa' })
+  await until(() => server.batched.length === 2)
+  server.head = { 'x-session': '3.bbbbbbbb', 'x-session-reset': 'true' }
+  await chain.get(params)
+  server.batched[1].refuse(504)
+  await until(() => server.batched.length === 3)
+  assert.deepEqual([server.batched[2].least, server.batched[2].session], [null, '3.bbbbbbbb'])
+  server.batched[2].say(3, ['b'], { 'x-session': '3.bbbbbbbb' })
+  await until(() => server.batched.length === 4)
+  assert.deepEqual([heights, server.batched[3].least], [[8, 3], '4'])
+  page.close()
+})
+
 test('frames continue without a path for which the server refuses the batch', async t => {
   const server = await startStreams(t)
   server.onstream = s => s.end()
