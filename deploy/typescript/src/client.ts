@@ -183,6 +183,8 @@ export class Client<D extends Dialect> {
     let response = await ask(target, headers)
     if (this.#session.isBehind(response, sent) && options.minHeight === undefined) {
       const again = await ask(withQuery(target, { 'x-min-block-height': sent! }), headers)
+      const dropped = again.ok ? response : again
+      dropped.body?.cancel().catch(() => {}) // an unread body occupies its connection
       if (again.ok) response = again // otherwise the older answer is returned
     }
     this.#session.note(response, sent)

@@ -107,7 +107,7 @@ test('a client sends back how far it has seen the chain', { skip }, async () => 
 })
 
 test('a CDN that answers with an older block is asked for the block by the URL', async () => {
-  const asked = []
+  const asked = [], sent = []
   const answers = {
     '/staking/pool': [answer(7, '7.AAAAAAAA'), answer(6, '6.AAAAAAAA'), answer(8, '8.AAAAAAAA'), answer(3, '3.BBBBBBBB', { 'X-Session-Reset': 'true' }), answer(2, '2.BBBBBBBB', { 'Cache-Status': 'tipcache; hit; detail="memory stale-while-revalidate"' })],
     '/staking/pool?x-min-block-height=7.AAAAAAAA': [answer(7, '7.AAAAAAAA')],
@@ -115,11 +115,13 @@ test('a CDN that answers with an older block is asked for the block by the URL',
   const chain = new Tipcache('https://cdn.example', { fetch: async (input, init) => {
     const target = input.slice('https://cdn.example'.length)
     asked.push([target, init.headers['X-Session']])
-    return answers[target].shift()
+    sent.push(answers[target].shift())
+    return sent.at(-1)
   } })
   const heights = []
   for (let i = 0; i < 5; i++) heights.push((await chain.get('/staking/pool')).height)
   assert.deepEqual(heights, [7, 7, 8, 3, 2])
+  assert.ok(sent.every(response => response.bodyUsed), 'an unread body occupies its connection')
   assert.deepEqual(asked, [
     ['/staking/pool', undefined],
     ['/staking/pool', '7.AAAAAAAA'], ['/staking/pool?x-min-block-height=7.AAAAAAAA', '7.AAAAAAAA'],
