@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -15,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 func newChain(delegators int) *cosmos.Chain {
@@ -195,5 +198,25 @@ func TestServicesAnswerByABCIAsANodeDoes(t *testing.T) {
 			got.Status, got.Message = 0, ""
 			expect.NoDiff(t, got, tt.want, "answer")
 		})
+	}
+}
+
+func TestTransactionIsInTheChainOnceHoweverManyClientsSendIt(t *testing.T) {
+	chain := newChain(4)
+	for i := range int64(2000) {
+		raw := protofield.Append(nil, 1, "body", 2, "auth", 3, i+1)
+		var added atomic.Int64
+		var clients sync.WaitGroup
+		for range 8 {
+			clients.Go(func() {
+				if _, a := chain.Broadcast(i, raw); a.Code == 0 {
+					added.Add(1)
+				}
+			})
+		}
+		clients.Wait()
+		if added.Load() != 1 {
+			t.Fatalf("transaction %d was added %d times, want once", i, added.Load())
+		}
 	}
 }

@@ -106,9 +106,6 @@ type txRequest struct {
 	Mode  any    `json:"mode"`
 }
 
-// pending is above every height.
-const pending = 1 << 62
-
 // AlreadyKnown is the code of a transaction that was broadcast before.
 const AlreadyKnown = 19
 
@@ -116,15 +113,15 @@ const AlreadyKnown = 19
 func (c *Chain) Broadcast(height int64, raw []byte) (hash string, a Answer) {
 	b, ok := parseTx(raw)
 	pool := &c.mempool
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
 	switch {
 	case !ok:
 		return b.hash, Answer{Code: 2, Codespace: "sdk", Log: "invalid length; proto: invalid field number: tx parse error: tx parse error"}
-	case pool.find(b.hash, pending) != nil:
+	case slices.ContainsFunc(pool.txs, func(known *broadcast) bool { return known.hash == b.hash }):
 		return b.hash, Answer{Code: AlreadyKnown, Codespace: "sdk"}
 	}
 	b.height = height + 1
-	pool.mu.Lock()
-	defer pool.mu.Unlock()
 	pool.txs = append(pool.txs, b)
 	return b.hash, Answer{}
 }
