@@ -101,10 +101,12 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 	_, got := put(`{"comet":{"stall":true}}`)
 	want := "node:\n    latency: 10ms\n    error_rate: 0.5\ncomet:\n    stall: true\nprovider: {}\nevm: {}\n"
 	expect.NoDiff(t, got, want, "faults")
-	for _, bad := range []string{`{"nodes":{}}`, `{"node":{"lag":1}}`, `{"node":{"latency":"long"}}`, `{"node":{"outage":"maybe"}}`, `[`} {
+	for _, bad := range []string{`{"nodes":{}}`, `{"node":{"lag":1}}`, `{"node":{"latency":"long"}}`, `{"node":{"outage":"maybe"}}`, `{"node":{"error_rate":20}}`, `{"node":{"stall":true},"evm":{"outage":"maybe"}}`, `[`} {
 		status, answer := put(bad)
 		expect.Equal(t, status, http.StatusBadRequest, "status of %s (%s)", bad, answer)
 	}
+	_, got = put(`{}`)
+	expect.NoDiff(t, got, want, "faults after invalid ones")
 }
 
 func TestHaltedChainAnswersWithOldState(t *testing.T) {

@@ -239,13 +239,18 @@ func (f Fault) validate() error {
 		return fmt.Errorf("devnet: outage %q, want %q or %q", f.Outage, Refuse, Reset)
 	case f.ErrorStatus != 0 && (f.ErrorStatus < 200 || f.ErrorStatus > 599):
 		return fmt.Errorf("devnet: error status %d, want 200 to 599", f.ErrorStatus)
+	case !(f.ErrorRate >= 0 && f.ErrorRate <= 1): // NaN, too
+		return fmt.Errorf("devnet: error rate %v, want a share of 0 to 1", f.ErrorRate)
 	}
 	return nil
 }
 
 // SetFaults sets the faults of the main node, the main execution client and the provider. After an outage a server
-// returns on the same port.
+// returns on the same port. If a fault is invalid, nothing changes.
 func (d *Devnet) SetFaults(f Faults) error {
+	if err := errors.Join(f.Node.validate(), f.Comet.validate(), f.Provider.validate(), f.EVM.validate()); err != nil {
+		return err
+	}
 	return errors.Join(d.nodes[0].SetFaults(f.Node, f.Comet), d.metadata.setFault(f.Provider), d.evm.SetFault(f.EVM))
 }
 
