@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -122,14 +121,9 @@ func (s *Service) listenForClients(ctx context.Context, name, address string, la
 	}
 	l, err := conn.Listen(ctx, address, o)
 	if err == nil {
-		s.closeListener(l)
+		s.onClose(func() error { _ = l.Close(); return nil }) // its server has closed it before, unless it never served
 	}
 	return l, err
-}
-
-// closeListener makes Close close a listener. Its server has closed it before, unless it never served.
-func (s *Service) closeListener(l net.Listener) {
-	s.onClose(func() error { _ = l.Close(); return nil })
 }
 
 // tls returns the TLS configuration of the listeners, nil without a certificate.
