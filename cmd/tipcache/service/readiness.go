@@ -260,7 +260,7 @@ func (l *readinessLog) record(check int64, j judgement, problems map[string]stri
 		return
 	}
 	l.last = check
-	l.state.Set(len(j.problems) == 0, maps.Clone(j.parts))
+	l.state.Set(len(j.problems) == 0, j.parts)
 	for _, part := range slices.Sorted(maps.Keys(problems)) {
 		if _, known := l.logged[part]; !known {
 			l.logged[part] = time.Now()
