@@ -73,8 +73,9 @@ type Devnet struct {
 	metadata *target
 	control  *target
 
+	node  *Node // the main node
 	mu    sync.Mutex
-	nodes []*Node // the first is the main node
+	added []*Node // the others
 }
 
 // New returns a devnet. Start makes it listen and produce blocks.
@@ -86,7 +87,7 @@ func New(o Options) (*Devnet, error) {
 	d := &Devnet{options: o, chain: newChain(o)}
 	d.metadata = newTarget(o.MetadataAddr, idleTimeout, newProvider(o))
 	d.control = newTarget(o.ControlAddr, 0, d.controlHandler())
-	d.nodes = []*Node{newNode(d.chain, o)}
+	d.node = newNode(d.chain, o)
 	d.evm = newEVM(d.chain, o)
 	d.chain.evmStart = d.EVMStart()
 	if err := d.SetFaults(o.Faults); err != nil {
@@ -109,7 +110,8 @@ func (d *Devnet) Start() error {
 // targets returns all servers. Closing them needs no lock: nodes are only added before Close.
 func (d *Devnet) targets() []*target {
 	all := []*target{d.evm.target, d.metadata, d.control}
-	for _, n := range d.nodes {
+	all = append(all, d.node.targets...)
+	for _, n := range d.added {
 		all = append(all, n.targets...)
 	}
 	return all
@@ -133,18 +135,18 @@ func (d *Devnet) AddNode(rest, comet, grpc string) (*Node, error) {
 	if err := openAll(n.targets...); err != nil {
 		return nil, err
 	}
-	d.nodes = append(d.nodes, n)
+	d.added = append(d.added, n)
 	return n, nil
 }
 
 // Node returns the main node.
-func (d *Devnet) Node() *Node { return d.nodes[0] }
+func (d *Devnet) Node() *Node { return d.node }
 
 // NodeURL returns the base URL of the main node's REST server, without a trailing slash.
-func (d *Devnet) NodeURL() string { return d.nodes[0].RESTURL() }
+func (d *Devnet) NodeURL() string { return d.node.RESTURL() }
 
 // CometURL returns the base URL of the main node's CometBFT RPC server.
-func (d *Devnet) CometURL() string { return d.nodes[0].CometURL() }
+func (d *Devnet) CometURL() string { return d.node.CometURL() }
 
 // MetadataURL returns the base URL of the metadata provider, which serves /nft/v3/{key}/...
 func (d *Devnet) MetadataURL() string { return d.metadata.url() }
@@ -187,7 +189,7 @@ type Stats struct {
 
 // Stats returns the numbers of requests so far.
 func (d *Devnet) Stats() Stats {
-	return Stats{Node: d.nodes[0].Stats(), Provider: d.metadata.requests.Load(), EVM: d.evm.target.requests.Load()}
+	return Stats{Node: d.node.Stats(), Provider: d.metadata.requests.Load(), EVM: d.evm.target.requests.Load()}
 }
 
 // controlHandler serves the requests that control a devnet:

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -179,5 +180,15 @@ func TestInvalidFaultIsRefused(t *testing.T) {
 		if err := d.SetFaults(devnet.Faults{EVM: fault}); err == nil || d.Faults() != (devnet.Faults{}) {
 			t.Errorf("SetFaults(%+v) = %v with faults %+v, want an error and none", fault, err, d.Faults())
 		}
+	}
+}
+
+func TestNodesCanBeAddedWhileTheMainNodeIsUsed(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	var adding sync.WaitGroup
+	defer adding.Wait()
+	adding.Go(func() { devnettest.AddNode(t, d) }) // the race detector finds a read of a list that grows
+	for range 1000 {
+		d.Faults()
 	}
 }

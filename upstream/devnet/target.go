@@ -251,13 +251,13 @@ func (d *Devnet) SetFaults(f Faults) error {
 	if err := errors.Join(f.Node.validate(), f.Comet.validate(), f.Provider.validate(), f.EVM.validate()); err != nil {
 		return err
 	}
-	return errors.Join(d.nodes[0].SetFaults(f.Node, f.Comet), d.metadata.setFault(f.Provider), d.evm.SetFault(f.EVM))
+	return errors.Join(d.node.SetFaults(f.Node, f.Comet), d.metadata.setFault(f.Provider), d.evm.SetFault(f.EVM))
 }
 
 // Faults returns the faults in force.
 func (d *Devnet) Faults() Faults {
 	return Faults{
-		Node: *d.nodes[0].rest.fault.Load(), Comet: *d.nodes[0].comet.fault.Load(),
+		Node: *d.node.rest.fault.Load(), Comet: *d.node.comet.fault.Load(),
 		Provider: *d.metadata.fault.Load(), EVM: *d.evm.target.fault.Load(),
 	}
 }
