@@ -248,7 +248,12 @@ func TestTLSSecretServesAllListenersByHTTPS(t *testing.T) {
 	}
 	expect.NoDiff(t, protocols(manifests["Service test-tipcache"]), []string{"appProtocol:https", "appProtocol:https", "appProtocol:https"}, "protocols with tlsSecret")
 	expect.NoDiff(t, protocols(plain["Service test-tipcache"]), []string{"appProtocol:kubernetes.io/h2c"}, "protocols without tlsSecret")
-	expect.Equal(t, at(plain["Deployment test-tipcache"], "spec", "template", "spec", "containers", "livenessProbe", "httpGet", "scheme"), "HTTP", "scheme without tlsSecret")
+	scheme := func(m map[string]map[string]any) any {
+		return at(m["Deployment test-tipcache"], "spec", "template", "spec", "containers", "livenessProbe", "httpGet", "scheme")
+	}
+	expect.Equal(t, scheme(plain), "HTTP", "scheme without tlsSecret")
+	variable := render(t, "helm/tipcache", append(args[:2:2], "--set", "gateway.backendTLS.hostname=api.example.org,env[0].name=TIPCACHE_HTTP_TLS_CERT,env[0].value=/tls.crt")...)
+	expect.Equal(t, scheme(variable), "HTTPS", "scheme with a certificate that a variable names")
 }
 
 func TestChartPassesSettingsToPods(t *testing.T) {

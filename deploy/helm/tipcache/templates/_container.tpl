@@ -29,7 +29,7 @@ name begins with tipcache becomes TIPCACHE_... variables, which tipcache rejects
 
 {{/* All listeners use TLS, or none. */}}
 {{- define "tipcache.scheme" -}}
-{{ if or .Values.tlsSecret (((.Values.config.http).tls).cert) }}HTTPS{{ else }}HTTP{{ end }}
+{{ if or .Values.tlsSecret (((.Values.config.http).tls).cert) (contains " TIPCACHE_HTTP_TLS_CERT " (include "tipcache.variables" .)) }}HTTPS{{ else }}HTTP{{ end }}
 {{- end }}
 
 {{/* The name of the port of the readiness probe. */}}
