@@ -83,7 +83,7 @@ func (l ledger) choose(number int64, d []byte) int {
 	return int(min(binary.BigEndian.Uint32(d)%exist, binary.BigEndian.Uint32(d[4:])%exist))
 }
 
-// happenings yields the transactions of a range of blocks, both ends included, ordered by asset and then by time.
+// happenings yields the transactions of a range of blocks, both ends included, in the order of the assets.
 func (l ledger) happenings(from, to int64) iter.Seq[happening] {
 	return func(yield func(happening) bool) {
 		if l.count == 0 || from > to {

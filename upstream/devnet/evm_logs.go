@@ -31,7 +31,7 @@ const (
 	disputedFor = raisedAfter + 2*256
 )
 
-// follow returns the later transactions about an asset, in order.
+// follow returns the transactions about an asset: its registration, its licenses and its dispute.
 func (a asset) follow() []happening {
 	at := assetBlock(a.number)
 	all := []happening{{asset: a, kind: "registered", block: at}}

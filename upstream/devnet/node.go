@@ -23,7 +23,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// A Node is one node of the chain: a REST server and a CometBFT RPC server.
+// A Node is one node of the chain: a REST server, a CometBFT RPC server and, in the dialect cosmos, a gRPC server.
 type Node struct {
 	chain      *chain
 	keepRecent atomic.Int64
@@ -33,13 +33,13 @@ type Node struct {
 	handlers   sync.Map // http.HandlerFuncs that tests add, by path or by JSON-RPC method
 	rest       *target
 	comet      *target
-	grpc       *target   // nil for Story
+	grpc       *target   // nil for Story, and without gRPC
 	targets    []*target // all servers
 
 	restartedAt atomic.Int64 // height at the last restart
 }
 
-// newNode listens at the addresses in the options.
+// newNode returns a node that does not listen yet.
 func newNode(c *chain, o Options) *Node {
 	n := &Node{chain: c}
 	n.keepRecent.Store(o.KeepRecent)
@@ -60,7 +60,7 @@ func newNode(c *chain, o Options) *Node {
 	return n
 }
 
-// GRPCAddr returns the address of the gRPC server, or "" for Story.
+// GRPCAddr returns the address of the gRPC server, or "" if the node has none.
 func (n *Node) GRPCAddr() string {
 	if n.grpc == nil {
 		return ""

@@ -45,7 +45,7 @@ func newTarget(addr string, idle time.Duration, h http.Handler) *target {
 	return t
 }
 
-// open starts serving. If the fault is an outage, it only reserves the port.
+// open starts serving. If the fault is Refuse, it only chooses the port.
 func (t *target) open() error {
 	t.life.Lock()
 	defer t.life.Unlock()
@@ -219,7 +219,7 @@ const (
 )
 
 // A Fault is what is wrong with a server. The zero value means nothing. Faults apply to a request in the order of the
-// fields.
+// fields, HangInfo like Stall.
 type Fault struct {
 	Outage       string        `yaml:",omitempty"`              // "", Refuse or Reset
 	Latency      time.Duration `yaml:",omitempty"`              // added to every response

@@ -41,7 +41,7 @@ func (n *Node) serveSocket(w http.ResponseWriter, r *http.Request) {
 	reading.Wait()
 }
 
-// read handles subscriptions and ignores other requests.
+// read takes each message for a subscription.
 func (k *socket) read() {
 	for {
 		_, body, err := k.conn.Read(context.Background())
