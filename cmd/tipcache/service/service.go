@@ -7,8 +7,8 @@
 //     changed configuration.
 //   - index.go fills the collection store, and reports its state.
 //   - inspect.go finds out for tipcache check what /readyz would say.
-//   - readiness.go reports and logs the health of the parts, and admin.go has the other
-//     calls of the admin listener.
+//   - readiness.go reports and logs the health of the parts, outages.go collects the
+//     outages of the upstreams, and admin.go has the other calls of the admin listener.
 package service
 
 import (
