@@ -1,7 +1,10 @@
 package cosmos_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -217,6 +220,22 @@ func TestTransactionIsInTheChainOnceHoweverManyClientsSendIt(t *testing.T) {
 		clients.Wait()
 		if added.Load() != 1 {
 			t.Fatalf("transaction %d was added %d times, want once", i, added.Load())
+		}
+	}
+}
+
+func TestFirstTransactionsAreFoundInTheirBlocksOnly(t *testing.T) {
+	node := nodeAt(newChain(4), 20)
+	for height, want := range map[int]int{17: 0, 18: 1, 20: 1} {
+		_, block := get(t, node, fmt.Sprintf("/cosmos/base/tendermint/v1beta1/blocks/%d", height), 0)
+		_, listed := get(t, node, fmt.Sprintf("/cosmos/tx/v1beta1/txs/block/%d", height), 0)
+		txs := gjson.Get(block, "block.data.txs").Array()
+		expect.Equal(t, len(txs), want, "transactions in block %d", height)
+		expect.Equal(t, len(gjson.Get(listed, "txs").Array()), want, "listed transactions of block %d", height)
+		for _, tx := range txs {
+			raw := expect.Value(base64.StdEncoding.DecodeString(tx.Str))(t)
+			_, found := get(t, node, fmt.Sprintf("/cosmos/tx/v1beta1/txs/%X", sha256.Sum256(raw)), 0)
+			expect.Equal(t, gjson.Get(found, "tx_response.height").Int(), int64(height), "block of the transaction in block %d", height)
 		}
 	}
 }

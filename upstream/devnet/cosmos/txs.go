@@ -220,7 +220,7 @@ func txByHash(q *query) (string, error) {
 	if b := q.chain.mempool.find(hash, q.now.Height); b != nil {
 		found = b.sent()
 	}
-	for h := q.now.Height; found == "" && h > max(opening, q.now.Height-256); h-- {
+	for h := q.now.Height; found == "" && h > max(opening-1, q.now.Height-256); h-- {
 		if own, text := ownTx(h, q.blockHash(h)); hashOf(own) == hash {
 			found = text
 		}
@@ -268,8 +268,11 @@ func txsInBlock(q *query) (string, error) {
 	if height < 1 || height > q.now.Height {
 		return "", fmt.Errorf("codespace sdk code 26: invalid height: requested height %d but height must not be less than 1 or greater than the current height %d", height, q.now.Height)
 	}
-	_, own := ownTx(height, q.blockHash(height))
-	texts := []string{gjson.Get(own, "tx").Raw}
+	var texts []string
+	if height >= opening {
+		_, own := ownTx(height, q.blockHash(height))
+		texts = append(texts, gjson.Get(own, "tx").Raw)
+	}
 	for _, b := range q.chain.mempool.upTo(q.now.Height) {
 		if b.height == height {
 			texts = append(texts, gjson.Get(b.sent(), "tx").Raw)
