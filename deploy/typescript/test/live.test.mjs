@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { mock, test } from 'node:test'
 import { Tipcache } from '../dist/index.js'
-import { caught, notes, startStreams, until } from './streams.mjs'
+import { caught, moveClock, notes, startStreams, until } from './streams.mjs'
 
 const pool = '/staking/pool', params = '/staking/params'
 
@@ -103,8 +103,7 @@ test('a server that is gone is told of', async t => {
 
 test('a server that falls silent is told of, and asked again', async t => {
   const server = await startStreams(t)
-  mock.timers.enable({ apis: ['Date', 'setTimeout'] })
-  t.after(() => mock.timers.reset())
+  moveClock(t)
   const reached = async condition => { while (!condition()) await new Promise(done => setImmediate(done)) }
   const n = notes(), live = new Tipcache(server.url).live(pool, n)
   mock.timers.tick(20)
@@ -206,8 +205,7 @@ test('frames are drawn when a block is complete, with what failed at it', async 
 
 test('answers come by polls where streams are cut or held', async t => {
   const server = await startStreams(t)
-  mock.timers.enable({ apis: ['Date', 'setTimeout'] })
-  t.after(() => mock.timers.reset())
+  moveClock(t)
   const reached = async condition => { while (!condition()) { mock.timers.tick(100); await new Promise(done => setImmediate(done)) } }
   server.onstream = s => s.cut()
   const n = notes(), live = new Tipcache(server.url).live(pool, n)
@@ -242,8 +240,7 @@ test('answers come by polls where streams are cut or held', async t => {
 
 test('polls that a cache answers at once are sent less often, and reported', async t => {
   const server = await startStreams(t)
-  mock.timers.enable({ apis: ['Date', 'setTimeout'] })
-  t.after(() => mock.timers.reset())
+  moveClock(t)
   const reached = async condition => { while (!condition()) { mock.timers.tick(100); await new Promise(done => setImmediate(done)) } }
   server.onstream = s => s.cut()
   const n = notes(), live = new Tipcache(server.url).live(pool, n)
@@ -276,8 +273,7 @@ test('polls that a cache answers at once are sent less often, and reported', asy
 
 test('a path that is refused to polls ends alone, and streams are tried again in time', async t => {
   const server = await startStreams(t)
-  mock.timers.enable({ apis: ['Date', 'setTimeout'] })
-  t.after(() => mock.timers.reset())
+  moveClock(t)
   const reached = async condition => { while (!condition()) { mock.timers.tick(100); await new Promise(done => setImmediate(done)) } }
   server.onstream = s => s.cut()
   const chain = new Tipcache(server.url), good = notes(), bad = notes()
@@ -318,8 +314,7 @@ test('a stream goes on in the session that its blocks have told, and begins anew
 
 test('frames are drawn of batches where streams are cut or held', async t => {
   const server = await startStreams(t)
-  mock.timers.enable({ apis: ['Date', 'setTimeout'] })
-  t.after(() => mock.timers.reset())
+  moveClock(t)
   const reached = async condition => { while (!condition()) { mock.timers.tick(50); for (let i = 0; i < 20; i++) await new Promise(done => setImmediate(done)) } }
   server.onstream = s => s.cut()
   const frames = [], page = new Tipcache(server.url).frames([pool, params], ({ height, answers }) => frames.push([height, ...answers.map(a => a.failure?.code ?? a.answer.msg)]))

@@ -1,5 +1,6 @@
 // A server of /live that tests can make say, break off, hang and refuse.
 import { createServer } from 'node:http'
+import { mock } from 'node:test'
 
 export async function startStreams(t) {
   const server = { asked: [], polled: [], batched: [], head: {}, open: new Set(), refuse: () => undefined, hang: false }
@@ -53,6 +54,20 @@ export async function until(condition, what) {
     if (i > 6000) throw new Error(`never: ${what ?? condition}`)
     await new Promise(done => setTimeout(done, 5))
   }
+}
+
+/**
+ * Makes the test move the clock. The timers of fetch keep to the real one: a timer of a kept connection that began before the test,
+ * and that only the test's clearTimeout was told to end, would fire after its connection is gone.
+ */
+export function moveClock(t) {
+  const real = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout }
+  mock.timers.enable({ apis: ['Date', 'setTimeout'] })
+  t.after(() => mock.timers.reset())
+  const mocked = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout }
+  const isOfFetch = run => run.name === 'onTick' || run.name === 'onParserTimeout'
+  globalThis.setTimeout = (run, ...rest) => (isOfFetch(run) ? real : mocked).setTimeout(run, ...rest)
+  globalThis.clearTimeout = timer => { real.clearTimeout(timer); mocked.clearTimeout(timer) }
 }
 
 /** What a listener is told, in a list. */
