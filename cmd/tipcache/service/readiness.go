@@ -213,11 +213,12 @@ func (s *Service) missing(parts map[string]error, nodes []node.Health) (missing 
 }
 
 // toLog returns the problems that are not logged elsewhere: outages log themselves, and a node's own
-// problem is more precise than the problem of all nodes.
+// problem is more precise than the problem of all nodes. The agreement of the replicas takes a moment of each start.
 func (s *Service) toLog(j judgement, outages map[string]string) map[string]string {
 	all := maps.Clone(j.problems)
 	delete(all, "store")
 	delete(all, "node")
+	delete(all, "redis")
 	for upstream, problem := range j.degraded {
 		if outages[upstream] == "" {
 			all[upstream] = problem
