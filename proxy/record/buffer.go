@@ -31,10 +31,9 @@ type Buffer struct {
 	mu    sync.Mutex
 	room  sync.Cond // signaled when lines is emptied, and when a caller need not wait any longer
 	lines []byte
-	due   bool // a timer will write them
-	full  bool // a goroutine will write them
-	turns int  // number of writes that have begun or ended
-	stuck bool // a write takes longer than logPatience
+	due   bool      // a timer will write them
+	full  bool      // a goroutine will write them
+	began time.Time // start of the write in progress; zero without one
 }
 
 // NewBuffer returns a buffer for to. The caller must Close it.
@@ -49,7 +48,7 @@ func (b *Buffer) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.lines) > 0 && len(b.lines)+len(line) > logHeld {
-		if b.stuck {
+		if b.isStuck() {
 			return len(line), nil
 		}
 		b.room.Wait()
@@ -76,18 +75,15 @@ func (b *Buffer) Close() error {
 func (b *Buffer) flushUnlessStuck() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.stuck {
+	if b.isStuck() {
 		return
 	}
 	flushed := false
 	go func() {
 		b.flush()
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		flushed = true
-		b.room.Broadcast()
+		b.wake(func() { flushed = true })
 	}()
-	for !flushed && !b.stuck {
+	for !flushed && !b.isStuck() {
 		b.room.Wait()
 	}
 }
@@ -98,33 +94,27 @@ func (b *Buffer) flush() {
 	defer func() { <-b.turn }()
 	lines := b.take()
 	if len(lines) > 0 {
-		turn := b.turnOver()
-		impatient := time.AfterFunc(logPatience, func() { b.giveUp(turn) })
+		b.wake(func() { b.began = time.Now() })
+		impatient := time.AfterFunc(logPatience, func() { b.wake(func() {}) })
 		_, _ = b.to.Write(lines)
 		impatient.Stop()
-		b.turnOver()
+		b.wake(func() { b.began = time.Time{} })
 	}
 	if b.spare = lines[:0]; cap(lines) > 2*logBytes { // it grew during a slow write
 		b.spare = nil
 	}
 }
 
-// turnOver begins or ends a write, and returns its number.
-func (b *Buffer) turnOver() int {
+// wake changes the state that callers wait for.
+func (b *Buffer) wake(change func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.turns++
-	b.stuck = false
-	return b.turns
-}
-
-// giveUp marks a write as stuck, unless it has ended.
-func (b *Buffer) giveUp(turn int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stuck = b.turns == turn
+	change()
 	b.room.Broadcast()
 }
+
+// isStuck reports whether a write takes longer than logPatience. The caller must hold mu.
+func (b *Buffer) isStuck() bool { return !b.began.IsZero() && time.Since(b.began) >= logPatience }
 
 // take removes and returns all lines. The caller must hold turn.
 func (b *Buffer) take() (lines []byte) {
