@@ -42,21 +42,21 @@ func (s *Service) listen(ctx context.Context) (err error) {
 // otherFiles is the number of open files that suffices for nodes, Redis, the store and the admin listener.
 const otherFiles = 1000
 
-// limitConnections lowers the limit of connections if those of all client listeners could leave fewer than otherFiles of the files
-// that the process may open, or fewer than half of them if these are few.
+// limitConnections lowers the limit of connections per client listener, if the process may open too few files. Together, the
+// listeners leave otherFiles of these files for other connections, or half of them if that is less.
 func (s *Service) limitConnections() {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return
 	}
-	most := int(min(files.Cur, math.MaxInt32))
-	most -= min(most/2, otherFiles)
-	switch {
-	case s.cfg.RPC.Listen != "" && s.cfg.GRPC.Listen != "":
-		most /= 3
-	case s.cfg.RPC.Listen != "" || s.cfg.GRPC.Listen != "":
-		most /= 2
+	listeners := 1
+	for _, other := range []string{s.cfg.RPC.Listen, s.cfg.GRPC.Listen} {
+		if other != "" {
+			listeners++
+		}
 	}
+	most := int(min(files.Cur, math.MaxInt32))
+	most = (most - min(most/2, otherFiles)) / listeners
 	if limit := &s.cfg.HTTP.Connections.Most; *limit > most {
 		s.log.Warn("http.max_connections is lowered, because the process may open too few files", "max_connections", most, "files", files.Cur)
 		*limit = most
