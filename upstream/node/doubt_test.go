@@ -187,10 +187,7 @@ func TestRefusalsOfABCIQueryAreClassified(t *testing.T) {
 
 func TestLimitByGRPCIsReadFromAnotherNode(t *testing.T) {
 	t.Parallel()
-	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
-	p := runGRPC(t, Options{}, one.address, two.address)
-	waitForGRPC(t, p, 0, "ok")
-	waitForGRPC(t, p, 1, "ok")
+	one, two, p := runTwoGRPC(t)
 	for _, text := range []string{"grpc: trying to send message larger than max (9 vs. 4)", "trying to send message larger than max (9 vs. 4)", "grpc: received message larger than max (9 vs. 4)"} {
 		for _, handled := range []bool{true, false} {
 			if handled && text[:14] == "grpc: received" { // that is what the client's own limit looks like

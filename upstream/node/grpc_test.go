@@ -273,10 +273,7 @@ func TestFetchUsesAnotherNodeWhileGRPCIsDown(t *testing.T) {
 
 func TestTransactionIsSentByGRPCOnce(t *testing.T) {
 	t.Parallel()
-	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
-	p := runGRPC(t, Options{}, one.address, two.address)
-	waitForGRPC(t, p, 0, "ok")
-	waitForGRPC(t, p, 1, "ok")
+	one, two, p := runTwoGRPC(t)
 	one.refuse(codes.Unavailable, "may have been accepted", false)
 	two.refuse(codes.Unavailable, "may have been accepted", false)
 	if _, err := invoke(t, p, aTx, AtTip); err == nil || one.calls(aTx)+two.calls(aTx) != 1 {
@@ -352,6 +349,24 @@ func runHTTP2(t *testing.T, o Options, respond http.HandlerFunc) *Pool {
 	return p
 }
 
+// runTwoGRPC runs a pool of two nodes whose gRPC servers work.
+func runTwoGRPC(t *testing.T) (one, two *grpcNode, p *Pool) {
+	t.Helper()
+	one, two = startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
+	p = runGRPC(t, Options{}, one.address, two.address)
+	waitForGRPC(t, p, 0, "ok")
+	waitForGRPC(t, p, 1, "ok")
+	return one, two, p
+}
+
+// wantUnknownOutcome sends a transaction, which the node may have received.
+func wantUnknownOutcome(t *testing.T, p *Pool) {
+	t.Helper()
+	if a, err := invoke(t, p, aTx, AtTip); !upstream.MayHaveRun(err) {
+		t.Errorf("Fetch of a transaction = %+v, %v; want an unknown outcome", a, err)
+	}
+}
+
 func TestGRPCMessageThatCannotBeReadIsNoRefusal(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ encoding, message string }{
@@ -375,19 +390,14 @@ func TestGRPCMessageThatCannotBeReadIsNoRefusal(t *testing.T) {
 					t.Fatalf("Fetch = %+v, %v; want a bad answer", a, err)
 				}
 			}
-			if a, err := invoke(t, p, aTx, AtTip); !upstream.MayHaveRun(err) {
-				t.Errorf("Fetch of a transaction = %+v, %v; want an unknown outcome", a, err)
-			}
+			wantUnknownOutcome(t, p)
 		})
 	}
 }
 
 func TestTransactionWhoseHeightIsRefusedIsSentOnce(t *testing.T) {
 	t.Parallel()
-	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
-	p := runGRPC(t, Options{}, one.address, two.address)
-	waitForGRPC(t, p, 0, "ok")
-	waitForGRPC(t, p, 1, "ok")
+	one, two, p := runTwoGRPC(t)
 	for i, text := range []string{
 		"codespace sdk code 26: invalid height: cannot query with height in the future; please provide a valid height",
 		"codespace sdk code 18: invalid request: failed to load state at height 7; version does not exist (latest height: 100)",
@@ -457,9 +467,7 @@ func TestGRPCResponseThatBreaksOffIsNoRefusal(t *testing.T) {
 			if a, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable {
 				t.Errorf("Fetch = %+v, %v; want unreachable", a, err)
 			}
-			if a, err := invoke(t, p, aTx, AtTip); !upstream.MayHaveRun(err) {
-				t.Errorf("Fetch of a transaction = %+v, %v; want an unknown outcome", a, err)
-			}
+			wantUnknownOutcome(t, p)
 		})
 	}
 }
