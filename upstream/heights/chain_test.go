@@ -392,9 +392,9 @@ func TestRestartOfTheOnlyCurrentNodeBeginsNoEpoch(t *testing.T) {
 				c.nodes = c.nodes[:1]
 			}
 			c.RecordReading(c.known[0], 0, heights.Reading{Height: c.Tip().Height})
-			ours.change(func() { ours.hangs, ours.silent = true, true })
+			ours.setDown(true)
 			c.blocks(40)
-			ours.change(func() { ours.hangs, ours.silent = false, false })
+			ours.setDown(false)
 			c.blocks(10)
 			if got := c.Tip(); c.epochs.Load() > 0 || got.Height != ours.newest() {
 				t.Errorf("tip = %d after %d new epochs while the other node is %s, want %d after none\n%s", got.Height, c.epochs.Load(), name, ours.newest(), c.log)

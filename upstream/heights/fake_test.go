@@ -65,6 +65,11 @@ func (n *fakeNode) change(f func()) {
 	f()
 }
 
+// setDown makes both servers stop responding, or respond again.
+func (n *fakeNode) setDown(down bool) {
+	n.change(func() { n.hangs, n.silent = down, down })
+}
+
 // fork removes the newest blocks of the node, and changes the hashes of all others.
 func (n *fakeNode) fork(blocks int64) {
 	n.change(func() {

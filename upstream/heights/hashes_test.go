@@ -207,9 +207,9 @@ func TestForkIsNotFollowedDuringARestart(t *testing.T) {
 		other.fork(0)
 		c.blocks(5)
 		for range 3 {
-			ours.change(func() { ours.hangs, ours.silent = true, true })
+			ours.setDown(true)
 			c.blocks(30)
-			ours.change(func() { ours.hangs, ours.silent = false, false })
+			ours.setDown(false)
 			c.blocks(10)
 			if ours, other := c.known[0].State(), c.known[1].State(); ours.Foreign() || !other.Foreign() || c.epochs.Load() > 0 {
 				t.Fatalf("forks = %d and %d after %d new epochs, want only the second node on a fork and 0\n%s", ours.Fork, other.Fork, c.epochs.Load(), c.log)
@@ -229,9 +229,9 @@ func TestOldForkIsNotFollowedDuringARestart(t *testing.T) {
 		other.commit()
 		c.wait(interval)
 		c.blocks(5000)
-		ours.change(func() { ours.hangs, ours.silent = true, true })
+		ours.setDown(true)
 		c.blocks(30)
-		ours.change(func() { ours.hangs, ours.silent = false, false })
+		ours.setDown(false)
 		c.blocks(10)
 		if other, ours := c.known[0].State(), c.known[1].State(); ours.Foreign() || !other.Foreign() || c.epochs.Load() > 0 {
 			t.Errorf("forks = %d and %d after %d new epochs, want only the first node on a fork and 0\n%s", other.Fork, ours.Fork, c.epochs.Load(), c.log)
@@ -243,7 +243,7 @@ func TestOldForkIsNotFollowedDuringARestart(t *testing.T) {
 func TestLateBlockOfForkIsNotFollowedDuringARestart(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {
-		ours.change(func() { ours.hangs, ours.silent = true, true })
+		ours.setDown(true)
 		c.wait(5 * interval)
 		other.fork(1)
 		other.commit()
@@ -262,7 +262,7 @@ func TestForkThatEndedDoesNotShortenTheNextWait(t *testing.T) {
 		runChain(t, func(t *testing.T, c *followed) {
 			chain := other.hash
 			for range 2 {
-				ours.change(func() { ours.hangs, ours.silent = true, true })
+				ours.setDown(true)
 				c.wait(5 * interval)
 				other.fork(1)
 				other.commit()
@@ -287,7 +287,7 @@ func TestForkIsFollowedWhenNoOtherNodeHasTheChain(t *testing.T) {
 	runChain(t, func(t *testing.T, c *followed) {
 		other.fork(0)
 		c.blocks(5)
-		ours.change(func() { ours.hangs, ours.silent = true, true })
+		ours.setDown(true)
 		c.blocks(80)
 		if got := c.Tip(); c.known[1].State().Fork != 0 || got.Height != other.newest() || c.epochs.Load() != 1 {
 			t.Errorf("tip = %d in epoch %d with Fork = %d, want %d in the second epoch with 0\n%s", got.Height, got.Epoch, c.known[1].State().Fork, other.newest(), c.log)
@@ -298,7 +298,7 @@ func TestForkIsFollowedWhenNoOtherNodeHasTheChain(t *testing.T) {
 func TestForkIsFollowedAtOnceIfTheOtherNodeIsDownForLong(t *testing.T) {
 	down, other := newFakeNode(990), newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {
-		down.change(func() { down.hangs, down.silent = true, true })
+		down.setDown(true)
 		c.wait(2 * time.Hour)
 		other.fork(5)
 		c.blocks(3)

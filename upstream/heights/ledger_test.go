@@ -135,10 +135,10 @@ func TestForkIsNotFollowedAfterAnEpochOfReplicasDuringARestart(t *testing.T) {
 		if v := forked.State(); !v.Foreign() {
 			t.Fatalf("state = %+v, want the node on a fork", v)
 		}
-		ours.change(func() { ours.hangs, ours.silent = true, true })
+		ours.setDown(true)
 		others.set(7)
 		both(30)
-		ours.change(func() { ours.hangs, ours.silent = false, false })
+		ours.setDown(false)
 		both(10)
 		if v, tip := forked.State(), c.Tip(); !v.Foreign() || tip.Epoch != 7 || c.HashOf(tip.Height-2) != fmt.Sprint("A", tip.Height-2) {
 			t.Errorf("Fork = %d, tip = %+v with hash %s below, want the node on a fork and the other chain in epoch 7", v.Fork, tip, c.HashOf(tip.Height-2))

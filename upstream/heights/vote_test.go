@@ -33,9 +33,9 @@ func TestForkIsNotFollowedWhileOneOfTwoOtherNodesRestarts(t *testing.T) {
 		f.fork(0)
 		g.fork(0)
 		c.blocks(5)
-		b.change(func() { b.hangs, b.silent = true, true })
+		b.setDown(true)
 		c.blocks(30)
-		b.change(func() { b.hangs, b.silent = false, false })
+		b.setDown(false)
 		c.blocks(30)
 		if c.epochs.Load() > 0 || c.known[2].State().Fork == 0 || c.known[3].State().Fork == 0 {
 			t.Errorf("new epochs = %d, want 0, and the third and fourth node excluded\n%s", c.epochs.Load(), c.log)
