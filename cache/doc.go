@@ -9,8 +9,8 @@
 //  3. The shared store. It returns an entry that this replica has not judged yet, grants the lease of the key, or
 //     reports that another replica holds the lease. That replica's message wakes the waiting flights and passes the new
 //     entry to all replicas, which then need not read it (replicas.go, subscriber.go).
-//  4. The origin, read by the flight that holds the lease, or by each replica if the shared store fails. The entry goes into memory and to the callers, then into the
-//     shared store, and waiting replicas are woken.
+//  4. The origin, read by the flight that holds the lease, or by each replica if the shared store fails. The entry goes into
+//     memory and to the callers, then into the shared store, and waiting replicas are woken.
 //  5. If the origin fails, an entry that [Policy] allows for this case is served, or else the error.
 //
 // Keys that were requested at least twice in each of the last two blocks are read when a block arrives, before the

@@ -34,7 +34,7 @@ type Shared interface {
 	// Ping sends a request even while the breaker is open.
 	Ping(ctx context.Context) error
 
-	// Check reports version and memory of a Redis that this store can use. It changes no key, and nobody receives a message.
+	// Check reports version and memory of a Redis that this store can use. It changes no key, and replicas get no message.
 	Check(ctx context.Context) (string, error)
 
 	// Close closes the connections. The caches must be closed before.
@@ -86,16 +86,17 @@ func (s *Store) Check(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// checkKey is a key that nobody sets. Its hash slot is so far from that of probeKey that a node of a Cluster has one of them at most.
+// checkKey is a key that does not exist. Its hash slot is more than half of all slots away from that of probeKey, so that the nodes of a
+// Cluster do not have both.
 const checkKey = "tipcache:1:check:{}"
 
-// checkPermissions returns the first kind of command that Redis refuses. It changes no key, and nobody receives its message.
+// checkPermissions returns an error if Redis refuses a kind of command. It changes no key, and replicas get no message.
 func (s *Store) checkPermissions(ctx context.Context) error {
-	nobody := channelOf("") // a chain has a name
+	channel := channelOf("") // to which no replica listens, because all namespaces have a name
 	sub := s.rdb.Subscribe(ctx)
 	defer sub.Close()
 	script := func(text string, keys ...string) func() error {
-		return func() error { return s.rdb.Eval(ctx, text, keys, nobody).Err() }
+		return func() error { return s.rdb.Eval(ctx, text, keys, channel).Err() }
 	}
 	for _, try := range []struct {
 		refused string
@@ -106,7 +107,7 @@ func (s *Store) checkPermissions(ctx context.Context) error {
 		{"refuses writes", script("return redis.call('SET', KEYS[1], '', 'XX')", checkKey)},
 		{"refuses messages", script("return redis.call('PUBLISH', ARGV[1], '')")},
 		{"refuses subscriptions", func() error {
-			_ = sub.Subscribe(ctx, nobody) // the reply has the error
+			_ = sub.Subscribe(ctx, channel) // ReceiveTimeout returns the error
 			_, err := sub.ReceiveTimeout(ctx, s.o.Timeout)
 			return err
 		}},

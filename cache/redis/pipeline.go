@@ -26,8 +26,8 @@ const (
 )
 
 // A pipeline combines the commands of concurrent callers for one Redis. Each node of a Cluster has its own, because a round
-// trip to several nodes would be as slow as the slowest and fail with it. Batches of writes (writes.go), Save,
-// Load, and all that Store.do sends are round trips of their own and bypass it.
+// trip to several nodes would be as slow as the slowest and fail with it. Batches of writes (writes.go), Save, Load and all
+// that Store.do sends are round trips of their own and bypass it.
 type pipeline struct {
 	mu      sync.Mutex
 	active  int        // round trips

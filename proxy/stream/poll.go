@@ -195,8 +195,8 @@ func (p *poll) timedOut() error {
 	return nil
 }
 
-// pollRenderer makes failures cacheable for as long as answers, and says when to poll again. A refusal below 500 may depend on a key, a limit, a header or
-// the body of one client, and is private.
+// pollRenderer makes failures cacheable for as long as answers, and says when to poll again. A refusal below 500 may depend on a
+// key, a limit, a header or the body of one client, and is private.
 func pollRenderer(render web.Renderer) web.Renderer {
 	return func(r *web.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		control := respond.PollLifetime
